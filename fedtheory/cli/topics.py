@@ -159,8 +159,6 @@ def statement_topic(command: str, text: str) -> Topic | None:
             "what they are)."
         )
     if file:
-        if "participants" not in refused and statement.scope in ("round", "run"):
-            words["participants"] = "P: clients in a round, drawn uniformly (default: a number that the seed draws)."
         before = {"rounds": "Rounds before the one that is judged."}
         words |= before if statement.scope in ("round", "fixed-point") else {}
     about = f"{command.capitalize()} {statement.id}: {statement.title.rstrip('.')}."

@@ -176,6 +176,7 @@ def sizes(witness: Witness) -> str:
     """'two clients, one coordinate, T = 43': how large the instance of a witness is, as far as it says so."""
     summary = setting_of(witness.statement).summary(witness).partition("]: ")[2]
     named = dict(re.findall(r"(?<![\w\[])(\w+) = (\d+)(?=,|$)", summary))
+    named |= {k: n for k in ("T", "K") if type(n := witness.data.get(k)) is int and k not in named}
     rows = next((witness.data[k] for k in ("h", "H") if _is_table(witness.data.get(k))), None)
     clients = named.get("N") or named.get("m") or (rows and len(rows))
     coordinates = named.get("d") or (rows and len(rows[0]))

@@ -118,7 +118,7 @@ if TYPE_CHECKING:
         StronglyConvex,
     )
     from fedtheory.theory.studies.study import Study, quantities, study
-    from fedtheory.theory.world import Draws, World
+    from fedtheory.theory.world import Draws, Identities, World
 
 __all__ = [
     "AuthoredStatement",
@@ -127,6 +127,7 @@ __all__ = [
     "Fact",
     "Full",
     "GradientSteps",
+    "Identities",
     "IrregularRun",
     "Lipschitz",
     "Minimise",
@@ -176,7 +177,7 @@ _HELD = {  # imported when first used: what judges statements needs none of them
     "theory.judge.replay": ("replay",),
     "theory.judge.witness": ("Witness",),
     "theory.studies.study": ("Study", "quantities", "study"),
-    "theory.world": ("Draws", "World"),
+    "theory.world": ("Draws", "Identities", "World"),
 }
 _HOMES = {name: module for module, names in _HELD.items() for name in names}
 

@@ -71,6 +71,7 @@ class AuthoredStatement:
     states : what may be any state before the round, beyond the model
     starts : of a run the most equally likely points that it may start at
     paper : the `Paper` that it was declared in
+    numbers, takes_run : as `Paper.statement` takes them
     letters : {words: `Letters`} that its formulas are made with by its code; {} of one without
     """
 
@@ -95,6 +96,8 @@ class AuthoredStatement:
     states: Mapping[str, Any] = field(default_factory=dict)
     starts: int = 1
     paper: Paper | None = None
+    numbers: Callable[[Any], Mapping[str, Any]] | None = None
+    takes_run: Callable[[Form, Any, Any], tuple[Any, Any]] | None = None
     letters: Mapping[str, Letters] = field(default_factory=dict)
 
     @cached_property
@@ -358,6 +361,8 @@ class Paper(RegisteredPaper):
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
     older : callable(witness) -> witness, with today's data in place of those of older files
+    version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None
+    worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, headline,
         witnesses, printed and about.
@@ -376,6 +381,8 @@ class Paper(RegisteredPaper):
         symbols: dict[str, str] | None = None,
         tested: bool = False,
         older: Callable[[Any], Any] = lambda witness: witness,
+        version_1: Callable[[dict[str, Any], str], Any] = lambda fields, label: None,
+        worlds: Sequence[type[World]] = (),
         **more: Any,
     ) -> None:
         if not isinstance(id, str) or not NAME.fullmatch(id):
@@ -385,6 +392,7 @@ class Paper(RegisteredPaper):
         super().__init__(id, title, source, **more)
         self.authored: dict[str, AuthoredStatement] = {}
         self.symbols, self.tested, self.older = symbols or {}, tested, older
+        self.version_1, self.worlds = version_1, {world.kind: world for world in worlds}
 
     @property
     def statements(self) -> tuple[Statement, ...]:  # type: ignore[override]
@@ -413,16 +421,6 @@ class Paper(RegisteredPaper):
                 parts[1].kinds = (*parts[1].kinds, "claim")
             self._setting = parts[0] if len(parts) == 1 else Joined(*parts)
         return self._setting
-
-    def judged_by(self, setting: Setting, statements: Sequence[Statement]) -> Self:
-        """Let a setting of the author's own judge these statements, and all that it declared.
-
-        Parameters
-        ----------
-        statements : in the order of the paper, those of `authored` among them
-        """
-        self._setting, self.declared = setting, list(statements)
-        return self
 
     def _with(self, made: AuthoredStatement | Statement) -> Self:
         self.declared.append(made)
@@ -467,6 +465,8 @@ class Paper(RegisteredPaper):
         states: Mapping[str, Any] | None = None,
         starts: int = 1,
         letters: Mapping[str, Letters] | None = None,
+        numbers: Callable[[Any], Mapping[str, Any]] | None = None,
+        takes_run: Callable[[Form, Any, Any], tuple[Any, Any]] | None = None,
         **unknown: Any,
     ) -> Callable[[Callable[[Any], Any]], AuthoredStatement]:
         """Declare a statement; decorates a function of the quantities ``q`` that yields the
@@ -498,6 +498,9 @@ class Paper(RegisteredPaper):
         letters : {words: `fedtheory.theory.judge.symbolic.Letters`}, with which the function makes
             the formula of a form that is given none; the words tell rules apart whose formulas
             differ
+        numbers : callable(q) -> {letter: number}, what a replayed witness shows beside its sides
+        takes_run : callable(form, case, record) -> (case, record), a run of anyone's as one of this
+            method: where it has states of other names, or is of a method that is a limit of this one
         measures : the left side in words, for the axis of a picture: "suboptimality of the last iterate" (default its formula)
 
         Raises
@@ -524,7 +527,7 @@ class Paper(RegisteredPaper):
                 Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
                 tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
                 measures, ours, self.tested, rules or {}, states=states or {}, starts=starts, paper=self,
-                letters=letters or {},
+                numbers=numbers, takes_run=takes_run, letters=letters or {},
             )  # fmt: skip
             if not made.of_world:
                 _check(made, at)

@@ -12,7 +12,9 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.errors import InvalidInput, suggest
+import numpy as np
+
+from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.local import GradientSteps
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full, Uniform
@@ -22,6 +24,7 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.search import Target
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.view import DataInstance
@@ -30,7 +33,7 @@ from fedtheory.theory.rounds.declare import Among, Minimise
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.on_problem import drawn_cohorts, on_case
+from fedtheory.theory.rounds.on_problem import on_case
 from fedtheory.theory.rounds.own_run import own_run
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.rational_clients import NotInFractions
@@ -74,6 +77,8 @@ class AuthoredSetting(Setting):
         self.kinds, self.builders = tuple(own), Builders()
         for name, statement in own.items():
             self.builders.add(name)(partial(_view, MethodSetting.of(statement)))
+        for kind, world in paper.worlds.items():
+            self.builders.add(kind)(world.from_data)
 
     def _of(self, kind: str, rule: str = "") -> MethodSetting:
         """The setting of a statement, by its name or its id, under a rule, by default its first."""
@@ -180,8 +185,10 @@ class AuthoredSetting(Setting):
         A problem outside the class is 'not applicable', with the property's name; so is another method.
         """
         authored = self._chosen(statement, case.algorithm, case.given).of_statement
-        claimed = [f.name for f in forms if authored.rule in f.established]
-        why = f"not claimed for the {authored.rule} rule"
+        rules = self.authored[statement.id].rules
+        rule = getattr(case.algorithm, "rule", authored.rule) if rules else authored.rule
+        claimed = [f.name for f in forms if rule in f.established]
+        why = f"not claimed for the {rule} rule"
         others = authored.unjudged([f.name for f in forms if f.name not in claimed], why)
         order = {f.name: i for i, f in enumerate(statement.forms)}
 
@@ -195,6 +202,11 @@ class AuthoredSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
+        if (takes := self.authored[statement.id].takes_run) is not None:
+            case, record = takes(form, case, record)
+        about, rule = self.authored[statement.id].about, self.rule_of(case)
+        if isinstance(case.algorithm, getattr(about, "cls", ())) and rule not in (*form.established, "any"):
+            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
         return own_run(self._chosen(statement, case.algorithm, case.given), form, case, record)
 
     def takes(self, statement: Statement) -> dict[str, str]:
@@ -235,21 +247,27 @@ class AuthoredSetting(Setting):
         of_steps = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
         said: dict[str, Any] = {name: value for name, value in of_steps if value is not None}
         drawn = {"steps": Fraction(said["steps"])} if "steps" in said else {}
-        algorithm, numbers = setting.on_problem(problem, sampling, **drawn)
+        algorithm: Any = None
+        numbers: dict[str, Any] = {}
+        try:
+            algorithm, numbers = setting.on_problem(problem, sampling, **drawn)
+        except FedTheoryError:  # as of a number in units of a curvature that is 0, which is said perhaps
+            if not options_of_method:
+                raise
         if said:
             numbers["eta"] = said.get("lr", numbers["eta"])
         solver = GradientSteps(int(numbers["E"]), float(numbers["eta"])) if said else None
         numbers |= given
         if options_of_method:
-            usual = {name: getattr(algorithm, name) for name in setting.free}
-            algorithm = request.algorithm(algorithm.name, problem, **usual)
+            algorithm = request.algorithm(setting.method.cls.name, problem, **setting.usual(problem))
             numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
             setting = self._chosen(statement, algorithm, {})
         chosen = ", ".join(
             f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items()
         )
         name = getattr(algorithm, "name", type(algorithm).__name__)
-        head = [f"{problem!r}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        of_cohorts = f", P = {request.participants}" if sampling is not None else ""
+        head = [f"{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         if larger := setting.problems.beyond(problem):
             head.append(f"larger than what the search draws, and judged all the same: {larger}")
         if setting.of_statement.starts > 1:
@@ -270,8 +288,7 @@ class AuthoredSetting(Setting):
         told = ", ".join(f"{flags} takes the {rule} rule" for rule, flags in others.items() if rule != mine)
         head += [f"judged under the {mine} rule: {told}"] if told else []
         if setting.sampling is Uniform and sampling is None:
-            sampling = drawn_cohorts(Stream(request.seed).generator(f"authoring problem {statement.id}"), problem)
-            head.append(f"P = {sampling.size}, a size of the cohorts that the seed draws: --participants takes another")
+            head.append(f"all {problem.num_clients} clients take part: --participants P takes cohorts of P")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
         options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
@@ -310,7 +327,10 @@ class AuthoredSetting(Setting):
         """As `Setting.exact_view`; also of data that older files have."""
         if witness.rule not in self.authored[statement.id].variants:
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
-        view = super().exact_view(statement, form, self.authored.older(witness))
+        witness = self.authored.older(witness)
+        if witness.kind in self.authored.worlds:
+            form = replace(form, kind=witness.kind)
+        view = super().exact_view(statement, form, witness)
         view_forms = self.authored[statement.id].on(view)
         if form.name in view_forms.absent:
             raise InvalidInput(
@@ -320,6 +340,8 @@ class AuthoredSetting(Setting):
 
     def built(self, witness: Witness) -> Any:
         """Make the view of a witness's data, also without an assumption, or with other constants."""
+        if witness.kind in self.authored.worlds:
+            return super().built(witness)
         setting, declared = (
             self._of(witness.kind, witness.rule),
             self.authored[witness.statement].constants,
@@ -333,6 +355,8 @@ class AuthoredSetting(Setting):
                 raise InvalidInput(f"without = {witness.without!r}: of {witness.statement} {may}")
             setting = named[witness.without]
         view = _view(setting, witness.data)
+        if (numbers := setting.of_statement.numbers) is not None:
+            view.printed_constants = partial(numbers, view)
         moved = {k: fraction(v, k) for k, v in witness.constants.items()}
         return view.other(moved) if moved else view
 
@@ -357,16 +381,42 @@ class AuthoredSetting(Setting):
             )
         return found
 
+    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
+        found: Witness | None = self.authored.version_1(fields, label)
+        return found
+
+    def proved(self, target: Target) -> tuple[Witness | None, float | None]:
+        """As `Setting.proved`; a run ends where the form fails most, if that proves anything."""
+        at = target.margin_at
+        if at is not None and target.statement.scope == "run":
+            view: Any = at.view()
+            sides = target.sides(view)
+            lhs, rhs, scale = (np.atleast_1d(np.asarray(v, dtype=float)) for v in (sides.lhs, sides.rhs, sides.scale))
+            with np.errstate(all="ignore"):
+                excess = (lhs - rhs) / scale
+            excess = np.where(np.isfinite(excess), excess, -np.inf).reshape(len(excess), -1).max(axis=1)
+            rounds = int(view.looked(len(excess))[1][excess.argmax()])
+            ended = replace(at, data={**at.data, "rounds": rounds})
+            found = super().proved(replace(target, margin_at=ended))
+            if found[0] is not None:
+                return found
+        return super().proved(target)
+
     def summary(self, witness: Witness) -> str:
         """The losses, the start, and what was drawn."""
         from fedtheory.theory.studies.counterexamples import told  # loads what searches
 
         witness = self.authored.older(witness)
+        if witness.kind in self.authored.worlds:
+            return f"{witness.statement} [{witness.form}]: {self.authored.worlds[witness.kind].summary(witness)}"
         words = told(self._of(witness.kind, witness.rule), witness)
         return f"{witness.statement} [{witness.form}]: {words}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
+        witness = self.authored.older(witness)
+        if (world := self.authored.worlds.get(witness.kind)) is not None:
+            return world.told(witness, super().facts(witness))
         instance = Draw.from_data(witness.data)
         read = read_there(self._of(witness.kind, witness.rule), witness.form, instance)
         data = [(name, value) for name, value in super().facts(witness)[1:] if name != "drawn"]  # shares, which the words resolve

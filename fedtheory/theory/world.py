@@ -14,7 +14,7 @@ from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.record import not_about_runs
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
-__all__ = ["Draws", "World", "WorldInstance"]
+__all__ = ["Draws", "Identities", "World", "WorldInstance"]
 
 TRIES = 100
 
@@ -278,3 +278,9 @@ class World(ClosedView):
     def head(cls, case: Any) -> str:
         """Describe a user's case in a line above the table."""
         return f"{case.problem!r}, {case.algorithm!r}"
+
+
+class Identities(World):
+    """Symbols alone: a form over it holds or not whatever the problem, by its ``symbolic=``."""
+
+    kind, scope, about = "algebra", "algebra", "no data enter"

@@ -155,7 +155,9 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
 
     only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
     registry.papers()
-    made = registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
+    one_shot = Paper("one-shot", "One shot")
+    one_shot.declared, one_shot._setting = [only], Own()
+    made = registry.register(one_shot)
     try:
         assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
         assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
@@ -403,17 +405,13 @@ def test_a_problem_that_is_larger_than_drawn_instances_is_judged_with_a_word(wri
     assert "--clients" in helped and "the most that" not in helped
 
 
-def test_the_size_of_cohorts_that_is_drawn_is_printed(written):
+def test_all_clients_take_part_where_nobody_says_how_many(written):
     file = written("yield printed(le(q.mean(q.F_next), q.F))", sampling="Uniform", problems="SmoothConvex(clients=(2, 5))")
     on = ("verify", f"{file}::a", "--problem", "quadratic", "--clients", 5)
-    sizes = set()
-    for seed in range(4):
-        [P] = re.findall(r"^P = (\d), a size of the cohorts that the seed draws", call(*on, "--seed", seed).stdout, re.MULTILINE)
-        sizes.add(P)
-        checks = [json.loads(call(*on, "--seed", seed, *more, "--json").stdout)["checks"] for more in ((), ("-P", P))]
-        assert checks[0] == checks[1]
-    assert len(sizes) > 1
-    assert "(default: a number that the seed draws)" in " ".join(call(*on[:2], "--help").stdout.replace("│", " ").split())
+    assert "all 5 clients take part: --participants P takes cohorts of P" in " ".join(call(*on).stdout.split())
+    checks = [json.loads(call(*on, *more, "--json").stdout)["checks"] for more in ((), ("-P", 5), ("-P", 2))]
+    assert checks[0] == checks[1] != checks[2]
+    assert "(default: all)" in " ".join(call(*on[:2], "--help").stdout.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("starts", [1, 2])

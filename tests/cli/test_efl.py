@@ -244,7 +244,7 @@ def test_theorem_2_from_python_goes_by_the_window():
         ("efl/theorem-2-departure --rounds 5", "two optima"),
         ("efl/theorem-2-departure --departure x", "give the client"),
         ("efl/theorem-2-departure --departure 7", "clients are numbered 0..4"),
-        ("theorem-3.1 --inactive 0.3", "does not apply to statements about FedElasticNet"),
+        ("theorem-3.1 --inactive 0.3", "fedelasticnet/theorem-3.1 says itself which method it is about"),
         ("theorem-3.1 --scheme A", "has no hyperparameter --scheme"),
         ("fedmls/theorem-1 --batch-size 3", "does not apply to statements about FedMLS"),
         ("--inactive 0.4", "only with a statement"),

@@ -77,8 +77,8 @@ def test_what_is_only_looked_up_is_there(command):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("verify theorem-3.1 --problem quadratic --l1 0 --l2-over-beta 30", "not above 0, as Algorithm 3 asks"),
-        ("verify theorem-3.1 --problem quadratic --l1 0.5 --l2-over-beta 3", "is not above"),
+        ("verify theorem-3.1 --problem quadratic --l1 0 --l2-over-beta 30", "is about l1 above 0"),
+        ("verify theorem-3.1 --problem quadratic --l1 0.5 --l2-over-beta 3", "is not met: it is 3"),
     ],
 )
 def test_what_is_outside_the_assumptions_is_told(command, said):

@@ -6,14 +6,17 @@ sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index
 """
 
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.proofs import PROOFS
-from fedtheory.theorems.fedelasticnet.statements import (
-    STATEMENTS,
-)  # before SETTING, which asks what FILE holds
 
-from fedtheory.theorems.fedelasticnet.setting import SETTING  # isort: skip
+FILE.read(f"{__name__}.statements", first=(
+    "equations_11_to_17", "equations_19_to_22", "lemmas_b3_b4", "lemma_b5", "theorem_b6",
+    "theorem_3_1", "theorem_c", "theorem_e", "algorithm_1", "algorithm_1_bias", "dynamics",
+    "theorem_d", "algorithm_2", "algorithm_2_at_rest", "threshold", "regression", "objective",
+    "local_problem", "scaffold_steps", "everybody", "concentration", "messages",
+))
 
-__all__ = ["PAPER"]
+from fedtheory.theorems.fedelasticnet.proofs import PROOFS  # noqa: E402 - after the statements
 
 FILE.proofs.extend(PROOFS)
-PAPER = FILE.judged_by(SETTING, STATEMENTS)
+PAPER = FILE
+
+__all__ = ["PAPER"]

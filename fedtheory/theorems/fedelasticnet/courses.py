@@ -17,8 +17,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
+from fedtheory.theorems.fedelasticnet.exact_witness import MERGED
 from fedtheory.theorems.fedelasticnet.expectation import round_of, round_view
-from fedtheory.theorems.fedelasticnet.on_a_problem import assumption_failure
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
@@ -81,13 +81,13 @@ def replayed(witness: Witness, proof: Proof) -> Course:
         A witness that is about one round, or whose identical clients are merged.
     """
     found = FILE.older(witness)
+    if found.kind == MERGED:
+        raise InvalidInput(
+            f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out"
+        )
     if witness.kind == "round" or found.kind not in FILE.authored or FILE[found.kind].over != "run":
         raise InvalidInput(
             f"{witness.name} is about one round: a proof is walked along a run, give a witness with a horizon T"
-        )
-    if "copies" in found.data:
-        raise InvalidInput(
-            f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out"
         )
     draw, setting = Draw.from_data(found.data), _setting(proof, witness.rule)
     run, law = setting.view(draw, exact=True), setting.law(draw)
@@ -112,10 +112,11 @@ def course(case: Case, proof: Proof) -> Course:
     """
     problem, algorithm, sampling = case.problem, case.algorithm, case.sampling or Full()
     form = get(proof.theorem).form(proof.form)
-    n, beta = problem.num_clients, float(problem.beta_k.max())
-    reason = assumption_failure(form, problem, algorithm, sampling)
-    if reason is not None:
+    variants = FILE[proof.theorem].variants
+    setting = _setting(proof, rule if (rule := getattr(algorithm, "rule", "")) in variants else "sign")
+    if reason := setting.not_about(problem, sampling):
         raise InvalidInput(f"{proof.theorem} [{form.name}] does not apply: {reason}")
+    n, beta = problem.num_clients, float(problem.beta_k.max())
     count, size = sampling.count(n), n * problem.dim
     fitting = [t for t in range(1, ROUNDS + 1) if count**t <= MAX_PATHS and count**t * size <= NUMBERS]
     most = max(fitting, default=1)
@@ -131,7 +132,6 @@ def course(case: Case, proof: Proof) -> Course:
             f"{proof.theorem} [{form.name}] multiplies expectations, which scenarios do not show: walk at most {most} rounds "
             f"(rounds = {most}), let everybody take part, or walk its form 'printed, whole expectation'"
         )
-    setting = _setting(proof, algorithm.rule)
     world = setting.world(problem)
     world.start = start = np.asarray(case.x0, dtype=float)[None]
     setting = as_said(setting, setting.facts(world, sampling, T), algorithm, None)

@@ -17,8 +17,10 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer
 from fedtheory.theorems.fedelasticnet.exact_losses import exact_array
+from fedtheory.theorems.fedelasticnet.exact_witness import MERGED, DiagonalWitness
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.judge.statement import Undefined
+from fedtheory.theory.world import World
 
 __all__ = ["MAX_ROUNDS", "StillRun"]
 
@@ -88,7 +90,7 @@ class _Moments:
         self.ah, self.hh, self.sh = ah - hh / l2, hh, sh
 
 
-class StillRun:
+class StillRun(World):
     """The letters of Theorem 3.1 on a run of m identical clients, P a round, while nobody moves.
 
     ``once`` gives them to the forms of that theorem, which stand on quantities of this rule.
@@ -96,27 +98,47 @@ class StillRun:
     Raises
     ------
     InvalidInput
-        Clients of several kinds, the sign rule, a horizon out of range, or a client that can move.
+        Clients of several kinds, a horizon out of range, or a client that can move.
     """
 
+    kind = MERGED
     rule, rational, sampled, exact = "true-gradient", True, False, True
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> StillRun:
+        """Make one from the data of a witness file."""
+        return cls(DiagonalWitness.from_data(data, MERGED))
+
+    @classmethod
+    def summary(cls, witness: Any) -> str:
+        """Describe the instance by its size."""
+        return DiagonalWitness.from_witness(witness).size
+
+    @classmethod
+    def told(cls, witness: Any, rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Give the clients, the numbers of the method, and the starts."""
+        w = DiagonalWitness.from_witness(witness)
+        return [
+            (f"client 0 ({w.m} identical)", f"h = {', '.join(w.h[0])}; c = {', '.join(w.c[0])}"),
+            ("lambda_1, lambda_2", f"{w.lambda1}, {w.lambda2}"),
+            ("equally likely starts", "; ".join(", ".join(x) for x in w.starts)),
+        ]
 
     def __init__(self, w: Any) -> None:
         h, c, x0 = (exact_array(v) for v in (w.h, w.c, w.starts))
         m, self.l1, self.l2 = Fraction(w.m), fraction(w.lambda1), fraction(w.lambda2)
         if not isinstance(w.P, int) or not 1 <= w.P <= w.m:
             raise InvalidInput(f"P = {w.P!r} of {w.m}: it must be an integer between 1 and m")
-        if len(h) > 1 or w.rule != self.rule:
+        if len(h) > 1:
             raise InvalidInput(
-                f"copies = {w.copies} with P = {w.P} of m = {w.m} under the {w.rule} rule: merged "
-                "clients of which some stay away must all be identical (one row), under the "
-                "true-gradient rule"
+                f"copies = {w.copies} with P = {w.P} of m = {w.m}: merged clients of which some "
+                "stay away must all be identical (one row)"
             )
         if not self.l1 > 0:
             raise InvalidInput(f"lambda_1 = {self.l1} is not above 0, as Algorithm 3 asks")
         [curvature], away, self.d = h, x0 - c, h.shape[1]
         self.method, self.beta = self, curvature.max()
-        self.constants = ElasticConstants(m, Fraction(w.P), self.beta, self.l1, self.l2)
+        self.constants: Any = ElasticConstants(m, Fraction(w.P), self.beta, self.l1, self.l2)
         reach = _Reach(away, curvature, self.l2, w.P / m)
         moments = _Moments(away, curvature, self.l2, m, w.P)
         sums, rows = (Fraction(0), Fraction(0)), []

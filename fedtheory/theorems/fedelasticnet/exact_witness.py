@@ -16,6 +16,7 @@ from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = [
+    "MERGED",
     "DiagonalWitness",
     "as_draw",
     "at_the_last_horizon",
@@ -24,6 +25,7 @@ __all__ = [
     "state_of",
 ]
 
+MERGED = "identical clients"  # the kind of witnesses about many, of whom some stay away
 _CLAIM = ("statement", "form", "rule", "lhs", "rhs", "found_by", "provenance")
 _NEEDED = ("h", "c", "lambda1", "lambda2", "P", "x0")
 _OPTIONAL = ("copies", "T", "cohorts", "state")
@@ -76,10 +78,15 @@ class DiagonalWitness:
         InvalidInput
             Data with missing or unknown fields, numbers that are no strings, rows that are no lists.
         """
-        problem = _malformed(witness.data)
-        if problem:
-            raise InvalidInput(f"data of kind {witness.kind!r}: {problem}")
-        return cls(**{k: getattr(witness, k) for k in _CLAIM}, **witness.data)
+        return cls.from_data(witness.data, witness.kind, **{k: getattr(witness, k) for k in _CLAIM})
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any], kind: str, **claim: Any) -> DiagonalWitness:
+        """From such data alone, and what is claimed of them, if anything."""
+        if problem := _malformed(data):
+            raise InvalidInput(f"data of kind {kind!r}: {problem}")
+        bare: dict[str, Any] = dict.fromkeys(_CLAIM[:3], "")
+        return cls(**bare | claim, **data)
 
     def witness(self) -> Witness:
         """As the file of any paper's witness has it."""
@@ -154,8 +161,7 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
 def as_draw(witness: Witness, over: str) -> Witness:
     """Give a witness the data of statements in the language of one file.
 
-    Of a run of many identical clients, of which some stay away, the data stay what they are:
-    `StillRun`.
+    Of a run of many identical clients, of which some stay away, they stay as they are.
 
     Parameters
     ----------
@@ -176,7 +182,7 @@ def as_draw(witness: Witness, over: str) -> Witness:
             )
         state_of(w, instance_of(w))  # refuses what is malformed
     elif w.copies is not None and w.P < w.m:
-        return replace(witness, kind=kind)
+        return replace(witness, kind=MERGED)
     many = w.copies or [1] * len(w.h)
     h, c = ([row for row, n in zip(rows, many, strict=True) for _ in range(n)] for rows in (w.h, w.c))
     beta = max(fraction(v, "h") for row in w.h for v in row)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, Literal
 
 from fedtheory.local import Exact
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import Claimed, Wrong, wrong
 from fedtheory.theory.rounds.forms import form as authored
 
@@ -17,7 +18,7 @@ __all__ = [
     "PROOF_OF_B", "PROOF_OF_B6", "RATIO",
     "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
-    "in_units_of", "nine_tenths", "statement", "tight", "total",
+    "in_units_of", "nine_tenths", "ratio_above", "tight", "total",
 ]  # fmt: skip
 
 EXACT = LocalWork((Exact,), "the statement is about exact local solutions; leave local_solver out, or use Exact()")
@@ -74,16 +75,10 @@ LAST_SIGN = (
 )
 
 
-def statement(
-    id: str,
-    title: str,
-    source: str,
-    *forms: Form,
-    kind: str = "statement",
-    assumptions: tuple[str, ...] = SAMPLED,
-) -> Statement:
-    """A `Statement` of this paper between symbols: no data enter."""
-    return Statement(f"fedelasticnet/{id}", title, source, "algebra", forms, assumptions, SYMBOLS, kind)
+def ratio_above(l2: Any, beta: Any, limit: Any) -> dict[str, Any]:
+    """Give the need that l2/beta is above a limit, with that number where it is finite."""
+    met = l2 > Fraction(limit) * beta
+    return {f"{RATIO} > {float(limit):.6g}": (met, l2 / beta) if beta != 0 else met}
 
 
 def tight(

@@ -49,7 +49,7 @@ def letters(q: Any) -> Any:
 
 def ratio_above(v: Any, limit: Any) -> dict[str, Any]:
     """Give the need that lambda_2/beta is above a limit."""
-    return {f"{notation.RATIO} > {float(limit):.6g}": v.lambda2 > Fraction(limit) * v.beta}
+    return notation.ratio_above(v.lambda2, v.beta, limit)
 
 
 def refuted(q: Any, name: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The statements of FedElasticNet that are said in the language of a one-file theorem."""
 
-from fedtheory.theorems.fedelasticnet.exact_witness import as_draw
+from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
+from fedtheory.theorems.fedelasticnet.exact_witness import as_draw, read_version_1
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.paper import Paper
 
@@ -17,6 +18,8 @@ FILE = Paper(
     "FedElasticNet",
     tested=True,
     older=older,
+    version_1=read_version_1,
+    worlds=(StillRun,),
     about="the convergence theory of FedElasticNet (Appendix B)",
     printed="on the printed algorithm (sign rule)",
     rules="the sign rule and the true-gradient rule",

@@ -26,10 +26,9 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.courses import course, replayed
 from fedtheory.theorems.fedelasticnet.exact_witness import at_the_last_horizon
 from fedtheory.theorems.fedelasticnet.one_round import letters
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
-from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import STATEMENTS as OF_B5
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
-from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import STATEMENTS as OF_B4
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.proof import Ended, Proof, Step
@@ -198,7 +197,7 @@ _END = (
 
 def _with_s(id: str) -> str:
     """The printed formula of a line, with the exact subgradient for the sign of theta_tilde, or of theta_k^t."""
-    latex = next(s for s in (*OF_B4, *OF_B5) if s.id == f"fedelasticnet/{id}").form("printed").latex
+    latex = FILE[id].statement.form("printed").latex
     for model in (r"\tilde\theta_k^t", r"\theta_k^t"):
         latex = latex.replace(rf"\mathrm{{sign}}({model}-\theta^{{t-1}})", "s_k^t")
     return latex

@@ -6,7 +6,7 @@ from fedtheory.theorems.fedmls.constants import c_factor
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS, BOTH_RULES, PROVED
 from fedtheory.theorems.fedmls.paper import ACCEPTS, SLIDING, paper
 from fedtheory.theorems.fedmls.runs import FedMLSRuns
-from fedtheory.theory import World, form, le, repaired, wrong
+from fedtheory.theory import Identities, form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
 
 __all__ = ["LOCAL", "Algebra", "identities"]
@@ -18,11 +18,10 @@ LOCAL = (  # the gap of the local problem at a model is at most this, and an err
 E = LOCAL % r"\tilde u_T" + r"E_i,\ E_i="
 
 
-class Algebra(World):
-    """Symbols alone: there are no instances."""
+class Algebra(Identities):
+    """Symbols alone, with what a user gives beside statements about runs."""
 
-    kind, scope, about = "algebra", "algebra", "no data enter"
-    problem, accepts, work = "lad", ACCEPTS, SLIDING  # as beside statements about runs
+    problem, accepts, work = "lad", ACCEPTS, SLIDING
 
 
 def identities(start: int = 2) -> bool:

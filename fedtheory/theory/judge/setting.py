@@ -313,7 +313,7 @@ class Setting:
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
         sides = form.sides_on(view)
-        lhs, rhs, scale = worst_sides(sides)
+        lhs, rhs, scale = worst_sides(sides, (witness.lhs, witness.rhs))
         check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
         place = {k: check.where.pop(k) for k in ("index", "axes") if k in check.where}
         check.where.update(exact=[str(lhs), str(rhs)], **place)

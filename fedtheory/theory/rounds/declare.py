@@ -305,17 +305,22 @@ class Method:
         A class may turn its hyperparameters into floats when it is made; the fractions are put
         back.
         """
-        numbers = {}
-        for key, value in self.hyperparameters.items():
-            value = value[0] if isinstance(value, Words) else value
-            plain = isinstance(value, str | bool) or value is None
-            numbers[key] = (
-                value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
-            )
+        numbers = self.numbers(facts, drawn, exact)
         made = self.cls(
             **{k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v for k, v in numbers.items()}
         )
         return in_fractions(made, numbers) if exact else made
+
+    def numbers(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> dict[str, Any]:
+        """Its hyperparameters, by name."""
+        out = {}
+        for key, value in self.hyperparameters.items():
+            value = value[0] if isinstance(value, Words) else value
+            plain = isinstance(value, str | bool) or value is None
+            out[key] = (
+                value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
+            )
+        return out
 
 
 def method(cls: type, **hyperparameters: Any) -> Method:

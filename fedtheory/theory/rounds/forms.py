@@ -136,7 +136,8 @@ def form(
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
         A form that holds without one is marked as tested only.
     needs : over a `World`: each `Fact` without which the form says nothing of an instance; of a
-        statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``
+        statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``, or with the
+        number that is told where it is not: ``{"mu > 0": (q.mu > 0, q.mu)}``
     witness : the name of the file that has the instance on which it fails, in the folder
         ``witnesses`` of the paper's package, or beside the paper's file
     more : before and after, the LaTeX around a formula that is made by the code with letters of its
@@ -169,14 +170,14 @@ def form(
 
 
 def printed(
-    sides: Sides | Callable[[], Sides], latex: str | Wrong = "", *mutants: Wrong, **how: Any
+    sides: Sides | Callable[[], Sides] | None, latex: str | Wrong = "", *mutants: Wrong, **how: Any
 ) -> Claimed:
     """The form as the paper prints it; see `form`."""
     return form("printed", sides, latex, *mutants, **how)
 
 
 def repaired(
-    sides: Sides | Callable[[], Sides], latex: str | Wrong = "", *mutants: Wrong, **how: Any
+    sides: Sides | Callable[[], Sides] | None, latex: str | Wrong = "", *mutants: Wrong, **how: Any
 ) -> Claimed:
     """The form as it should read; see `form`."""
     return form("repaired", sides, latex, *mutants, **how)
@@ -492,8 +493,8 @@ def _add(
         raise InvalidInput(
             f"form {name!r}: needs as words, {told} are of statements over a World; leave them out"
         )
-    if lacking := [words for words, met in dict(claimed.needs).items() if not np.all(met)]:
-        gone = Absent(NotMet(f"{', '.join(lacking)} is not met"))
+    if lacking := [told for words, met in dict(claimed.needs).items() if (told := _lacking(words, met))]:
+        gone = Absent(NotMet("; ".join(lacking)))
         claimed = replace(claimed, sides=Sides(gone, gone, gone, "<="))
     made_wrong = tuple(
         Wrong(m.name, _numbers_or_absent(m.sides, view, name, where))
@@ -506,6 +507,14 @@ def _add(
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:
         out[name] = made
+
+
+def _lacking(words: str, met: Any) -> str:
+    """Say that a need is not met, and what its number is, where that was given; '' if it is met."""
+    met, *number = met if isinstance(met, tuple) else (met,)
+    if np.all(met):
+        return ""
+    return f"{words} is not met" + "".join(f": it is {float(v):.6g}" for v in number)
 
 
 def _told(value: Any) -> str:
@@ -524,7 +533,8 @@ def _numbers_or_absent(given: Any, view: Any, name: str, where: str) -> Sides:
         relation = sides.relation
         return _numbers(sides, view, name)
     except SILENT as error:
-        gone = Absent(_kind(error)(f"{where}: {error}"))
+        told = str(error) if isinstance(error, NotMet) else f"{where}: {error}"
+        gone = Absent(_kind(error)(told))
         return Sides(gone, gone, gone, relation)
 
 

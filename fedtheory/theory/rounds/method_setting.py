@@ -135,6 +135,12 @@ class MethodSetting:
         given, rules = self.method.hyperparameters.items(), self.of_statement.rule_values
         return tuple(n for n, value in given if isinstance(value, Family | Words) or n in rules)
 
+    def usual(self, problem: Any) -> dict[str, Any]:
+        """The hyperparameters that a user may choose, as they usually are on a problem."""
+        facts = self.facts(self.world(problem), Full(), 1)
+        found = self.method.numbers(facts, self.first_choice, False)
+        return {name: found[name] for name in self.free}
+
     def has_rule_of(self, algorithm: Any) -> bool:
         """True of a method with the hyperparameters that make the rule of this variant."""
         rules = self.of_statement.rule_values

@@ -8,10 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack
 
-import numpy as np
-
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.participation.cohorts import Sampling, Uniform
+from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.steps import unkept
 from fedtheory.theory.judge.case import Case
@@ -23,9 +21,10 @@ from fedtheory.theory.judge.verify import verify as judged_by_setting
 from fedtheory.theory.rounds.declare import only_keywords
 from fedtheory.theory.rounds.judging import Drawn, check
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.oracles import MAX_PATHS
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
-__all__ = ["drawn_cohorts", "on_case", "verify"]
+__all__ = ["on_case", "verify"]
 
 _WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
 
@@ -65,10 +64,11 @@ def verify(
     forms : names, default all
     how : `Options`
         local_solver, `fedtheory.local.GradientSteps` with numbers that the statement leaves open, None as the algorithm;
-        sampling, default the statement's own, or where it is the class `Uniform`, a size that the seed draws;
+        sampling, default the statement's own, or where it is the class `Uniform`, all clients;
         seed; scenarios, the most runs that Monte Carlo takes where cohorts cannot be enumerated, default 400;
         x0, (d,), default starts that the seed draws;
-        rounds, default of a run the longest declared where one sequence of cohorts is all there is, else one that the seed draws;
+        rounds, default of a run the most declared of which all sequences of cohorts can be enumerated, if that are three or more,
+        else a number that the seed draws;
         confidence of the verdict, several numbers share its error probability;
         mode: 'exact' and 'monte-carlo' enumerate the cohorts of a run, or draw them, 'auto' enumerates where they are few;
         at_once: all scenarios in one look, and not in looks of which the first that decides is the last
@@ -92,9 +92,12 @@ def verify(
     return on_case(authored, Case(problem, algorithm, **{"scenarios": 400, **how}), forms)  # type: ignore[arg-type]
 
 
-def drawn_cohorts(rng: np.random.Generator, problem: Any) -> Uniform:
-    """Cohorts of a size that is drawn, where the statement is about every one."""
-    return Uniform(int(rng.integers(1, problem.num_clients + 1)))
+def _enumerable(setting: MethodSetting, count: int) -> int | None:
+    """The most rounds of so many cohorts each of which all sequences can be enumerated, if that are
+    three, or as many as are declared."""
+    least, most = setting.usual_rounds
+    found = max((t for t in range(least, most + 1) if count**t <= MAX_PATHS), default=0)
+    return found if found >= min(3, most) else None
 
 
 def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> list[Check]:
@@ -102,13 +105,15 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
     problem, algorithm, sampling, rounds = case.problem, case.algorithm, case.sampling, case.rounds
     chosen = list(statement.forms) if forms is None else [statement.form(f).name for f in forms]
     setting, rng = MethodSetting.of(statement), Stream(case.seed).generator(f"authoring problem {statement.id}")
+    if sampling is None and setting.sampling is Uniform:
+        sampling = Full()
     reason = setting.not_about(problem, sampling)
+    if reason is None and rounds is None and setting.scope == "run" and case.mode != "monte-carlo":
+        rounds = _enumerable(setting, (sampling or setting.sampling).count(problem.num_clients))
     if reason is None and (algorithm is not None or case.local_solver is not None or case.given):
-        rounds = setting.usual_rounds[1] if rounds is None and setting.scope == "run" else rounds
-        if sampling is None and setting.sampling is Uniform:
-            sampling = drawn_cohorts(rng, problem)
+        most = setting.usual_rounds[1] if rounds is None and setting.scope == "run" else rounds
         try:
-            facts = setting.facts(setting.world(problem), sampling or setting.sampling, rounds or 0)
+            facts = setting.facts(setting.world(problem), sampling or setting.sampling, most or 0)
             setting = as_said(setting, facts, algorithm, case.local_solver, case.given)
         except InvalidInput as error:
             reason = str(error)

@@ -91,10 +91,12 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     if record.models is None:
         return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)
 
+    seen: list[RunQuantities] = []
+
     def sides(rounds: int, drawn: Any = None) -> Sides:
-        view = _view(setting, case, record.until(rounds), sampling, start, drawn)
-        with _recorded(view, where) as told:
-            found = form.sides(view)  # type: ignore[misc]
+        seen.append(_view(setting, case, record.until(rounds), sampling, start, drawn))
+        with _recorded(seen[-1], where) as told:
+            found = form.sides(seen[-1])  # type: ignore[misc]
             told.append(found.rhs - found.lhs)
         return found
 
@@ -105,7 +107,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     told = exact, _left(form), statement.rule
     if many > 1:
         shaped = _shaped(last, many, record.seeds)
-        return OwnRun(shaped, _ends(record.rounds, many), "round", *told)
+        return OwnRun(shaped, _ends(record.rounds, many), _letter(seen[0], many), *told)
     horizons = [*(horizons_up_to(record.rounds) if shorter else ()), record.rounds]
     found = [_shaped(sides(t), 1, record.seeds) for t in horizons[:-1]] + [_shaped(last, 1, record.seeds)]
     joined: dict[str, Any] = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
@@ -144,9 +146,12 @@ def _bound_alone(
     noise = np.random.default_rng(0).standard_normal((record.rounds + 1, 1, len(start)))
     noise[0] = 0
 
+    seen: list[RunQuantities] = []
+
     def right(scale: float, rounds: int, drawn: Any = None) -> tuple[Any, Any]:
         models = start + scale * noise[: rounds + 1]
         view = _view(setting, case, Record(models, rounds, {}), sampling, start, drawn)
+        seen.append(view)
         with _recorded(view, where) as told:
             sides = reduced(view, statement.on(view)[form.name])
             told.append(sides.rhs)
@@ -170,7 +175,7 @@ def _bound_alone(
     horizons = _ends(record.rounds, many) if many > 1 else np.arange(1 if shorter else record.rounds, record.rounds + 1)
     values = rows_of(still.reshape(-1)) if many > 1 else rows_of([right(0.0, int(t))[1] for t in horizons])
     bare = Sides(0 * values, values, np.abs(values), sides.relation)
-    letter, exact = "round" if many > 1 else "T", certain or claimed.pathwise
+    letter, exact = _letter(seen[0], many) if many > 1 else "T", certain or claimed.pathwise
     return OwnRun(bare, horizons, letter, exact, _left(form), statement.rule)
 
 
@@ -203,6 +208,11 @@ def _states(algorithm: Any, record: Record, num_clients: int) -> list[Any]:
 def _rows(sides: Sides, seeds: int) -> int:
     """The number of horizons that the sides are about."""
     return int(np.size(sides.lhs)) // seeds if np.shape(sides.lhs) and np.shape(sides.lhs)[-1] == seeds else int(np.size(sides.lhs))
+
+
+def _letter(view: RunQuantities, many: int) -> str:
+    """T, where the entries are horizons, else the round."""
+    return "T" if view.looked(many)[0] == "T" else "round"
 
 
 def _ends(rounds: int, many: int) -> np.ndarray:

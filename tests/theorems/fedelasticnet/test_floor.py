@@ -170,9 +170,9 @@ def test_the_floor_of_028_by_hand():
 # --- many identical clients, few a round ---
 
 
-def merged(h, c, l1, l2, P, x0, m, T, rule="true-gradient") -> StillRun:
+def merged(h, c, l1, l2, P, x0, m, T) -> StillRun:
     rows = [[[str(v) for v in row] for row in rows] for rows in (h, c, np.atleast_2d(np.array(x0, dtype=object)))]
-    w = DiagonalWitness(THEOREM.id, "repaired", rule, *rows[:2], str(l1), str(l2), P, rows[2], copies=[m], T=T)
+    w = DiagonalWitness(THEOREM.id, "repaired", "true-gradient", *rows[:2], str(l1), str(l2), P, rows[2], copies=[m], T=T)
     return StillRun(w)
 
 
@@ -197,7 +197,6 @@ def test_merged_clients_are_the_clients_written_out(m, P, x0, T):
     [
         ({"P": 4}, "between 1 and m"),
         ({"T": 0}, "T"),
-        ({"rule": "sign"}, "must all be identical"),
         ({"h": [[1], [2]], "c": [[0], [0]]}, "must all be identical"),
         ({"l1": F(1, 2)}, "can move in round 1"),
         ({"x0": [[0], [F(11, 10)]]}, "can move in round 1"),
@@ -211,8 +210,11 @@ def test_merged_clients_that_are_not_covered_are_refused(change, message):
         merged(**{**good, **change})
 
 
-def test_merged_clients_are_for_forms_without_their_own_anchor():
+def test_merged_clients_are_for_forms_without_their_own_anchor_and_for_one_rule():
     numbers = [["1"]], [["0"]], "1", "30", 1, ["1"]
+    signs = DiagonalWitness(THEOREM.id, "repaired", "sign", *numbers, copies=[3], T=2)
+    with pytest.raises(InvalidInput, match="the data are of rule 'true-gradient'"):
+        exact_check(signs.witness())
     own = DiagonalWitness(THEOREM.id, "anchor theta_k", "true-gradient", *numbers, copies=[3], T=2)
     with pytest.raises(InvalidInput, match="anchored at theta_k"):
         exact_check(own.witness())

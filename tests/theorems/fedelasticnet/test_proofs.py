@@ -138,7 +138,7 @@ def test_cohorts_too_many_to_enumerate_are_drawn(problem, monkeypatch):
 
 def test_what_is_refused(problem):
     algorithm = FedElasticNetDyn(l1=0.05, l2=20 * problem.constants().beta)
-    with pytest.raises(InvalidInput, match=r"lambda_2/beta = 20 is not above 26\.8614"):
+    with pytest.raises(InvalidInput, match=r"lambda_2/beta > 26\.8614 is not met: it is 20"):
         walk(THEOREM, problem, algorithm)
     good = FedElasticNetDyn(l1=0.05, l2=30 * problem.constants().beta)
     with pytest.raises(InvalidInput, match="multiplies expectations, which scenarios do not show"):

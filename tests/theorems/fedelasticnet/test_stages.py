@@ -138,7 +138,7 @@ def test_the_estimate_comes_after_two_seconds_and_once(monkeypatch):
 
 def test_verify_says_how_many_scenarios_decided():
     args = ("verify", "theorem-3.1", "--clients", 30, "-P", 3, "--rounds", 4, "--allow-long")
-    assert "Monte Carlo: 63 of at most 1,000 scenarios decided" in " ".join(call(*args).stdout.split())
+    assert "Monte Carlo: 100 of at most 400 scenarios decided" in " ".join(call(*args).stdout.split())
     found = json.loads(call(*args, "--scenarios", 150, "--json").stdout)["checks"]
     assert {c["scenarios"] for c in found if c["mode"] == "statistical" and c["verdict"] == "holds"} == {38, 75}  # 37 pairs
     assert "--scenarios 0" in refused(*args, "--scenarios", 0)

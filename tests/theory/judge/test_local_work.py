@@ -87,7 +87,7 @@ def test_what_is_kept_walked_bounded_and_run_elsewhere():
         lambda: walk("fedelasticnet/theorem-3.1", PROBLEM, DYN, local_solver=solver),
         lambda: bound(statement, PROBLEM, DYN, 3, local_solver=solver),
     ):
-        with pytest.raises(InvalidInput, match="local work by SGD: the statement is about exact local solutions"):
+        with pytest.raises(InvalidInput, match=r"local work by SGD.* about exact local"):
             refused()
     inexact, exact = (simulate(PROBLEM, DYN, 4, local_solver=s, keep_states=True) for s in (solver, None))
     assert [c.verdict for c in check_run(statement, PROBLEM, DYN, inexact)] == ["not applicable"]

@@ -17,8 +17,6 @@ from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
 
-__all__ = ["STATEMENTS"]
-
 CLIENTS = ("state", "", "client")  # what entries of equations are, the same for all cohorts
 BOUNDED = ("state", "client")  # what those of bounds are
 STEP = r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})+\lambda_1"
@@ -199,11 +197,3 @@ def eq_17(q: Any) -> Any:
         note="checked at the vectors of (37), with s for the sign",
         proof="Jensen's inequality for the square of the norm", holds=True,
     )  # fmt: skip
-
-
-STATEMENTS = tuple(
-    s.statement
-    for s in (
-        eq_11, eq_12, eq_14, eq_15, eq_16, eq_17,
-    )
-)  # fmt: skip

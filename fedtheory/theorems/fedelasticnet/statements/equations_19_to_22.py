@@ -12,8 +12,6 @@ from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, printed, repaired, wrong
 
-__all__ = ["STATEMENTS"]
-
 COHORTS = ("state", "cohort")  # what entries are, where they are not states alone
 CLIENTS = (*COHORTS, "client")
 INDUCTION = (
@@ -208,11 +206,3 @@ def lemma_b2(q: Any) -> Any:
         "under the true-gradient rule, another one keeps both; then the printed form",
         **_under_one_rule(q, "lemma-b2-literal"),
     )  # fmt: skip
-
-
-STATEMENTS = tuple(
-    s.statement
-    for s in (
-        eq_19, eq_20, eq_21, gamma, lemma_b2,
-    )
-)  # fmt: skip

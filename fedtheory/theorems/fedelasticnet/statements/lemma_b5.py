@@ -12,7 +12,7 @@ from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
 
-__all__ = ["STATEMENTS", "drift_lines"]
+__all__ = ["drift_lines"]
 
 PROOF = "docs/fedelasticnet.md#no-l1-floor-in-lemma-b5"
 
@@ -233,11 +233,3 @@ def lemma_no_l1_floor(q: Any) -> Any:
     yield repaired(
         of, wrong("ten times smaller", lambda: of(10)), proof=PROOF, holds=True,
     )  # fmt: skip
-
-
-STATEMENTS = tuple(
-    s.statement
-    for s in (
-        lemma_b5, eq_36, eq_37, eq_38, eq_39, lemma_diagonal, lemma_no_l1_floor,
-    )
-)  # fmt: skip

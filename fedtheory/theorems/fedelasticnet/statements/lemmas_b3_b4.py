@@ -10,7 +10,7 @@ from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq, sgn
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
 
-__all__ = ["STATEMENTS", "bend_with", "eq28_sign"]
+__all__ = ["bend_with", "eq28_sign"]
 
 # --- formulas: G is what is taken off g_k, S the subgradient or sign ------------------------------
 _SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
@@ -394,12 +394,3 @@ def eq_35(q: Any) -> Any:
         wrong("last term twice", lambda: of(factor=2)),
         proof="the inner product is linear", holds=True,
     )  # fmt: skip
-
-
-STATEMENTS = tuple(
-    s.statement
-    for s in (
-        lemma_b3, eq_23, eq_24, eq_25, eq_26, eq_27, eq_28, eq_29, lemma_b4, eq_32, eq_33,
-        eq_34, eq_35,
-    )
-)  # fmt: skip

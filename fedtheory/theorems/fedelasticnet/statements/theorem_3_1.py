@@ -18,7 +18,13 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.exact_losses import sqrt_upper
-from fedtheory.theorems.fedelasticnet.notation import PROOF_OF_A, PROOF_OF_B, RATIO
+from fedtheory.theorems.fedelasticnet.notation import (
+    PROOF_OF_A,
+    PROOF_OF_B,
+    RATIO,
+    ratio_above,
+)
+from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
 from fedtheory.theorems.fedelasticnet.worst_runs import worst_at
@@ -226,7 +232,7 @@ def told(
 ) -> Claimed:  # fmt: skip
     """One form: the bound as it is ``changed``, above a limit of lambda_2/beta."""
     v = q.once(Letters)
-    needs = {f"{RATIO} > {float(limit):.6g}": q.method.l2 > limit * q.beta} if limit else {}
+    needs = ratio_above(q.method.l2, q.beta, limit) if limit else {}
     more |= {"limits": {RATIO: float(limit)}} if limit else {}
     made = (wrong(words, partial(bound, v, **{**changed, **c})) for words, c in mutants)
     more |= {"fails": True, "witness": f"fedelasticnet-{witness}-{q.rule}"} if witness else {"holds": True}
@@ -256,6 +262,8 @@ def about(name: str, title: str, source: str, limit: str, rules: Any = notation.
         **{"assumptions": assumed, **more},
         symbols=notation.SYMBOLS,
         measures="suboptimality of the mean iterate",
+        numbers=lambda q: q.once(Letters).numbers(),
+        takes_run=in_states_of_algorithm_3,
     )
 
 

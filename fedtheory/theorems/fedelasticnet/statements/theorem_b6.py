@@ -23,12 +23,13 @@ from fedtheory.theorems.fedelasticnet.notation import (
     REPAIRED_THRESHOLD,
     SAMPLED,
     SIGN_NOTE,
+    SYMBOLS,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
     THEOREM_E_THRESHOLD,
-    statement,
 )
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, ratio_above, refuted
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
@@ -36,11 +37,11 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
-from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+from fedtheory.theory.world import Identities
 
-__all__ = ["OF_THEOREM_E", "STATEMENTS", "potential_step", "theorem_b6"]
+__all__ = ["algebra", "potential_step", "theorem_b6"]
 
 TRUE_GRADIENT, SIGN_RULE = ({rule: {"rule": rule}} for rule in ("true-gradient", "sign"))
 STEP = (
@@ -99,54 +100,51 @@ def eq_41(q: Any) -> Any:
     )  # fmt: skip
 
 
-ALGEBRA = (
-    statement(
-        "eq-41-chain",
-        "the chain of equalities after (41), and kappa_0",
-        "proof of Theorem B.6, after (41)",
-        core.form(
-            "printed",
-            r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
-            r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
-            r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
-            r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
-            r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
-            r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
-            None,
-            "holds",
-            symbolic=chain_after_41,
-        ),
-        assumptions=(),
-    ),
-    statement(
-        "constants",
-        "kappa_0, its threshold, and the constants of Theorems A and B",
-        "Theorem B.1 and our repairs",
-        core.form(
-            "printed",
-            r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
-            None,
-            "holds",
-            symbolic=kappa_is_positive,
-            note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
-        ),
-        core.form(
-            "repaired",
-            r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
-            r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
-            r"a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-c\beta^2)},\ c=9+6\tau:\quad "
-            r"3\Big(1+\tfrac\beta{\lambda_2}+2(1+\tau)\beta^2a\Big)=(\lambda_2^2-3\beta^2)a,\quad"
-            r"\tfrac2{\lambda_2}-4(1+\tau)\beta a-2\beta a"
-            r"=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-c\beta\lambda_2-2c\beta^2}{\lambda_2^2-c\beta^2}",
-            None,
-            "holds",
-            symbolic=constants_identities,
-            note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper does not say; then "
-            "the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where a = kappa P/m",
-        ),
-        assumptions=(),
-    ),
-)
+algebra = partial(FILE.statement, over=Identities, symbols=SYMBOLS)
+
+
+@algebra(
+    "eq-41-chain", title="the chain of equalities after (41), and kappa_0",
+    source="proof of Theorem B.6, after (41)",
+)  # fmt: skip
+def eq_41_chain(q: Any) -> Any:
+    """Follow the chain after (41)."""
+    yield printed(
+        None,
+        r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
+        r"+\beta(\lambda_2^2-25\beta^2)+\lambda_2(\lambda_2^2-25\beta^2)}{\lambda_2(\lambda_2^2-25\beta^2)}"
+        r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
+        r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
+        r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
+        r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
+        holds=True, symbolic=chain_after_41,
+    )  # fmt: skip
+
+
+@algebra(
+    "constants", title="kappa_0, its threshold, and the constants of Theorems A and B",
+    source="Theorem B.1 and our repairs",
+)  # fmt: skip
+def constants(q: Any) -> Any:
+    """Compare the constants."""
+    yield printed(
+        None, r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
+        holds=True, symbolic=kappa_is_positive,
+        note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
+    )  # fmt: skip
+    yield repaired(
+        None,
+        r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
+        r"(\text{exactly }\lambda_2>\tfrac{25+\sqrt{825}}2\beta);\quad "
+        r"a=\tfrac{3(\lambda_2+\beta)}{\lambda_2(\lambda_2^2-c\beta^2)},\ c=9+6\tau:\quad "
+        r"3\Big(1+\tfrac\beta{\lambda_2}+2(1+\tau)\beta^2a\Big)=(\lambda_2^2-3\beta^2)a,\quad"
+        r"\tfrac2{\lambda_2}-4(1+\tau)\beta a-2\beta a"
+        r"=\tfrac2{\lambda_2}\tfrac{\lambda_2^2-c\beta\lambda_2-2c\beta^2}{\lambda_2^2-c\beta^2}",
+        holds=True, symbolic=constants_identities,
+        note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper "
+        "does not say; then the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where "
+        "a = kappa P/m",
+    )  # fmt: skip
 
 
 def potential_step(v: Any, kappa: Any, kappa_0: Any, floor: Any, last: Any) -> Sides:
@@ -318,12 +316,3 @@ def sag_identity(q: Any) -> Any:
         "0; then lines 11 and 12",
         holds=True,
     )  # fmt: skip
-
-
-STATEMENTS = (
-    eq_40.statement,
-    eq_41.statement,
-    *ALGEBRA,
-    *(s.statement for s in (theorem_b6, theorem_a_step, theorem_b_step, sag_identity)),
-)
-OF_THEOREM_E = theorem_e_step.statement

@@ -16,6 +16,7 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
+from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
 from fedtheory.theory.rounds.declare import above, method
@@ -56,6 +57,7 @@ CHANGED = "first term ten times smaller, no last one"
     symbols=notation.SYMBOLS,
     measures="suboptimality of the mean iterate, times mu",
     ours=True,
+    takes_run=in_states_of_algorithm_3,
 )
 def theorem_c(q: Any) -> Any:
     """Bound mu times the excess, so that mu = 0 needs no case of its own."""

@@ -20,19 +20,17 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
 )
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, statement
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about, part
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,
     true_gradient_descends,
 )
-
-__all__ = ["STATEMENTS"]
 
 Share = tuple[int, int]  # of a mutant: so much in place of 1
 ONE, LESS, MORE = (1, 1), (9, 10), (11, 10)
@@ -139,93 +137,68 @@ def convergence(q):
     )
 
 
-STATEMENTS = (
-    statement(
-        "theorem-d-proof",
-        "the sums of squares behind Theorem D",
-        OURS,
-        core.form(
-            "repaired",
-            ABOVE_HALF + FALLS + PHI,
-            None,
-            "holds",
-            symbolic=true_gradient_descends,
-            proves=True,
-            note="six multipliers, rational functions of beta/lambda_2, leave two forms whose "
-            "pivots are at least 0 on the whole range. Of the l1 norm only <s_k, delta_k> >= 0 is "
-            "used",
-        ),
-        core.form(
-            "moves",
-            CALMS,
-            None,
-            "holds",
-            symbolic=true_gradient_calms,
-            proves=True,
-            note="twice three inequalities leave two squares",
-        ),
-        kind="sharpened",
-        assumptions=(*ASSUMED, TRUE_GRADIENT),
-    ),
-    statement(
-        "theorem-f",
-        "gradients tend to 0 under the true-gradient rule where some clients stay away",
-        "ours: Theorem F",
-        core.form(
-            "repaired",
-            FALLS_OF_COHORTS,
-            None,
-            "holds",
-            symbolic=cohorts_descend,
-            proves=True,
-            note="so the mean of E||grad R||^2 over T rounds is at most 4 lambda_2 (V_0 - R*)/T, "
-            "and grad R tends to 0 with probability 1. Four multipliers, for all m and P at once. "
-            "4 m/P is not claimed to be the least. The z_k enter V alone: g_k = 0 at the start "
-            "will do where each L_k is bounded below, with inf L_k in place of L_k(z_k)",
-        ),
-        kind="sharpened",
-        assumptions=(
-            "every L_k is convex and beta-smooth, and R, their plain mean, is bounded below",
-            *ALGORITHM_3,
-            "P of the m clients are drawn uniformly without replacement",
-            "local problems solved exactly, no threshold epsilon",
-            TRUE_GRADIENT,
-            "every g_k is a gradient of L_k at some z_k, as once every client has taken part",
-        ),
-    ),
-    statement(
-        "silent-cohorts",
-        "rounds of P of m clients in which nobody moves, true-gradient rule",
-        "ours: Algorithm 3 on parabolas",
-        core.form(
-            "potential",
-            POTENTIAL,
-            None,
-            "holds",
-            symbolic=potential_is_exact,
-            proves=True,
-            note="an equation, in the expectation over the cohort. C is the mean of "
-            "||g_k - grad L_k(theta*)||^2",
-        ),
-        core.form(
-            "threshold",
-            THRESHOLD,
-            None,
-            "holds",
-            symbolic=threshold_is_proved,
-            proves=True,
-            note="1/2 for P = 1 and for P = m, whatever m is, and less in between: 1/3 for two of "
-            "three clients. V >= 0 up to the threshold, and V_0 > 0 from g = 0. Beyond it the "
-            "matrix of the second moments has a real eigenvalue above 1",
-        ),
-        kind="sharpened",
-        assumptions=(
-            "every L_k is a parabola with Hessian beta I and a minimiser of its own",
-            *ALGORITHM_3,
-            "P of the m >= 2 clients are drawn uniformly without replacement",
-            "local problems solved exactly",
-            TRUE_GRADIENT,
-            "no client moves in the rounds that are looked at, as for large lambda_1",
-        ),
+@algebra(
+    "theorem-d-proof", title="the sums of squares behind Theorem D", source=OURS, ours=True,
+    assumptions=(*ASSUMED, TRUE_GRADIENT),
+)  # fmt: skip
+def theorem_d_proof(q):
+    """Prove one step of Theorem D's potential, and what the clients move."""
+    yield repaired(
+        None, ABOVE_HALF + FALLS + PHI, holds=True, symbolic=true_gradient_descends, proves=True,
+        note="six multipliers, rational functions of beta/lambda_2, leave two forms whose pivots "
+        "are at least 0 on the whole range. Of the l1 norm only <s_k, delta_k> >= 0 is used",
+    )
+    yield form(
+        "moves", None, CALMS, holds=True, symbolic=true_gradient_calms, proves=True,
+        note="twice three inequalities leave two squares",
+    )
+
+
+@algebra(
+    "theorem-f", ours=True, source="ours: Theorem F",
+    title="gradients tend to 0 under the true-gradient rule where some clients stay away",
+    assumptions=(
+        "every L_k is convex and beta-smooth, and R, their plain mean, is bounded below",
+        *ALGORITHM_3,
+        "P of the m clients are drawn uniformly without replacement",
+        "local problems solved exactly, no threshold epsilon",
+        TRUE_GRADIENT,
+        "every g_k is a gradient of L_k at some z_k, as once every client has taken part",
     ),
 )
+def theorem_f(q):
+    """Prove one step of the potential of cohorts."""
+    yield repaired(
+        None, FALLS_OF_COHORTS, holds=True, symbolic=cohorts_descend, proves=True,
+        note="so the mean of E||grad R||^2 over T rounds is at most 4 lambda_2 (V_0 - R*)/T, and "
+        "grad R tends to 0 with probability 1. Four multipliers, for all m and P at once. 4 m/P is "
+        "not claimed to be the least. The z_k enter V alone: g_k = 0 at the start will do where "
+        "each L_k is bounded below, with inf L_k in place of L_k(z_k)",
+    )
+
+
+@algebra(
+    "silent-cohorts", ours=True, source="ours: Algorithm 3 on parabolas",
+    title="rounds of P of m clients in which nobody moves, true-gradient rule",
+    assumptions=(
+        "every L_k is a parabola with Hessian beta I and a minimiser of its own",
+        *ALGORITHM_3,
+        "P of the m >= 2 clients are drawn uniformly without replacement",
+        "local problems solved exactly",
+        TRUE_GRADIENT,
+        "no client moves in the rounds that are looked at, as for large lambda_1",
+    ),
+)
+def silent_cohorts(q):
+    """Follow the second moments of rounds in which nobody moves."""
+    yield form(
+        "potential", None, POTENTIAL, holds=True, symbolic=potential_is_exact, proves=True,
+        note="an equation, in the expectation over the cohort. C is the mean of "
+        "||g_k - grad L_k(theta*)||^2",
+    )
+    yield form(
+        "threshold", None, THRESHOLD, holds=True, symbolic=threshold_is_proved, proves=True,
+        note="1/2 for P = 1 and for P = m, whatever m is, and less in between: 1/3 for two of "
+        "three clients. V >= 0 up to the threshold, and V_0 > 0 from g = 0. Beyond it the matrix "
+        "of the second moments has a real eigenvalue above 1",
+    )

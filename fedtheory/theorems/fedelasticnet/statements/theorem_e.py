@@ -5,72 +5,62 @@ The multipliers were found by a semidefinite programme and its pattern solved by
 
 from __future__ import annotations
 
-from fedtheory.theorems.fedelasticnet.notation import statement
-from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E, theorem_e
-from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import OF_THEOREM_E
+from typing import Any
+
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E
+from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share
-from fedtheory.theory.judge.statement import form
+from fedtheory.theory.rounds.forms import form, repaired
 from fedtheory.worst_cases.best import feddyn_is_best
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
-
-__all__ = ["STATEMENTS"]
 
 V = r"\ V=\|\gamma-\theta_*\|^2+\kappa C"
 
 
-STATEMENTS = (
-    OF_THEOREM_E,
-    theorem_e.statement,
-    statement(
-        "theorem-e-proof",
-        "the sum of squares behind Theorem E",
-        "ours: Theorem E",
-        form(
-            "repaired",
-            r"\mathbb EV^+\le V-\kappa_0^E(R(\gamma)-R(\theta_*))-\tfrac2{\lambda_2}\langle\gamma-\theta_*,\tfrac1m\sum_k"
-            r"\lambda_1s_k\rangle,\quad" + V + r",\ \lambda_2\ge\tfrac{1+\sqrt{13}}3\beta",
-            None,
-            "holds",
-            symbolic=fedelasticnet_is_proved,
-            proves=True,
-            note="four multipliers, and what is left is a sum of squares whose factors are at least 0 on the whole range. Of s_k only "
-            "<s_k, theta_k - theta> >= 0 is used. Nothing follows for the sign rule, or for the printed constants",
-        ),
-        assumptions=OF_E,
-        kind="sharpened",
+@algebra(
+    "theorem-e-proof", title="the sum of squares behind Theorem E", source="ours: Theorem E",
+    assumptions=OF_E, ours=True,
+)  # fmt: skip
+def theorem_e_proof(q: Any) -> Any:
+    """Prove one step of Theorem E's potential."""
+    yield repaired(
+        None,
+        r"\mathbb EV^+\le V-\kappa_0^E(R(\gamma)-R(\theta_*))-\tfrac2{\lambda_2}\langle\gamma-\theta_*,\tfrac1m\sum_k"
+        r"\lambda_1s_k\rangle,\quad" + V + r",\ \lambda_2\ge\tfrac{1+\sqrt{13}}3\beta",
+        holds=True, symbolic=fedelasticnet_is_proved, proves=True,
+        note="four multipliers, and what is left is a sum of squares whose factors are at least 0 "
+        "on the whole range. Of s_k only <s_k, theta_k - theta> >= 0 is used. Nothing follows for "
+        "the sign rule, or for the printed constants",
+    )  # fmt: skip
+
+
+@algebra(
+    "feddyn-every-lambda", title="FedDyn's rate without any condition on lambda_2",
+    source="ours: Algorithm 3 with lambda_1 = 0", ours=True,
+    assumptions=(
+        "every L_k is convex and beta-smooth",
+        "P of the m clients are drawn uniformly; local problems solved exactly; lambda_1 = 0",
     ),
-    statement(
-        "feddyn-every-lambda",
-        "FedDyn's rate without any condition on lambda_2",
-        "ours: Algorithm 3 with lambda_1 = 0",
-        form(
-            "repaired",
-            r"\mathbb EV^+\le V-\kappa_0(R(\gamma)-R(\theta_*)),\quad" + V
-            + r",\ s=1-\tfrac{m-P}{P(m-1)},\ \lambda=\tfrac{\lambda_2}\beta:\quad\beta\kappa_0=\min\{\tfrac2\lambda,"
-            r"\tfrac{4(\lambda+2s)}{(2+\lambda)^2}\}\text{ if }s(2+2\lambda+\lambda^2)\le\lambda(1+\lambda),\text{ else }"
-            r"\min\{\tfrac2\lambda,\tfrac{\sqrt{s^2\lambda^4+8\lambda s(1+\lambda)^2}-s\lambda^2}{(1+\lambda)^2}\}",
-            None,
-            "holds",
-            symbolic=feddyn_is_proved,
-            proves=True,
-            worst=feddyn_share(),
-            note="kappa_0 > 0 for every lambda_2 > 0, so that the mean of R(gamma) - R* over T rounds is at most "
-            "V_0/(kappa_0 T). The start g = 0 need not be anybody's gradient: no multiplier stands at the points where the stored "
-            "ones were taken",
-        ),
-        form(
-            "optimal",
-            r"m\ge2,\ \kappa\ge0,\ \kappa'>\kappa_0:\quad\mathbb EV^+\le V-\kappa'(R(\gamma)-R(\theta_*))"
-            r"\text{ is not true of all }L_k",
-            None,
-            "holds",
-            symbolic=feddyn_is_best,
-            proves=True,
-            note="the repaired form's kappa_0 is the largest: three tables of inner products, which instances have or come near to, on "
-            "which C does not change and the squared distance falls by kappa_0 times the gap",
-        ),
-        assumptions=("every L_k is convex and beta-smooth", "P of the m clients are drawn uniformly; local problems solved exactly; "
-        "lambda_1 = 0"),
-        kind="sharpened",
-    ),
-)
+)  # fmt: skip
+def feddyn_every_lambda(q: Any) -> Any:
+    """Prove one step of FedDyn's potential, and that no other has a larger kappa_0."""
+    yield repaired(
+        None,
+        r"\mathbb EV^+\le V-\kappa_0(R(\gamma)-R(\theta_*)),\quad" + V
+        + r",\ s=1-\tfrac{m-P}{P(m-1)},\ \lambda=\tfrac{\lambda_2}\beta:\quad\beta\kappa_0=\min\{\tfrac2\lambda,"
+        r"\tfrac{4(\lambda+2s)}{(2+\lambda)^2}\}\text{ if }s(2+2\lambda+\lambda^2)\le\lambda(1+\lambda),\text{ else }"
+        r"\min\{\tfrac2\lambda,\tfrac{\sqrt{s^2\lambda^4+8\lambda s(1+\lambda)^2}-s\lambda^2}{(1+\lambda)^2}\}",
+        holds=True, symbolic=feddyn_is_proved, proves=True, worst=feddyn_share(),
+        note="kappa_0 > 0 for every lambda_2 > 0, so that the mean of R(gamma) - R* over T rounds "
+        "is at most V_0/(kappa_0 T). The start g = 0 need not be anybody's gradient: no multiplier "
+        "stands at the points where the stored ones were taken",
+    )  # fmt: skip
+    yield form(
+        "optimal", None,
+        r"m\ge2,\ \kappa\ge0,\ \kappa'>\kappa_0:\quad\mathbb EV^+\le V-\kappa'(R(\gamma)-R(\theta_*))"
+        r"\text{ is not true of all }L_k",
+        holds=True, symbolic=feddyn_is_best, proves=True,
+        note="the repaired form's kappa_0 is the largest: three tables of inner products, which "
+        "instances have or come near to, on which C does not change and the squared distance falls "
+        "by kappa_0 times the gap",
+    )  # fmt: skip

@@ -7,16 +7,13 @@ and in fractions for a witness.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.participation.cohorts import Full
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import MERGED
 from fedtheory.theorems.fedelasticnet.expectation import round_of, round_view
 from fedtheory.theorems.fedelasticnet.paper import FILE
@@ -24,16 +21,14 @@ from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.instances import Draw
-from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import MAX_PATHS, Path, SeparableWorld, each, sequences
+from fedtheory.theory.rounds.oracles import MAX_PATHS, Path, each, sequences
 from fedtheory.theory.rounds.own_run import Unseen
 from fedtheory.theory.rounds.run_matches_claim import as_said
 
-__all__ = ["ROUNDS", "SCENARIOS", "course", "exact_round", "replayed"]
+__all__ = ["ROUNDS", "SCENARIOS", "course", "replayed"]
 
 ROUNDS = 30  # where none are asked for, and there are not too many sequences of cohorts
 SCENARIOS = 200  # the most that are walked
@@ -57,19 +52,6 @@ def _walked(
             yield view_of(each(state, lambda v: v[::alike]), t), None  # noqa: B023
 
     return Course(name, rule, len(run.path.states) - 1, rounds(), lambda: run, **how)
-
-
-def exact_round(instance: DiagonalInstance, state: RationalState) -> RoundQuantities:
-    """One round of diagonal quadratics from the S given states, over all cohorts."""
-    diagonal: Any = instance.losses
-    h, c, m = diagonal.h, diagonal.c, instance.m
-    none, weights = np.full(h.shape, None), np.full(m, Fraction(1, m))
-    losses = SeparableLosses.of(0 * h, c, h, 0 * h, none, weights, exact=instance.is_exact)
-    numbers = {"l1": instance.lambda1, "l2": instance.lambda2}
-    method: Any = FedElasticNetDyn(float(instance.lambda1), float(instance.lambda2), instance.rule)  # type: ignore[arg-type]
-    method = in_fractions(method, numbers) if instance.is_exact else method
-    begun = FedElasticNetDynState(state.theta, state.stored, state.h, state.local)
-    return round_view(SeparableWorld(losses, instance.x0[0]), method, Uniform(instance.P), begun)
 
 
 def replayed(witness: Witness, proof: Proof) -> Course:

@@ -16,8 +16,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer
-from fedtheory.theorems.fedelasticnet.exact_losses import exact_array
 from fedtheory.theorems.fedelasticnet.exact_witness import MERGED, DiagonalWitness
+from fedtheory.theorems.fedelasticnet.fractions_read import exact_array
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.world import World

@@ -15,16 +15,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from fedtheory.arrays import read_only
 from fedtheory.errors import InvalidInput
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.rational import fraction
-from fedtheory.theorems.fedelasticnet.exact_losses import RationalLosses
 from fedtheory.theory.rounds.losses import Unbounded, corners, minimum
+from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
-__all__ = ["Piece", "SeparableLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
+__all__ = ["Everyone", "Piece", "PiecewiseLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
 
 ZERO = Fraction(0)
 _FIELDS = ("slope", "curvature", "centre", "ramps")
@@ -176,7 +180,7 @@ def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class SeparableLosses(RationalLosses):
+class PiecewiseLosses:
     """L_k(x) = sum_i L_ki(x_i) of m clients in d coordinates, in fractions.
 
     Attributes
@@ -188,11 +192,16 @@ class SeparableLosses(RationalLosses):
 
     pieces: Sequence[Sequence[Piece]]
     near: Any = None
-    is_exact = True
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
+        """Clients and coordinates."""
         return len(self.pieces), len(self.pieces[0])
+
+    @property
+    def m(self) -> int:
+        """The number of clients."""
+        return self.shape[0]
 
     @cached_property
     def joint(self) -> list[Piece]:
@@ -262,6 +271,10 @@ class SeparableLosses(RationalLosses):
 
         return _each(one, y)
 
+    def gradients(self, x: Any) -> Any:
+        """The same at one point for all: (..., d) -> (..., m, d)."""
+        return self.gradients_each(np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape)))
+
     def nearest_gradients(self, y: Any, g: Any) -> Any:
         """The subgradient at y_k that is nearest to g_k: (..., m, d) each."""
 
@@ -279,3 +292,30 @@ class SeparableLosses(RationalLosses):
     def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
         """The local models of (10): (..., m, d) each."""
         return _each(lambda at, x, g: self.pieces[at[-2]][at[-1]].minimise(x, g, l1, l2), anchor, stored)
+
+
+class Everyone(SlotClients):
+    """The clients of a round in which all take part (S, m, d), on losses of this kind.
+
+    Where a slope jumps, a client's gradient at its local model is the one of its minimum.
+    """
+
+    def __init__(self, losses: PiecewiseLosses, like: Any) -> None:
+        self.of_each, m = losses, losses.m
+        own: Any = SimpleNamespace(pieces=losses, weights=np.full(m, Fraction(1, m)))
+        super().__init__(own, Cohort(m, mask=np.ones((len(like), m), dtype=bool)), SlotWork(), like)
+
+    def minimise(
+        self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None
+    ) -> LocalResult:
+        """Minimise exactly, entry by entry."""
+        l1, l2, linear = objective.l1, objective.curvature, np.asarray(objective.linear)
+        anchor = np.broadcast_to(start, linear.shape)
+        y = self.of_each.minimise(anchor, linear, l1, l2)
+        self.wanted = linear - l2 * (y - anchor) - l1 * np.sign(y - anchor)
+        self.results.append(LocalResult(read_only(y)))
+        return self.results[-1]
+
+    def gradient(self, y: Any) -> Any:
+        """The subgradients at the local models."""
+        return self.of_each.nearest_gradients(y, self.wanted)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
 
@@ -20,9 +18,7 @@ __all__ = [
     "DiagonalWitness",
     "as_draw",
     "at_the_last_horizon",
-    "instance_of",
     "read_version_1",
-    "state_of",
 ]
 
 MERGED = "identical clients"  # the kind of witnesses about many, of whom some stay away
@@ -127,8 +123,9 @@ def _malformed(data: dict[str, Any]) -> str:
         if not isinstance(data[key], str):
             return f"{key} is {data[key]!r}; write it as a string, for example \"1/2\""
     for key in ("h", "c", "x0"):
-        if not isinstance(data[key], list):
-            return f"{key} is {data[key]!r}; expected a list"
+        rows = data[key]
+        if not isinstance(rows, list) or not all(isinstance(r, list) for r in rows if key != "x0"):
+            return f"{key} is {data[key]!r}; expected a list" + " of rows" * isinstance(rows, list)
     copies = data.get("copies")
     good = isinstance(copies, list) and all(type(n) is int and n >= 1 for n in copies)
     if copies is not None and (not good or len(copies) != len(data["h"])):
@@ -180,7 +177,15 @@ def as_draw(witness: Witness, over: str) -> Witness:
             raise InvalidInput(
                 f"{w.statement} is about one round: T = {w.T} is the horizon of a run, leave it out"
             )
-        state_of(w, instance_of(w))  # refuses what is malformed
+        if w.copies is not None:
+            raise InvalidInput(f"copies = {w.copies}: merged clients are for runs; write the {w.m} clients out")
+        if (w.cohorts is None) == (w.state is None):
+            raise InvalidInput(
+                "a witness about one round has either cohorts (of the rounds before it) or a state, not both"
+            )
+        fields = {"theta", "stored", "local"}
+        if w.state is not None and (not isinstance(w.state, dict) or set(w.state) != fields):
+            raise InvalidInput("state: expected the fields theta (d), stored (m, d) and local (m, d)")
     elif w.copies is not None and w.P < w.m:
         return replace(witness, kind=MERGED)
     many = w.copies or [1] * len(w.h)
@@ -195,32 +200,6 @@ def as_draw(witness: Witness, over: str) -> Witness:
         "drawn": {"method.l1": w.lambda1, "method.l2": str(ratio)}, **state,
     }  # fmt: skip
     return replace(witness, kind=kind, data=data)
-
-
-def instance_of(w: DiagonalWitness) -> DiagonalInstance:
-    """The exact instance. Raises `InvalidInput` as `DiagonalInstance.exact` does, and for merged clients."""
-    if w.copies is not None:
-        raise InvalidInput(f"copies = {w.copies}: merged clients are for runs; write the {w.m} clients out")
-    return DiagonalInstance.exact(w.h, w.c, w.lambda1, w.lambda2, w.P, w.rule, w.x0)
-
-
-def state_of(w: DiagonalWitness, instance: DiagonalInstance) -> RationalState:
-    """Give the state before the round. Raises `InvalidInput` for malformed data."""
-    if (w.cohorts is None) == (w.state is None):
-        raise InvalidInput("a witness about one round has either cohorts (of the rounds before it) or a state, not both")
-    if w.cohorts is not None:
-        if not isinstance(w.cohorts, list) or not all(isinstance(c, list) for c in w.cohorts):
-            raise InvalidInput(f"cohorts = {w.cohorts!r}: expected a list of lists of client numbers")
-        return instance.after(w.cohorts)
-    if not isinstance(w.state, dict) or set(w.state) != {"theta", "stored", "local"}:
-        raise InvalidInput("state: expected the fields theta (d), stored (m, d) and local (m, d)")
-    theta, stored, local = (exact_array(w.state[k]) for k in ("theta", "stored", "local"))
-    m, d = instance.m, instance.d
-    if theta.shape != (d,) or stored.shape != (m, d) or local.shape != (m, d):
-        raise InvalidInput(
-            f"state: theta {theta.shape}, stored {stored.shape}, local {local.shape}; expected ({d},), ({m}, {d}), ({m}, {d})"
-        )
-    return RationalState(theta[None], stored.sum(axis=0)[None] / Fraction(m), stored[None], local[None])
 
 
 def at_the_last_horizon(sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:

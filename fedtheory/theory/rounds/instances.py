@@ -124,6 +124,9 @@ class Draw:
         ]
         if floats:
             raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
+        said = data.get("before", [])
+        if not isinstance(said, list) or not all(isinstance(cohort, list) for cohort in said):
+            raise InvalidInput(f"before = {said!r}: expected a list of lists of client numbers")
         try:
             h, c = fractions(data["h"]), fractions(data["c"])
             zero = [["0"] * c.shape[1]] * c.shape[0]
@@ -133,7 +136,7 @@ class Draw:
             weights, start = fractions(data["weights"]), fractions(data["start"])
             drawn = {k: fraction(v, k) for k, v in data.get("drawn", {}).items()}
             state = {k: fractions(v) for k, v in data.get("state", {}).items()}
-            before = tuple(tuple(int(k) for k in cohort) for cohort in data.get("before", ()))
+            before = tuple(tuple(int(k) for k in cohort) for cohort in said)
         except (TypeError, ValueError, ZeroDivisionError, AttributeError, IndexError) as error:
             raise InvalidInput(
                 f'data of an instance: {error}; numbers are written as fractions, for example "-3/7"'

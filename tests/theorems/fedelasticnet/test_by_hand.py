@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from algorithm_3 import DiagonalInstance, exact_round
 from cases import each
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters

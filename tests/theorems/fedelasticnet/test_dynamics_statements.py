@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from algorithm_3 import DiagonalInstance, PiecewiseLosses, RationalState, exact_array
 from fedelasticnet_worlds import BUILDERS, battery
 
 from fedtheory import problems, theorems
@@ -16,8 +17,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import FROZEN, RETURNS, SILENT
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of, drift_of_one
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, SeparableLosses, absolute, huber, quadratic, ramp
+from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.check import judge_view
@@ -96,7 +96,7 @@ def test_below_two_beta_the_same_start_may_end_at_the_optimum():
 def test_three_unlike_clients_drift_away_with_cohorts(cohorts):
     """Slopes that rise by 1 between 1 and 2, from -3/2, 0 and 0, one client a round: from when client 0 is drawn h = -1/2."""
     pieces = [[ramp(F(-3, 2), F(-1, 2), 1, 2)], [ramp(0, 1, 1, 2)], [ramp(0, 1, 1, 2)]]
-    instance = DiagonalInstance(SeparableLosses(pieces, near=[F(0)]), F(1), F(28), 1, "sign", exact_array([[0]]))
+    instance = DiagonalInstance(PiecewiseLosses(pieces, near=[F(0)]), F(1), F(28), 1, "sign", exact_array([[0]]))
     state = instance.after([[k] for k in cohorts])
     first = cohorts.index(0)
     assert state.theta[0, 0] == (2 + len(cohorts) - 1 - first) * F(1, 56) and state.h[0, 0] == F(-1, 2)
@@ -122,7 +122,7 @@ def test_strong_convexity_excludes_a_drift_without_end():
 
 def test_the_theorems_hold_along_the_drift():
     """The repaired Theorem 3.1 by its last term, which grows as fast as R; as printed, where sign(0) = 0, it fails."""
-    losses = SeparableLosses([[ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2))]], near=[F(2)])
+    losses = PiecewiseLosses([[ramp(F(-1, 2), F(3, 2), F(-1, 2), F(3, 2))]], near=[F(2)])
     one, T = DiagonalInstance(losses, F(1), F(60), 1, "sign", exact_array([[2]])), 600
     states, models, own = [one.start()], [], []
     for _ in range(T):

@@ -5,6 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from algorithm_3 import (
+    DiagonalInstance,
+    DiagonalLosses,
+    PiecewiseLosses,
+    RationalState,
+    exact_array,
+    exact_round,
+)
 from cases import each
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
@@ -12,17 +20,10 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import (
-    DiagonalInstance,
-    DiagonalLosses,
-    RationalState,
-    exact_array,
-)
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import _Reach
-from fedtheory.theorems.fedelasticnet.exact_losses import sqrt_upper
-from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, absolute
+from fedtheory.theorems.fedelasticnet.exact_pieces import absolute
 from fedtheory.theorems.fedelasticnet.expectation import round_view
+from fedtheory.theorems.fedelasticnet.fractions_read import sqrt_upper
 
 RULES = ("sign", "true-gradient")
 FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.forms[0].kind == "round" for f in s.forms]
@@ -116,7 +117,7 @@ def test_the_intervals_hold_every_state_that_is_reached():
 
 def test_at_a_kink_the_stored_gradient_is_what_stationarity_leaves():
     """3|x| from 1 with lambda_1 = 1/2, lambda_2 = 2: to 0, where 2 + 1/2 is stored, a subgradient of 3|x|."""
-    kink = DiagonalInstance(SeparableLosses([[absolute(0, 3)]]), Fraction(1, 2), Fraction(2), 1, "true-gradient", exact_array([[1]]))
+    kink = DiagonalInstance(PiecewiseLosses([[absolute(0, 3)]]), Fraction(1, 2), Fraction(2), 1, "true-gradient", exact_array([[1]]))
     after = kink.step(kink.start(), kink.members)
     assert (after.local[0, 0, 0, 0], after.stored[0, 0, 0, 0]) == (0, Fraction(5, 2))
 

@@ -5,17 +5,10 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from algorithm_3 import PiecewiseLosses
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.exact_pieces import (
-    Piece,
-    SeparableLosses,
-    absolute,
-    huber,
-    piece_of,
-    quadratic,
-    ramp,
-)
+from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, piece_of, quadratic, ramp
 
 # (p, q, G): two ramps that overlap, a jump inside one of them, and one that stands alone
 RAMPS = ((F(-2), F(1, 3), F(3, 2)), (F(-1), F(5, 2), F(2, 5)), (F(1, 4), F(1, 4), F(5, 7)), (F(4), F(9, 2), F(7, 3)))
@@ -143,14 +136,14 @@ def test_the_limits_of_what_a_file_may_say():
 
 def test_without_a_minimiser():
     """Slopes 1/2 and 1 far left, and 1 and 4/3 far right: their means are 3/4 and 7/6."""
-    losses = SeparableLosses([[ramp(F(1, 2), 1, 0, 1)], [ramp(1, F(4, 3), 0, 1)]])
+    losses = PiecewiseLosses([[ramp(F(1, 2), 1, 0, 1)], [ramp(1, F(4, 3), 0, 1)]])
     with pytest.raises(InvalidInput, match="R has no minimiser: in coordinate 0 its slope runs from 3/4 to 7/6"):
         losses.theta_star  # noqa: B018
 
 
 def test_what_the_clients_make_of_it():
     """Values, subgradients of least size and those nearest to g, client by client; R's gap against its own values."""
-    losses = SeparableLosses([[PIECES[0], PIECES[2]], [PIECES[3], quadratic(F(3, 5), 4)], [huber(2, 1), absolute(F(1, 4), F(3, 2))]])
+    losses = PiecewiseLosses([[PIECES[0], PIECES[2]], [PIECES[3], quadratic(F(3, 5), 4)], [huber(2, 1), absolute(F(1, 4), F(3, 2))]])
     assert losses.shape == (3, 2) and losses.m == 3 and losses.is_exact
     x = np.array([F(1, 4), F(1, 4)], dtype=object)
     rows = [[p.slopes(v) for p, v in zip(row, x, strict=True)] for row in losses.pieces]
@@ -171,6 +164,6 @@ def test_what_the_clients_make_of_it():
 def test_of_several_minimisers_the_nearest_one():
     """|x - 1| + |x - 3| is least on [1, 3]."""
     for near, star in ((None, 1), ([F(0)], 1), ([F(2)], 2), ([F(7, 2)], 3)):
-        losses = SeparableLosses([[absolute(1)], [absolute(3)]], near)
+        losses = PiecewiseLosses([[absolute(1)], [absolute(3)]], near)
         assert losses.theta_star.tolist() == [star] and losses.minimisers == [(1, 3)]
         assert losses.excess(losses.theta_star + F(5)) == abs(star + 4) / F(2) + abs(star + 2) / F(2) - 1

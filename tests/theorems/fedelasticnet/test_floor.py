@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from algorithm_3 import DiagonalInstance, RationalState, exact_round
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.one_round import letters

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from algorithm_3 import DiagonalInstance, DiagonalLosses, RationalState, exact_round
 from cases import each
 from closed_forms import agrees
 
@@ -16,8 +17,6 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.report.formulas import to_text
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, DiagonalLosses, RationalState
 from fedtheory.theorems.fedelasticnet.one_round import letters as letters_of
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import RoundLetters

@@ -9,12 +9,11 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import worked_fedelasticnet_theorems as worked
+from algorithm_3 import DiagonalInstance, RationalState, exact_round
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.paper import FILE

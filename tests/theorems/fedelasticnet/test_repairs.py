@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from algorithm_3 import DiagonalInstance, RationalState, exact_round
 
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters

@@ -6,6 +6,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from algorithm_3 import DiagonalInstance, PiecewiseLosses, RationalState, exact_array
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
@@ -17,8 +18,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     threshold,
     threshold_is_proved,
 )
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState, exact_array
-from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses, quadratic
+from fedtheory.theorems.fedelasticnet.exact_pieces import quadratic
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
@@ -92,7 +92,7 @@ def moments_of(state: RationalState, star: F, slopes: list[F]) -> tuple[F, F, F,
 def test_second_moments_of_silent_cohorts_are_those_of_all_cohorts(m, P):
     """Three rounds of parabolas with different minimisers, from numbers that are no gradients."""
     a, centres = F(7, 3), [F(n * n, 3) - n for n in range(m)]
-    losses = SeparableLosses([[quadratic(a, c)] for c in centres])
+    losses = PiecewiseLosses([[quadratic(a, c)] for c in centres])
     instance = DiagonalInstance(losses, F(1000), F(1), P, "true-gradient", exact_array([[F(5, 2)]]))
     stored = exact_array([[[F(n, 2) - 1] for n in range(m)]])
     state = RationalState(
@@ -141,7 +141,7 @@ def test_theorem_f_on_all_cohorts(m, P):
     for _ in range(30):
         curvature = [F(int(rng.integers(1, 5)), 4) for _ in range(m)]
         centres = [F(int(rng.integers(-8, 9))) for _ in range(m)]
-        losses = SeparableLosses(
+        losses = PiecewiseLosses(
             [[quadratic(h, c)] for h, c in zip(curvature, centres, strict=True)]
         )
         beta, at = max(curvature), F(int(rng.integers(-8, 9)))

@@ -14,12 +14,11 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import worked_fedelasticnet as worked
+from algorithm_3 import DiagonalInstance, exact_round
 from worked_fedelasticnet_forms import FORMS
 from worked_fedelasticnet_forms import worked as worked_forms
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.one_round import letters
 
 RULES = ("sign", "true-gradient")

@@ -18,12 +18,11 @@ import numpy as np
 import pytest
 import worked_fedelasticnet_identities as identities
 import worked_fedelasticnet_theorems as worked
+from algorithm_3 import DiagonalInstance, exact_round
 from cases import each
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
-from fedtheory.theorems.fedelasticnet.courses import exact_round
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants

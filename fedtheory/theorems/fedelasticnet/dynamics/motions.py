@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
@@ -20,10 +20,10 @@ from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance, RationalState
 from fedtheory.theorems.fedelasticnet.exact_pieces import (
+    Everyone,
     Piece,
-    SeparableLosses,
+    PiecewiseLosses,
     absolute,
     huber,
     piece_of,
@@ -36,6 +36,7 @@ from fedtheory.theorems.fedelasticnet.states import uncompressed
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld
 from fedtheory.theory.judge.request import Prepared
 from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
@@ -50,12 +51,12 @@ ROUNDS = 50  # of a user's run, where none are asked for
 MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
 
 
-def losses_of(data: Any, near: Any = None) -> SeparableLosses:
+def losses_of(data: Any, near: Any = None) -> PiecewiseLosses:
     """Rows of losses, a client each, from a witness file; raises `InvalidInput` where they are malformed."""
     if not isinstance(data, list) or not data or len({len(r) if isinstance(r, list) else 0 for r in data}) != 1 or not data[0]:
         raise InvalidInput(f"losses = {data!r}: expected a row a client, all of one length, with a loss a coordinate")
     pieces = [[piece_of(p, f"losses[{k}][{i}]") for i, p in enumerate(row)] for k, row in enumerate(data)]
-    return SeparableLosses(pieces, near)
+    return PiecewiseLosses(pieces, near)
 
 
 def lambdas_of(data: dict[str, Any]) -> tuple[Fraction, Fraction]:
@@ -280,17 +281,15 @@ class Motion(MotionView, Everybody):
                 f"{rounds} rounds of {m} clients in {d} coordinates: at most {MOST} numbers are "
                 "followed in fractions"
             )
-        instance = DiagonalInstance(losses, l1, l2, m, data["rule"], theta[None])
-        state = RationalState(
-            theta[None], losses.mean(stored)[None], stored[None], np.stack([theta] * m)[None]
-        )
-        states, ys = [state], []
+        method: Any = FedElasticNetDyn(float(l1), float(l2), data["rule"])
+        method = in_fractions(method, {"l1": l1, "l2": l2})
+        begun = theta[None], stored[None], stored.sum(axis=0)[None] / F(m), np.stack([theta] * m)[None]
+        states, ys = [FedElasticNetDynState(*begun)], []
         for _ in range(rounds):
-            y = instance.virtual(state)
-            state = RationalState(*(a[:, 0] for a in instance.step(state, instance.members, y)))
-            states.append(state)
-            ys.append(y[0])
-        theta, h, kept = (np.stack([s[i][0] for s in states]) for i in range(3))
+            clients = Everyone(losses, states[-1].x)
+            states.append(method.round(states[-1], clients))
+            ys.append(clients.results[-1].y[0])
+        theta, kept, h = (np.stack([s[i][0] for s in states]) for i in range(3))
         y, every = np.stack(ys), np.stack([theta] * m, axis=1)
         curvatures = [r.beta for r in losses.joint]
         known = [beta for beta in curvatures if beta is not None]
@@ -299,12 +298,12 @@ class Motion(MotionView, Everybody):
         if not any(p.ramps for row in losses.pieces for p in row):
             top = np.array([F(int(i == curvatures.index(joint))) for i in range(d)], dtype=object)
         return cls(
-            rule=instance.rule, lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
+            rule=data["rule"], lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
             grad_y=losses.nearest_gradients(y, kept[:-1] - l2 * (y - every[:-1])),
             grad=losses.nearest_gradients(every, kept), excess=losses.excess(theta),
             excess_gamma=losses.excess(theta + h / l2), theta_star=losses.theta_star,
             beta=losses.beta, mu=losses.mu, beta_joint=joint, top=top,
-            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], instance),
+            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], l1 if data["rule"] == "sign" else 0),
         )  # fmt: skip
 
     @classmethod
@@ -413,21 +412,21 @@ class DescendingMotion(Motion):
     example = "--problem quadratic --l1 100 --rule true-gradient"
 
 
-def _frozen(losses: SeparableLosses, theta: np.ndarray, h: np.ndarray, stored: np.ndarray, instance: DiagonalInstance) -> bool:
+def _frozen(
+    losses: PiecewiseLosses, theta: np.ndarray, h: np.ndarray, stored: np.ndarray, l1: Any
+) -> bool:
     """True if |g_k - L_k'| <= lambda_1 on the whole way of theta, to infinity where h is not 0.
 
     Slopes are nondecreasing, so the two ends of the way decide. Under the true-gradient rule a round without moves stores
-    grad L_k(theta), so only a state with these gradients and h = 0 is frozen.
+    grad L_k(theta), so only a state with these gradients and h = 0 is frozen, and l1 is 0.
     """
-    sign = instance.rule == "sign"
-    l1 = instance.lambda1 if sign else 0
     for (k, i), g in np.ndenumerate(stored):
         at: Any = theta[i]
         low, high = losses.pieces[k][i].slopes(at)
         if not low - l1 <= g <= high + l1:
             return False
         if h[i] != 0:
-            if not sign:
+            if not l1:
                 return False
             end = losses.pieces[k][i].limits[0 if h[i] > 0 else 1]
             if end is None or not abs(g - end) <= l1:

@@ -17,7 +17,7 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
-from fedtheory.theorems.fedelasticnet.exact_losses import sqrt_upper
+from fedtheory.theorems.fedelasticnet.fractions_read import sqrt_upper
 from fedtheory.theorems.fedelasticnet.notation import (
     PROOF_OF_A,
     PROOF_OF_B,

@@ -8,7 +8,7 @@ generic: with `fractions.Fraction` in object arrays every number is exact; with 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,13 +16,115 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.exact_losses import DiagonalLosses, exact_array
-from fedtheory.theorems.fedelasticnet.exact_pieces import SeparableLosses
+from fedtheory.participation.cohorts import Uniform
+from fedtheory.theorems.fedelasticnet import exact_pieces
+from fedtheory.theorems.fedelasticnet.expectation import round_view
+from fedtheory.theorems.fedelasticnet.fractions_read import exact_array
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, sgn
+from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.measured import RoundQuantities
+from fedtheory.theory.rounds.oracles import SeparableWorld
 
-__all__ = ["DiagonalInstance", "DiagonalLosses", "RationalState", "exact_array"]
+__all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round"]
+
+
+class RationalLosses:
+    """Losses of all clients, a coordinate at a time."""
+
+    shape: tuple[int, int]  # rows and coordinates
+    is_exact: bool  # of fractions
+    values_each: Callable[[Any], Any]
+    gradients_each: Callable[[Any], Any]
+
+    @property
+    def m(self) -> int:
+        """The number of clients."""
+        return self.shape[0]
+
+    def mean(self, values: Any) -> Any:
+        """(1/m) sum over the clients: the axis before the last."""
+        return values.sum(axis=-2) / (Fraction(self.m) if self.is_exact else float(self.m))
+
+    def values(self, x: Any) -> Any:
+        return self.values_each(self._of_each(x))
+
+    def gradients(self, x: Any) -> Any:
+        return self.gradients_each(self._of_each(x))
+
+    def _of_each(self, x: Any) -> Any:
+        """One point for every row: (..., d) -> (..., m, d)."""
+        return np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape))
+
+
+class PiecewiseLosses(RationalLosses, exact_pieces.PiecewiseLosses):
+    """The package's, with the clients' means."""
+
+    is_exact = True
+
+
+@dataclass(frozen=True)
+class DiagonalLosses(RationalLosses):
+    """L_k(x) = sum_i h_ki (x_i - c_ki)^2 / 2. h, c : (m, d)."""
+
+    h: Any
+    c: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and coordinates."""
+        return self.h.shape[-2:]
+
+    @property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """True if the numbers are fractions."""
+        return self.h.dtype == object
+
+    @cached_property
+    def joint(self) -> Any:
+        """Curvature of R: (d,)."""
+        return self.mean(self.h)
+
+    @cached_property
+    def theta_star(self) -> Any:
+        """The minimiser of R; 0 in coordinates R does not depend on: (d,)."""
+        pull = self.mean(self.h * self.c)
+        return pull / (self.joint + (self.joint == 0).astype(int))
+
+    @cached_property
+    def grad_star(self) -> Any:
+        return self.h * (self.theta_star - self.c)
+
+    @property
+    def beta(self) -> Any:
+        return self.h.max(axis=(-2, -1))
+
+    @property
+    def mu(self) -> Any:
+        """The least curvature of R."""
+        return self.joint.min(axis=-1)
+
+    def values_each(self, y: Any) -> Any:
+        return (self.h * (y - self.c) * (y - self.c)).sum(axis=-1) / 2
+
+    def gradients_each(self, y: Any) -> Any:
+        return self.h * (y - self.c)
+
+    def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
+        """argmin L_k(y) - <g_k, y> + l2/2 ||y - anchor||^2 + l1 ||y - anchor||_1 for all clients: (S, m, d)."""
+        v = stored - self.gradients_each(anchor)
+        return anchor + sgn(v) * np.maximum(abs(v) - l1, 0 * v) / (self.h + l2)
+
+    def nearest_gradients(self, y: Any, g: Any) -> Any:
+        """The gradients at y_k, whatever they should be near."""
+        return self.gradients_each(y)
+
+    def excess(self, x: Any) -> Any:
+        away = x - self.theta_star
+        return (self.joint * away * away).sum(axis=-1) / 2
 
 
 class RationalState(NamedTuple):
@@ -42,11 +144,11 @@ class DiagonalInstance:
 
     Attributes
     ----------
-    losses : DiagonalLosses, or SeparableLosses in fractions
+    losses : DiagonalLosses, or PiecewiseLosses
     x0 : (starts, d), equally likely points
     """
 
-    losses: DiagonalLosses | SeparableLosses
+    losses: DiagonalLosses | PiecewiseLosses
     lambda1: Any
     lambda2: Any
     P: int
@@ -162,3 +264,16 @@ class DiagonalInstance:
             mask[0, chosen] = True
             state = RationalState(*(a[:, 0] for a in self.step(state, mask)))
         return state
+
+
+def exact_round(instance: DiagonalInstance, state: RationalState) -> RoundQuantities:
+    """One round of diagonal quadratics from the S given states, over all cohorts."""
+    diagonal: Any = instance.losses
+    h, c, m = diagonal.h, diagonal.c, instance.m
+    none, weights = np.full(h.shape, None), np.full(m, Fraction(1, m))
+    losses = SeparableLosses.of(0 * h, c, h, 0 * h, none, weights, exact=instance.is_exact)
+    numbers = {"l1": instance.lambda1, "l2": instance.lambda2}
+    method: Any = FedElasticNetDyn(float(instance.lambda1), float(instance.lambda2), instance.rule)  # type: ignore[arg-type]
+    method = in_fractions(method, numbers) if instance.is_exact else method
+    begun = FedElasticNetDynState(state.theta, state.stored, state.h, state.local)
+    return round_view(SeparableWorld(losses, instance.x0[0]), method, Uniform(instance.P), begun)

@@ -359,8 +359,8 @@ class Paper(RegisteredPaper):
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
     older : callable(witness) -> witness, with today's data in place of those of older files
     more : of a paper in a package
-        Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, headline,
-        witnesses, printed and about.
+        Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
+        printed and about.
 
     Raises
     ------
@@ -435,7 +435,7 @@ class Paper(RegisteredPaper):
         """Import the files of a package, each of which may declare statements of this paper.
 
         Those named ``first`` come in this order, the others by name. Folders are left alone, and
-        until they are needed files called figures..., and those that the paper names (`headline`).
+        files called figures... until they are needed.
 
         Parameters
         ----------
@@ -443,8 +443,7 @@ class Paper(RegisteredPaper):
         """
         files = iter_modules(import_module(package).__path__)
         found = {f.name for f in files if not f.ispkg and not f.name.startswith("figures")}
-        later = {str(place).removeprefix(f"{package}.") for place in vars(self).values()}
-        for name in (*first, *sorted(found - later - set(first))):
+        for name in (*first, *sorted(found - set(first))):
             import_module(f"{package}.{name}")
 
     def statement(

@@ -10,9 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fedtheory.plotting.style import METHOD_COLOURS, headline, page_figure
-from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, smallest
+from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, rounds
 
-__all__ = ["caption", "compute", "draw"]
+__all__ = ["caption", "compute", "draw", "smallest"]
+
+
+def smallest(G: Any, L: Any, mu: Any, S: Any, root: Any, delta: Any) -> np.ndarray:
+    """Index into `STRONGLY_CONVEX` of the smallest row (the first of equal ones), elementwise over broadcast arrays."""
+    values = [rounds(row, G, L, mu, S, root, delta) for row in STRONGLY_CONVEX]
+    shape = np.broadcast_shapes(*(np.shape(v) for v in values))
+    return np.stack([np.broadcast_to(np.asarray(v, dtype=float), shape) for v in values]).argmin(axis=0)
 
 
 def compute(grid: int = 121, ratios: tuple[float, ...] = (0.1, 1.0, 10.0)) -> dict[str, Any]:

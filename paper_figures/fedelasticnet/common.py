@@ -1,4 +1,5 @@
-"""Problems of real data by heterogeneity, local work, and the best of a grid, for experiments."""
+"""The look of Algorithm 3's two rules; and for experiments problems of real data by heterogeneity,
+local work, and the best of a grid."""
 
 from __future__ import annotations
 
@@ -10,11 +11,19 @@ import numpy as np
 
 from fedtheory.local import GradientSteps
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.plotting.style import METHOD_COLOURS
 from fedtheory.problems import datasets, partitions
 from fedtheory.simulation.simulate import simulate
 
-__all__ = ["CLIENTS", "COHORT", "DATA", "STEPS", "best_of", "grid_of", "measured", "problem_of", "steps_of"]
+__all__ = [
+    "CLIENTS", "COHORT", "DATA", "LINESTYLES", "RULE_COLOURS", "RULE_NAMES", "STEPS", "best_of",
+    "grid_of", "measured", "problem_of", "steps_of",
+]  # fmt: skip
 
+LINESTYLES = {"sign": "--", "true-gradient": "-"}
+RULE_NAMES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
+# What is printed, the sign rule of line 5, has the algorithm's own colour.
+RULE_COLOURS = {"sign": METHOD_COLOURS["algorithm-3"], "true-gradient": "#56B4E9"}
 CLIENTS, COHORT, STEPS = 10, 5, 10
 RIDGE = 1e-2
 DATA: dict[str, Callable[[], Any]] = {"breast cancer": datasets.breast_cancer, "digits, even or odd": datasets.digits_binary}

@@ -9,11 +9,12 @@ from matplotlib.figure import Figure
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Full
-from fedtheory.plotting.style import GREY, METHOD_COLOURS, RULE_COLOURS, RULE_NAMES, headline, page_figure
+from fedtheory.plotting.style import GREY, METHOD_COLOURS, headline, page_figure
 from fedtheory.problems import Quadratic
 from fedtheory.problems.base import Problem
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedelasticnet.notation import RULES, Rule
+from paper_figures.fedelasticnet.common import RULE_COLOURS, RULE_NAMES
 
 __all__ = ["against_l1", "caption", "compute", "draw", "plane_problem", "rest_set", "start_set"]
 

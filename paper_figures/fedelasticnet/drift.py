@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedtheory.plotting.style import LINESTYLES, RULE_COLOURS, RULE_NAMES, headline, page_figure
+from fedtheory.plotting.style import headline, page_figure
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, drift_of_one, losses_of
+from paper_figures.fedelasticnet.common import LINESTYLES, RULE_COLOURS, RULE_NAMES
 
 __all__ = ["caption", "compute", "draw"]
 

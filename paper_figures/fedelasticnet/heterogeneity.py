@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 
 from fedtheory import algorithms
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import METHOD_COLOURS, RULE_COLOURS, headline, page_figure
+from fedtheory.plotting.style import METHOD_COLOURS, headline, page_figure
 from paper_figures.fedelasticnet.common import (
     CLIENTS,
     COHORT,
     DATA,
     RIDGE,
+    RULE_COLOURS,
     best_of,
     grid_of,
     measured,

@@ -16,9 +16,10 @@ from fedtheory.local import Exact, GradientSteps
 from fedtheory.messages.measures import entropy_bits
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.plotting.experiment import Table, number
-from fedtheory.plotting.style import METHOD_COLOURS, RULE_COLOURS, band, headline, middle, page_figure
+from fedtheory.plotting.style import METHOD_COLOURS, band, headline, middle, page_figure
 from fedtheory.problems import datasets, partitions
 from fedtheory.simulation.simulate import simulate
+from paper_figures.fedelasticnet.common import RULE_COLOURS
 
 __all__ = ["METHODS", "caption", "compute", "draw", "finding", "table"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.errors import NotCertified
-from fedtheory.plotting.style import COLOURS, GREY, LINESTYLES, headline, legend_below, page_figure
+from fedtheory.plotting.style import COLOURS, GREY, headline, legend_below, page_figure
 from fedtheory.theorems.fedelasticnet.notation import (
     PRINTED_THRESHOLD,
     REPAIRED_THRESHOLD,
@@ -21,6 +21,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.worst_cases import Potential, best_potential
+from paper_figures.fedelasticnet.common import LINESTYLES
 
 __all__ = ["THRESHOLDS", "caption", "compute", "draw", "least_ratio"]
 

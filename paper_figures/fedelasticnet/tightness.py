@@ -12,19 +12,9 @@ from matplotlib.figure import Figure
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.plotting.style import (
-    COLOURS,
-    LINESTYLES,
-    RULE_COLOURS,
-    RULE_NAMES,
-    headline,
-    legend_below,
-    page_figure,
-    thresholds,
-)
+from fedtheory.plotting.style import COLOURS, headline, legend_below, page_figure
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.instances import L1, ProblemInstance
 from fedtheory.theorems.fedelasticnet.notation import (
     REPAIRED_THRESHOLD,
     RULES,
@@ -33,6 +23,8 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.rounds.oracles import MAX_PATHS
+from paper_figures.fedelasticnet.common import LINESTYLES, RULE_COLOURS, RULE_NAMES
+from paper_figures.fedelasticnet.instances import L1, ProblemInstance
 
 __all__ = ["PANELS", "caption", "compute", "draw", "family"]
 
@@ -151,6 +143,20 @@ def caption(data: dict[str, Any]) -> str:
     )
 
 
+def _thresholds(ax: Any, values: dict[str, float], labels: bool) -> None:
+    """Thin vertical lines at the least lambda_2/beta of each theorem."""
+    last = max(values.values(), default=0.0)
+    for name, value in values.items():
+        right = value == last  # the last two lines are close: their labels stand on either side
+        ax.axvline(value, color="#555555", linewidth=0.8, linestyle=":")
+        if labels:
+            ax.annotate(
+                f"{name} {value:.3f}", (value, 0), xycoords=("data", "axes fraction"),
+                xytext=(2 if right else -2, 4), textcoords="offset points", rotation=90,
+                ha="left" if right else "right", va="bottom", fontsize=7, color="#555555",
+            )
+
+
 def draw(data: dict[str, Any]) -> Figure:
     """One small panel a statement: median line and band up to the worst instance, for each rule."""
     figure, axes = page_figure(3, 3, ratio=0.78, sharex=True, sharey="row")
@@ -167,7 +173,7 @@ def draw(data: dict[str, Any]) -> Figure:
             ax.plot(x, median, color=RULE_COLOURS[rule], linestyle=LINESTYLES[rule], label=RULE_NAMES[rule])
             ax.plot(x, most, color=RULE_COLOURS[rule], linestyle=LINESTYLES[rule], linewidth=0.7)
         ax.axhline(1, color=COLOURS["printed"], linewidth=1, label="the bound is attained")
-        thresholds(ax, data["thresholds"], labels=n == 0)
+        _thresholds(ax, data["thresholds"], labels=n == 0)
         ax.set(xscale="log", yscale="linear" if n < 6 else "log", title=f"{title}:\nat most {worst[title]:.2g}")
         ax.set_ylim(*((0, 1.09) if n < 6 else (1e-5, 3)))
         ax.set_xlim(ratios[0], ratios[-1])

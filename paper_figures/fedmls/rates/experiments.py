@@ -30,9 +30,9 @@ from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD
 from fedtheory.provenance import to_jsonable
 from fedtheory.rates.fits import LEAST_POINTS
-from fedtheory.rates.series import Series, best_of, crossovers
 from paper_figures.fedmls.rates.competitors import Kind, Schedule, Trials, tune
 from paper_figures.fedmls.rates.instances import INSTANCES, Case, bounds, cases, lad_case, lad_instance
+from paper_figures.fedmls.rates.series import Series, best_of, crossovers
 
 __all__ = [
     "EPSILONS", "HOLDS", "INSTANCES", "METHODS", "QUICK_EPSILONS", "SECONDS", "STEPS",

@@ -18,9 +18,9 @@ from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD
 from fedtheory.problems.nonsmooth_instances import ArjevaniShamir, TwoClientPull
 from fedtheory.rates.fits import precision_floor
-from fedtheory.rates.series import Series
 from fedtheory.simulation.simulate import simulate
 from paper_figures.fedmls.rates.competitors import Trials, fedmls_last
+from paper_figures.fedmls.rates.series import Series
 
 __all__ = ["INSTANCES", "Case", "bounds", "cases", "chain_case", "lad_case", "lad_instance", "pull_case", "split_case"]
 

@@ -22,6 +22,7 @@ from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
 from fedtheory.report.figures import Effort, draw_all, figures_of
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, rounds
 from fedtheory.theory.judge.registry import papers
 from paper_figures.efl import bits as figure_of_bits
 from paper_figures.efl import (
@@ -122,6 +123,13 @@ def test_map_of_table_1():
     for which in data["smallest"]:
         assert not (which[np.ix_(convex, accurate)] == mine).any()
         assert which[-1, -1] == mine  # and the rest of the plane is not empty
+
+
+def test_the_smallest_row_is_the_smallest():
+    L, G, mu, S, root = 2.5, np.array([0.1, 3.0, 9.0]), 0.5, 4.0, 0.25
+    for delta in (0.2, 30.0, 400.0):
+        rows = np.stack([rounds(row, G, L, mu, S, root, delta) + 0 * G for row in STRONGLY_CONVEX])
+        assert list(table_1.smallest(G, L, mu, S, root, delta)) == [int(np.argmin(rows[:, i])) for i in range(3)]
 
 
 # --- compression ---------------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from fedtheory.cli import app
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import ArjevaniShamir, MaximumAndChain, TwoClientPull
-from fedtheory.rates.series import Series, best_of, crossovers
 from paper_figures.fedmls.rates import drawing, experiments, instances
 from paper_figures.fedmls.rates.competitors import Schedule, Trials, tune
+from paper_figures.fedmls.rates.series import Series, best_of, crossovers
 
 KINDS = ["constant", "inverse-sqrt", "hold-and-cut"]
 

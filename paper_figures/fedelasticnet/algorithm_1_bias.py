@@ -74,7 +74,8 @@ def compute(rounds: int = 200, ratios: int = 9) -> dict[str, Any]:
         {"l2": v, "rate": linear_rate(v), "bias": abs(linear_end(v) - star), "ends": [end_from_the_right(l1, v) for l1 in L1]}
         for v in values
     ]
-    return {"star": star, "ends": ends, "closed": closed, "paths": paths, "values": values}
+    of_each = [paths[l1] for l1 in L1]
+    return {"star": star, "ends": ends, "closed": closed, "paths": of_each, "values": values}
 
 
 def table(data: dict[str, Any]) -> Table:
@@ -112,8 +113,8 @@ def draw(data: dict[str, Any]) -> Figure:
     figure, axes = page_figure(1, 2, ratio=0.8, more=0.3)
     path, end = axes[0]
     colours = ("#000000", "#56B4E9", "#0072B2", "#D55E00")
-    for l1, colour in zip(L1, colours, strict=True):
-        path.plot(data["paths"][l1], color=colour, label=f"λ₁ = {l1:g}")
+    for l1, walked, colour in zip(L1, data["paths"], colours, strict=True):
+        path.plot(walked, color=colour, label=f"λ₁ = {l1:g}")
         found = [e for e in data["ends"] if e["l1"] == l1 and e["l2"] in data["values"]]
         end.plot([e["l2"] for e in found], [e["bias"] for e in found], "o", color=colour, markersize=4.5, label=f"λ₁ = {l1:g}")
     for n, colour in enumerate(colours):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from fedtheory.errors import LocalSolveFailed
 from fedtheory.plotting.experiment import Experiment
+from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
+from fedtheory.provenance import to_jsonable
 from paper_figures.fedelasticnet import (
     algorithm_1_bias,
     common,
@@ -45,8 +48,9 @@ def test_every_experiment_has_a_table_a_finding_and_a_picture(found, experiment)
     assert all(isinstance(cell, str) for row in table.rows for cell in row)
     assert finding and experiment.question.endswith("?") and experiment.full
     assert experiment.title == experiment.question and experiment.caption(data) == " ".join(finding)
+    back = restored(json.loads(json.dumps(to_jsonable(data))))
     with house_style():
-        assert experiment.draw(data).axes
+        assert experiment.draw(back).axes  # from the data alone
 
 
 def test_the_l1_term_is_the_theorems(found):

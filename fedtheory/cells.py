@@ -29,7 +29,9 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable, versions
 
-__all__ = ["Cells", "blame", "code_digest", "digest_of", "key_of", "known_in", "only_writer"]
+__all__ = [
+    "SOURCES", "Cells", "blame", "code_digest", "digest_of", "key_of", "known_in", "only_writer",
+]  # fmt: skip
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"

@@ -40,8 +40,9 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
     if paper is None:
         if run:
             raise InvalidInput("--run: say which point, as in `fedtheory reviews fedelasticnet R2.2 --run`")
-        every = [{"name": p.id, "title": p.title, "points": len(p.shown("reviews"))} for p in papers()]
-        _list([row for row in every if row["points"]], as_json, out)
+        counts = [(p, len(p.shown("reviews"))) for p in papers()]
+        rows = [{"name": p.id, "title": p.title, "points": n} for p, n in counts if n]
+        _list(rows, as_json, out)
         return 0
     chosen = known(paper.removesuffix("/"))
     points = chosen.shown("reviews")

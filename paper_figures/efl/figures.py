@@ -1,4 +1,5 @@
-"""EFL's figures, which a campaign draws: bounds against measured distances, biases, plateaus, bits, shifts, and the map of Table 1."""
+"""EFL's figures, which a campaign draws: bounds against measured distances, biases, plateaus, bits,
+shifts, and the map of Table 1."""
 
 from fedtheory.plotting.figure import Figure
 from paper_figures.efl import (

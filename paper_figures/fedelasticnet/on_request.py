@@ -1,4 +1,5 @@
-"""Experiments on what reviewers of FedElasticNet asked, its tables, and a figure for the top of a page."""
+"""Experiments on what reviewers of FedElasticNet asked, two of its tables, and a figure for the top
+of a page."""
 
 from fedtheory.plotting.experiment import Experiment
 from fedtheory.plotting.figure import Figure

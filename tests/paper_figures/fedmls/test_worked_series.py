@@ -1,4 +1,5 @@
-"""Series of rounds to epsilon, worked a second time: verdicts, the best of several, and where they change places."""
+"""Series of rounds to epsilon, worked a second time: verdicts, the best of several, and where they
+change places."""
 
 from __future__ import annotations
 

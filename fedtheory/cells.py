@@ -29,10 +29,13 @@ from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable, versions
 
-__all__ = ["Cells", "blame", "code_digest", "digest_of", "key_of", "known_in", "only_writer"]
+__all__ = [
+    "SOURCES", "Cells", "blame", "code_digest", "digest_of", "key_of", "known_in", "only_writer",
+]  # fmt: skip
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
 LOCK = ".lock"
+SOURCES = ("fedtheory", "paper_figures")  # packages of ours, side by side
 _TABLE = "CREATE TABLE cells (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID"
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)  # by results that are none of ours
 MOST = 2**28  # bytes of one cell's result: more is no result of ours
@@ -41,10 +44,10 @@ SEAL = 16  # characters of the hash that a result stands behind
 
 @cache
 def code_digest() -> str:
-    """A hash of this package's source and of the versions of packages that results depend on."""
+    """A hash of our source and of the versions of packages that results depend on."""
     found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
-    root = Path(__file__).resolve().parent
-    for file in sorted(root.rglob("*.py")):
+    root = Path(__file__).resolve().parents[1]
+    for file in sorted(f for package in SOURCES for f in (root / package).rglob("*.py")):
         found.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
     return found.hexdigest()
 

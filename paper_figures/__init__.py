@@ -1,7 +1,8 @@
-"""Every figure and table of the papers and of our documents, by its name: `python -m paper_figures
---help`.
+"""The papers' figures, experiments and findings, and every picture of our documents.
 
-A module of this folder with a `FIGURE`, or a tuple `FIGURES`, of `fedtheory.plotting.figure.Figure`
-is found by itself, and so are the figures and experiments of every registered paper.
-`paper_figures.map` says which of the papers' own numbers each one answers.
+A folder a paper, with drawings in files named after the statements that they show, and in
+`figures.py`, `on_request.py`, `headline.py` and `reviews.py` what the paper's `figures` leads to
+(`fedtheory.theory.judge.registry.RegisteredPaper.shown`). `python -m paper_figures --help` draws
+every figure and table by its name; `paper_figures.map` says which of the papers' own numbers each
+one answers.
 """

@@ -128,7 +128,7 @@ def figures(
         saved = {f.name: out / f"{f.name}.json" for f in wanted}
         _tell([(n, lambda p=p: draw_saved(p, dpi=FULL.dpi)[1]) for n, p in saved.items()], as_json)
         return
-    given = {
+    given: dict[str, Any] = {
         "data": data, "keep": out / "kept",
         "campaign": campaign or (CAMPAIGN if CAMPAIGN.exists() else None),
     }

@@ -29,7 +29,8 @@ def refused(*args):
 def only_these(monkeypatch, *statements):
     """The registry has these statements only (of one paper, possibly changed ones), and no reviews, whose answers name others."""
     paper = registry.paper_of(statements[0]).only(*statements)
-    paper.reviews = ""
+    shown = paper.shown
+    paper.shown = lambda what: () if what == "reviews" else shown(what)
     monkeypatch.setattr(registry, "_PAPERS", {paper.id: paper})
     monkeypatch.setattr(registry, "_STATEMENTS", {s.id: s for s in statements})
 

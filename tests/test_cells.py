@@ -17,6 +17,18 @@ from fedtheory.cells import Cells, key_of
 from fedtheory.errors import DataFileError
 
 
+def test_what_results_are_kept_for_is_the_library_and_the_papers_figures(tmp_path, monkeypatch):
+    for package in module.SOURCES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "a.py").write_text("x = 1")
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "fedtheory/cells.py"))
+    found = {module.code_digest.__wrapped__()}
+    for package in module.SOURCES:
+        (tmp_path / package / "a.py").write_text("x = 2")
+        found.add(module.code_digest.__wrapped__())
+    assert len(found) == 3
+
+
 def double(n: int) -> dict:
     return {"twice": 2 * n, "third": n / 3, "none": math.inf if n == 2 else None}
 

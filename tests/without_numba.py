@@ -10,7 +10,7 @@ from fedtheory.algorithms import FedMLS
 from fedtheory.local import LocalObjective, SubgradientSliding
 from fedtheory.messages import measures
 from fedtheory.problems.nonsmooth import LAD
-from fedtheory.theorems.fedmls.rates import competitors
+from paper_figures.fedmls.rates import competitors
 
 
 def problem():

@@ -17,10 +17,12 @@ __all__ = ["all_experiments", "experiment"]
 
 def all_experiments() -> dict[str, tuple[Any, Any]]:
     """Name -> (paper, experiment), of all papers."""
-    from fedtheory.report.figures import experiments_of
+    from fedtheory.plotting.experiment import Experiment
+    from fedtheory.report.figures import figures_of
     from fedtheory.theory.judge.registry import papers
 
-    return {e.name: (p, e) for p in papers() for e in experiments_of(p)}
+    every = ((p, f) for p in papers() for f in figures_of(p, "on_request"))
+    return {f.name: (p, f) for p, f in every if isinstance(f, Experiment)}
 
 
 def experiment(name: str | None, full: bool, figures: bool, seed: int, as_json: bool, out: Path) -> None:

@@ -109,7 +109,7 @@ def rates(
     without figures; killed, it is kept."""
     from fedtheory.parallel import stop_workers, use_engine
     from fedtheory.provenance import provenance
-    from fedtheory.theorems.fedmls.rates import experiments
+    from paper_figures.fedmls.rates import experiments
 
     chosen = parse_epsilons(epsilons)
     total = len(experiments.parts(chosen, quick))
@@ -132,11 +132,11 @@ def rates(
     if figures and not code:
         from fedtheory.plotting.style import house_style
         from fedtheory.plotting.style import save as save_figure
-        from fedtheory.theorems.fedmls import figures as figures_rates
+        from paper_figures.fedmls.rates import drawing
 
         try:
             with house_style(), progress("drawing"):
-                files += save_figure(figures_rates.draw(data), out / "rates", dpi=130)
+                files += save_figure(drawing.draw(data), out / "rates", dpi=130)
         except OSError as error:
             raise not_writable(out, error) from error
     if as_json:

@@ -35,17 +35,19 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
     """
     from fedtheory.theory.judge.registry import paper as known
     from fedtheory.theory.judge.registry import papers
-    from fedtheory.theory.judge.reviews import points_of, told
+    from fedtheory.theory.judge.reviews import told
 
     if paper is None:
         if run:
             raise InvalidInput("--run: say which point, as in `fedtheory reviews fedelasticnet R2.2 --run`")
-        _list([{"name": p.id, "title": p.title, "points": len(points_of(p))} for p in papers() if p.reviews], as_json, out)
+        counts = [(p, len(p.shown("reviews"))) for p in papers()]
+        rows = [{"name": p.id, "title": p.title, "points": n} for p, n in counts if n]
+        _list(rows, as_json, out)
         return 0
     chosen = known(paper.removesuffix("/"))
-    points = points_of(chosen)
+    points = chosen.shown("reviews")
     if not points:
-        having = ", ".join(p.id for p in papers() if p.reviews)
+        having = ", ".join(p.id for p in papers() if p.shown("reviews"))
         raise InvalidInput(f"{chosen.id} has no reviews here; there are those of {having or 'no paper'}")
     found = [told(p, chosen.id) for p in points]
     if point is not None:

@@ -25,10 +25,9 @@ from fedtheory.errors import suggest
 from fedtheory.provenance import write_atomic
 
 __all__ = [
-    "COLOURS", "ELASTIC_NETS", "GREY", "LINESTYLES", "METHOD_COLOURS", "METHOD_MARKERS",
-    "METHOD_NAMES", "RULE_COLOURS", "RULE_NAMES", "SIZES", "band", "grows", "headline",
-    "house_style", "legend_below", "log_decades", "method_style", "middle", "new_figure",
-    "page_figure", "save", "thresholds", "times",
+    "COLOURS", "ELASTIC_NETS", "GREY", "METHOD_COLOURS", "METHOD_MARKERS", "METHOD_NAMES", "SIZES",
+    "band", "grows", "headline", "house_style", "legend_below", "log_decades", "method_style",
+    "middle", "new_figure", "page_figure", "save", "times",
 ]
 
 COLOURS = {
@@ -47,8 +46,6 @@ COLOURS = {
     "inconclusive": "#F0E442",
     "not applicable": "#DDDDDD",
 }
-LINESTYLES = {"sign": "--", "true-gradient": "-"}
-RULE_NAMES = {"sign": "sign rule", "true-gradient": "true-gradient rule"}
 # One colour and one marker for one method, whatever figure it is in. An elastic net has the colour
 # of the method it is made from.
 METHOD_COLOURS = {
@@ -89,8 +86,6 @@ ELASTIC_NETS = {"algorithm-1": "fedprox", "algorithm-2": "scaffold", "algorithm-
 _ALSO = {"fedelasticnet-prox": "algorithm-1", "fedelasticnet-scaffold": "algorithm-2", "fedelasticnet-dyn": "algorithm-3"}
 for _net, _plain in [*ELASTIC_NETS.items(), *((also, ELASTIC_NETS[net]) for also, net in _ALSO.items())]:
     METHOD_COLOURS[_net], METHOD_MARKERS[_net] = METHOD_COLOURS[_plain], METHOD_MARKERS[_plain]
-# The two rules of Algorithm 3's line 5: what is printed has the algorithm's own colour.
-RULE_COLOURS = {"sign": METHOD_COLOURS["algorithm-3"], "true-gradient": "#56B4E9"}
 GREY = "#555555"  # what is said, and what is no method
 _RC = {
     "axes.titlelocation": "left",
@@ -305,17 +300,3 @@ def save(figure: Figure, stem: Path, dpi: int = 130, formats: tuple[str, ...] = 
             figure.set_layout_engine(None)
         paths.append(write_atomic(stem.with_name(f"{stem.name}.{suffix}"), buffer.getvalue()))
     return paths
-
-
-def thresholds(ax: Any, values: dict[str, float], labels: bool = False) -> None:
-    """Thin vertical lines at the least lambda_2/beta of each theorem."""
-    last = max(values.values(), default=0.0)
-    for name, value in values.items():
-        right = value == last  # the last two lines are close: their labels stand on either side
-        ax.axvline(value, color="#555555", linewidth=0.8, linestyle=":")
-        if labels:
-            ax.annotate(
-                f"{name} {value:.3f}", (value, 0), xycoords=("data", "axes fraction"),
-                xytext=(2 if right else -2, 4), textcoords="offset points", rotation=90,
-                ha="left" if right else "right", va="bottom", fontsize=7, color="#555555",
-            )

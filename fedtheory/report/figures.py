@@ -1,11 +1,10 @@
 """All figures of a verification, each as PNG and PDF with its data as JSON beside it.
 
-Which figures there are, the papers say: each one's module of figures has a tuple ``FIGURES``.
+Which figures there are, the papers say (`RegisteredPaper.shown`).
 """
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ from typing import Any, Literal
 
 from fedtheory.cells import Cells, digest_of
 from fedtheory.parallel import as_finished
-from fedtheory.plotting.experiment import Experiment
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
@@ -23,7 +21,7 @@ from fedtheory.theory.judge.registry import RegisteredPaper, content_of, load_fi
 from fedtheory.theory.judge.registry import papers as known_papers
 from fedtheory.untrusted import read_json
 
-__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "experiments_of", "figures_of"]
+__all__ = ["FULL", "QUICK", "Effort", "computed", "draw_all", "draw_one", "figures_of"]
 
 VERDICTS = "verdicts"  # the chart of a campaign, which is of no paper
 
@@ -51,16 +49,9 @@ QUICK = Effort()
 FULL = Effort("full", dpi=300)
 
 
-def figures_of(chosen: RegisteredPaper) -> tuple[Figure, ...]:
-    """The figures of a paper; none where it names no module of figures."""
-    found = importlib.import_module(chosen.figures).FIGURES if chosen.figures else ()
-    return tuple(replace(figure, paper=figure.paper or chosen.id) for figure in found)
-
-
-def experiments_of(chosen: RegisteredPaper) -> tuple[Experiment, ...]:
-    """The experiments of a paper, which no campaign runs; none where it names no module of them."""
-    found = importlib.import_module(chosen.experiments).EXPERIMENTS if chosen.experiments else ()
-    return tuple(replace(experiment, paper=experiment.paper or chosen.id) for experiment in found)
+def figures_of(chosen: RegisteredPaper, what: str = "figures") -> tuple[Figure, ...]:
+    """The figures of a paper, or with 'on_request' its experiments and what no campaign draws."""
+    return tuple(replace(figure, paper=figure.paper or chosen.id) for figure in chosen.shown(what))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.evidence import both_sides
 from fedtheory.report.tables import MARKS, short
-from fedtheory.theory.judge.headline import Clause, clauses_of
+from fedtheory.theory.judge.headline import Clause
 from fedtheory.theory.judge.registry import RegisteredPaper, get, paper_of, rule_words, setting_of
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def repairs_in_words(n: Mapping[str, int]) -> str:
 def sentence(paper: RegisteredPaper, lines: Sequence[Line], rows: Sequence[Row], witnesses: Mapping[str, Witness]) -> str:
     """Say in a sentence what is found of the paper. Its own clauses say it, as far as these rows
     bear them out, else a computed sentence."""
-    parts = [_told(clause, paper, rows, witnesses) for clause in clauses_of(paper)]
+    parts = [_told(clause, paper, rows, witnesses) for clause in paper.shown("headline")]
     text = "; ".join(p for p in parts if p) or _computed(lines, witnesses)
     return f"{text[0].upper()}{text[1:]}."
 

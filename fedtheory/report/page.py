@@ -14,7 +14,7 @@ from fedtheory.report.statements import Context, anchor, shown_statement
 from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
 from fedtheory.report.words import findings, headline, subjects, summary, title
 from fedtheory.theory.judge.registry import RegisteredPaper, by_paper, paper, paper_of, setting_of
-from fedtheory.theory.judge.reviews import KINDS, points_of, told
+from fedtheory.theory.judge.reviews import KINDS, told
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
@@ -62,7 +62,7 @@ def _paper(chosen: RegisteredPaper, group: Sequence[Any], rows: Sequence[Row], c
             for state, found in shown.items()
         ],
         "statements": [shown_statement(line, context) for line in group],
-        "points": [_point(p, chosen, context) for p in points_of(chosen)], "figures": figures,
+        "points": [_point(p, chosen, context) for p in chosen.shown("reviews")], "figures": figures,
     }
 
 

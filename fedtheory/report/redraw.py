@@ -19,7 +19,7 @@ from fedtheory.plotting.curves import curves, title_of, together, worth_a_panel
 from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_verdicts
-from fedtheory.report.figures import experiments_of, figures_of
+from fedtheory.report.figures import figures_of
 from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
 from fedtheory.simulation.over_scenarios import over_scenarios
@@ -30,8 +30,6 @@ __all__ = ["KINDS", "Saved", "draw_runs", "draw_saved", "known_figures", "opened
 
 MAX_BYTES = 50_000_000
 TABLE = "bound against measured"
-RATES = "fedtheory.theorems.fedmls.figures"  # draws what `fedtheory rates` measures
-ELSEWHERE = "paper_figures.known"  # of the repository: figures that the package does not bring
 STUDIES = "fedtheory.theory.studies.figure"
 STUDY = {"statement", "forms", "points"}
 KINDS = (
@@ -112,42 +110,18 @@ def draw_saved(
         raise DataFileError(f"{path}: {found.kind} cannot be drawn from its data ({type(error).__name__}: {error})") from error
 
 
-def known_figures(name: str = "") -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, a campaign, our rates and networks, and
-    in the repository of `paper_figures`.
-
-    With a ``name`` no further than where that is found: other papers' figures take their time to
-    import.
-    """
-    every = {figures_verdicts.FIGURE.name: figures_verdicts.FIGURE}
-    for found in (_of_papers, _of_rates, figures, _of_the_repository):
-        if name not in every:
-            every |= found()
-    return every
-
-
-def _of_papers() -> dict[str, Figure]:
-    return {f.name: f for paper in papers() for f in (*experiments_of(paper), *figures_of(paper))}
-
-
-def _of_rates() -> dict[str, Figure]:
-    rates = importlib.import_module(RATES)
-    drawers = {"rates": rates.draw, "rates_summary": rates.draw_summary}
-    return {name: Figure(name, rates.compute, draw) for name, draw in drawers.items()}
-
-
-def _of_the_repository() -> dict[str, Figure]:
-    try:
-        return dict(importlib.import_module(ELSEWHERE).known())
-    except ImportError:
-        return {}
+def known_figures() -> dict[str, Figure]:
+    """Every figure by its name: of the registered papers, of networks, and that of a campaign."""
+    kinds = ("figures", "on_request")
+    every = [figure for what in kinds for paper in papers() for figure in figures_of(paper, what)]
+    return {f.name: f for f in (*every, *figures().values(), figures_verdicts.FIGURE)}
 
 
 def _drawn(name: str, path: Path, data: Any) -> Saved:
     """The figure of that name; one of bounds that a study drew is known by its data."""
-    known = known_figures(name)
+    known = known_figures()
     if name not in known:
-        where = "those of a file of yours are drawn by `fedtheory verify FILE.py`, others by `python -m paper_figures`"
+        where = "those of a file of yours are drawn by `fedtheory verify FILE.py`"
         raise DataFileError(f"{path}: {suggest(name, list(known), 'figure', where)}") from UnknownName(name)
     return Saved(f"the figure {name}", path.stem, lambda: known[name].draw(restored(data)))
 

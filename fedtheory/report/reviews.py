@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theory.judge.registry import RegisteredPaper
-from fedtheory.theory.judge.reviews import KINDS, points_of, told
+from fedtheory.theory.judge.reviews import KINDS, told
 
 __all__ = ["page"]
 
@@ -14,7 +14,7 @@ WIDTH = 98
 
 def page(paper: RegisteredPaper) -> str:
     """The page as Markdown."""
-    found = [told(p, paper.id) for p in points_of(paper)]
+    found = [told(p, paper.id) for p in paper.shown("reviews")]
     out = [
         f"# What the reviewers of the {paper.title} paper asked",
         "",

@@ -364,8 +364,8 @@ class Paper(RegisteredPaper):
     version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
-        Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, headline,
-        witnesses, printed and about.
+        Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
+        printed and about.
 
     Raises
     ------
@@ -433,7 +433,7 @@ class Paper(RegisteredPaper):
         """Import the files of a package, each of which may declare statements of this paper.
 
         Those named ``first`` come in this order, the others by name. Folders are left alone, and
-        until they are needed files called figures..., and those that the paper names (`headline`).
+        files called figures... until they are needed.
 
         Parameters
         ----------
@@ -441,8 +441,7 @@ class Paper(RegisteredPaper):
         """
         files = iter_modules(import_module(package).__path__)
         found = {f.name for f in files if not f.ispkg and not f.name.startswith("figures")}
-        later = {str(place).removeprefix(f"{package}.") for place in vars(self).values()}
-        for name in (*first, *sorted(found - later - set(first))):
+        for name in (*first, *sorted(found - set(first))):
             import_module(f"{package}.{name}")
 
     def statement(

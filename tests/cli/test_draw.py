@@ -230,7 +230,7 @@ def test_the_picture_of_a_run_has_three_panels_and_says_how_it_ended(contest, mo
 def test_draw_takes_the_json_beside_a_figure(tmp_path):
     from fedtheory.report.figures import QUICK, draw_one
 
-    figure = known_figures("fedmls_local_work")["fedmls_local_work"]
+    figure = known_figures()["fedmls_local_work"]
     draw_one(figure, tmp_path)
     first = (tmp_path / "fedmls_local_work.png").read_bytes()
     call("draw", tmp_path / "fedmls_local_work.json", "--out", tmp_path / "again", "--dpi", QUICK.dpi)
@@ -276,7 +276,7 @@ def test_draw_refuses_what_it_cannot_read(tmp_path):
 
 def test_known_figures_are_found_by_name_and_draw():
     for name in ("verdicts", "rates", "bound_vs_empirical", "fedmls_local_work"):
-        assert known_figures(name)[name].name == name
+        assert known_figures()[name].name == name
 
 
 def test_a_file_is_read_and_nothing_is_drawn_yet(figure):

@@ -22,11 +22,10 @@ from fedtheory.cli.problems import PROBLEMS
 from fedtheory.errors import UnknownName
 from fedtheory.report.figures import Effort
 from fedtheory.report.reviews import page
-from fedtheory.theory.judge import reviews
 from fedtheory.theory.judge.registry import all_statements, paper, papers
-from fedtheory.theory.judge.reviews import Point, Rests, points_of, told
+from fedtheory.theory.judge.reviews import Point, Rests, told
 
-ALL = [(p, point) for p in papers() for point in points_of(p)]
+ALL = [(p, point) for p in papers() for point in p.shown("reviews")]
 COMMANDS = sorted({c for _, point in ALL for c in point.commands})
 FEN = paper("fedelasticnet")
 CLAIMS = [s for s in all_statements() if s.kind == "claim"]
@@ -40,11 +39,11 @@ def test_an_answer_says_what_is_on_record(whose, point):
     fields = {f for text in (point.answer, point.more) for _, f, _, _ in string.Formatter().parse(text) if f is not None}
     assert fields <= {str(n) for n in range(len(point.rests_on))}
     assert point.kind == "opinion" or point.commands
-    assert len({p.id for p in points_of(whose)}) == len(points_of(whose))
+    assert len({p.id for p in whose.shown("reviews")}) == len(whose.shown("reviews"))
 
 
 def test_the_points_are_those_of_four_reviewers():
-    ids = [p.id for p in points_of(FEN)]
+    ids = [p.id for p in FEN.shown("reviews")]
     counts = {r: sum(i.startswith(f"R{r}.") for i in ids) for r in (1, 2, 3, 4)}
     assert counts == {1: 16, 2: 9, 3: 3, 4: 3} and len(ids) == 31
     assert ids == [f"R{r}.{n}" for r, count in counts.items() for n in range(1, count + 1)]
@@ -109,7 +108,7 @@ def test_one_in_full_and_all_as_json(tmp_path):
     assert "On record" in text and "fedtheory experiment dimension" in text and "R2.3" not in text
     rows = json.loads(call("reviews", "fedelasticnet", "R2", "--json").stdout)
     assert [r["id"] for r in rows] == [f"R2.{n}" for n in range(1, 10)] and all(r["answer"] for r in rows)
-    assert [r["name"] for r in json.loads(call("reviews", "--json").stdout)] == [p.id for p in papers() if p.reviews]
+    assert [r["name"] for r in json.loads(call("reviews", "--json").stdout)] == [p.id for p in papers() if p.shown("reviews")]
     call("reviews", "fedelasticnet", "--out", tmp_path)
     assert json.loads((tmp_path / "fedelasticnet_reviews.json").read_text())
     assert (tmp_path / "fedelasticnet_reviews.md").read_text() == page(FEN)
@@ -124,7 +123,7 @@ def test_a_verdict_that_has_changed_is_told(monkeypatch):
     """The text takes the record's word, and one point in full says that it was written for another."""
     point = Point("R1.1", "?", "statement", "It is {0}.", commands=(), rests_on=(Rests("eq-11", "printed", "sign", "holds"),))
     assert told(point, FEN.id)["answer"] == "It is violated."
-    monkeypatch.setattr(reviews, "points_of", lambda paper: (point,) if paper.id == FEN.id else ())
+    monkeypatch.setattr("paper_figures.fedelasticnet.reviews.REVIEWS", (point,))
     assert "the answer was written for 'holds'" in " ".join(call("reviews", "fedelasticnet", "R1.1").stdout.split())
     with pytest.raises(UnknownName, match="rule of fedelasticnet/eq-11"):
         told(replace(point, rests_on=(Rests("eq-11", "printed", "signs", "holds"),)), FEN.id)

@@ -46,6 +46,15 @@ def test_every_papers_room_is_independent():
     assert set(contracts()["rooms"]["modules"].split()) == found
 
 
+def test_every_papers_figures_know_its_own_room_only():
+    figures = ROOT / "paper_figures"
+    papers = {p.parent.name for p in figures.glob("*/__init__.py")}
+    assert set(contracts()["figures"]["modules"].split()) == {f"paper_figures.{p}" for p in papers}
+    for paper in papers:
+        text = "".join(file.read_text() for file in (figures / paper).rglob("*.py"))
+        assert set(re.findall(r"fedtheory\.theorems\.(\w+)", text)) <= {paper}
+
+
 def test_the_floors_that_contributors_read_about_are_these():
     table = (ROOT / "CONTRIBUTING.md").read_text().split("## The floors")[1].split("\n\n`")[0]
     rows = [re.findall(r"`(\w+)`", line) for line in table.split("\n") if re.match(r"\| \d+ \|", line)]

@@ -12,14 +12,16 @@ from fedtheory.errors import InvalidInput
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
 from fedtheory.provenance import to_jsonable
+from fedtheory.report import networks
 from fedtheory.report.figures import Effort, computed
+from fedtheory.theory.judge.registry import papers
 from paper_figures import command, pictures
 from paper_figures.known import known
 from paper_figures.map import MAP
 
 CHEAPEST = "efl_theorem2"
 # Of a fraction of a second each. FedElasticNet's and EFL's others are drawn again from JSON where they are computed: in
-# tests/theorems; what is trained has tests of its own.
+# folders beside; what is trained has tests of its own.
 TINY = {
     "fedmls_bound_over_k": {"rounds": (1, 2), "scenarios": 2},
     "fedmls_local_work": {"rounds": (2, 3), "worst_up_to": 2},
@@ -52,6 +54,13 @@ def test_the_map_names_figures_that_there_are():
     assert {("efl", n) for n in ("Figure 1", "Figure 2", "Figure 3", "Table 1", "Table 2")} <= papers
     assert {e.paper for e in MAP} >= {"fedmls", "elastic-aggregation"}
     assert {p.figure for p in pictures.PICTURES} <= names
+
+
+def test_no_two_figures_have_one_name():
+    kinds = ("figures", "on_request")
+    names = [f.name for paper in papers() for what in kinds for f in paper.shown(what)]
+    names += networks.figures()
+    assert len(set(names)) == len(names) == len(known()) - 1  # the chart of verdicts
 
 
 def test_one_figure_with_its_words_and_again_from_its_data(tmp_path):

@@ -28,8 +28,9 @@ from fedtheory.report.networks import (
     topics,
     words,
 )
-from paper_figures import elastic_aggregation_two_clients, fedelasticnet_table1, fedelasticnet_table5
 from paper_figures.command import app
+from paper_figures.elastic_aggregation import one_round
+from paper_figures.fedelasticnet import table_1, table_5
 from paper_figures.known import known
 from paper_figures.map import MAP
 
@@ -129,10 +130,10 @@ def test_table_1_is_measured(family):
     data, _ = family
     one = data["panels"][0]
     both = {**data, "panels": [one | {"split": "dirichlet-0.3"}, one]}
-    found = fedelasticnet_table1._measured(both["panels"])
+    found = table_1._measured(both["panels"])
     assert found["fedprox"][0] == pytest.approx([100, 100])
     assert (found["feddyn"][1] == 0).all()  # the same runs in both places
-    assert "SCAFFOLD (× ○) 2" in drawn(fedelasticnet_table1.FIGURE, both)
+    assert "SCAFFOLD (× ○) 2" in drawn(table_1.FIGURE, both)
 
 
 def test_lambda_1_and_epsilon():
@@ -168,12 +169,12 @@ def test_figure_of_updates():
 
 
 def test_table_5_around_its_values():
-    data = fedelasticnet_table5.compute(("algorithm-3",), (0.0, 1e-4), (0.0, 5e-3), rounds=1, seeds=1)
+    data = table_5.compute(("algorithm-3",), (0.0, 1e-4), (0.0, 5e-3), rounds=1, seeds=1)
     found = data["methods"]["algorithm-3"]
     assert found["share"].shape == (2, 2, 1)
     assert (found["share"][:, 1] < found["share"][:, 0]).all()  # epsilon sends less
-    assert fedelasticnet_table5._at(data, found) == (1, 1)
-    assert "(λ₁ = 0.0001, λ₂ = 0.05, ε = 0.005)" in drawn(fedelasticnet_table5.FIGURE, data)
+    assert table_5._at(data, found) == (1, 1)
+    assert "(λ₁ = 0.0001, λ₂ = 0.05, ε = 0.005)" in drawn(table_5.FIGURE, data)
 
 
 def test_texts_of_topics():
@@ -224,13 +225,13 @@ def test_elastic_aggregation(monkeypatch):
 
 
 def test_one_round_of_two_clients():
-    data = elastic_aggregation_two_clients.compute_two(instances=2)
+    data = one_round.compute_two(instances=2)
     assert (data["excess"] >= 0).all()
     start, naive, elastic = data["shown"]["points"]
     zeta = (elastic - start) / (naive - start)  # 1 + tau - Omega/max Omega, coordinate by coordinate
     assert zeta.min() == pytest.approx(0.5)
     assert 0.5 < zeta.max() <= 1.5
-    assert "2 random pairs" in drawn(elastic_aggregation_two_clients.FIGURE, data)
+    assert "2 random pairs" in drawn(one_round.FIGURE, data)
 
 
 def test_without_torch_the_remedy_is_named(monkeypatch):

@@ -11,10 +11,10 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
 from fedtheory.provenance import to_jsonable
-from fedtheory.theorems.efl.figures import statements
-from fedtheory.theorems.fedelasticnet.figures import bounds, tightness
-from fedtheory.theorems.fedmls import figures_bound
 from paper_figures.command import app
+from paper_figures.efl import theorem_1 as efl_theorem_1
+from paper_figures.fedelasticnet import theorem_3_1, tightness
+from paper_figures.fedmls import theorem_1 as fedmls_theorem_1
 
 THREE = problems.Quadratic(np.array([1.0, 2.0, 4.0])[:, None, None], np.array([[-1.0], [0.0], [3.0]]))
 
@@ -26,12 +26,12 @@ def drawn_again(draw, data):
 
 
 def test_fedelasticnets_bound_on_ones_own_problem():
-    data = bounds.compute(rounds=20, scenarios=8, ratios=(30.0,), problem=THREE, cohort=2)
+    data = theorem_3_1.compute(rounds=20, scenarios=8, ratios=(30.0,), problem=THREE, cohort=2)
     [panel] = data["ordinary"]
     assert (panel["clients"], panel["cohort"], panel["dim"], data["problem"]) == (3, 2, 1, "quadratic")
     assert (np.asarray(panel["repaired"]) >= np.asarray(panel["measured"]) - np.asarray(panel["band"])).all()
-    assert drawn_again(bounds.draw, data).axes
-    everybody = bounds.compute(rounds=5, scenarios=4, ratios=(30.0,), problem=THREE, cohort=9)
+    assert drawn_again(theorem_3_1.draw, data).axes
+    everybody = theorem_3_1.compute(rounds=5, scenarios=4, ratios=(30.0,), problem=THREE, cohort=9)
     assert everybody["ordinary"][0]["cohort"] == 3
 
 
@@ -47,28 +47,28 @@ def test_tightness_on_ones_own_problem():
 
 
 def test_efls_bound_on_ones_own_problem():
-    data = statements.compute_bounds(rounds=20, departed_rounds=30, problem=THREE)
+    data = efl_theorem_1.compute(rounds=20, departed_rounds=30, problem=THREE)
     assert (data["clients"], data["dim"]) == (3, 1)
     for p in (p for p in data["panels"] if "undefined" not in p):
         assert (np.asarray(p["repaired"]) >= np.asarray(p["measured"])).all()
-    labels = [ax.get_ylabel() for ax in drawn_again(statements.draw_bounds, data).axes]
+    labels = [ax.get_ylabel() for ax in drawn_again(efl_theorem_1.draw, data).axes]
     assert "1 of 3 clients away\nhalf of the rounds" in labels
     with pytest.raises(InvalidInput, match="two or more"):
-        statements.compute_bounds(rounds=5, problem=problems.Quadratic(np.ones((1, 1, 1)), np.ones((1, 1))))
+        efl_theorem_1.compute(rounds=5, problem=problems.Quadratic(np.ones((1, 1, 1)), np.ones((1, 1))))
     logistic = problems.random_logistic(2, 5, 2, seed=0)
     with pytest.raises(MissingCapability, match="quadratic losses"):
-        statements.compute_bounds(rounds=5, problem=logistic)
+        efl_theorem_1.compute(rounds=5, problem=logistic)
 
 
 def test_fedmls_bound_on_ones_own_problem():
     own = problems.LAD(np.ones((2, 1, 1)), np.array([[1.0], [2.0]]))
-    data = figures_bound.compute(rounds=(1, 2, 3), scenarios=3, problem=own)
+    data = fedmls_theorem_1.compute(rounds=(1, 2, 3), scenarios=3, problem=own)
     assert data["problem"] == own.name and data["radius"] >= 1
     for p in data["panels"].values():
         assert (np.asarray(p["bounds"]["repaired"]) >= np.asarray(p["mean"])).all()
-    titles = [ax.get_title("left") for ax in drawn_again(figures_bound.draw, data).axes]
+    titles = [ax.get_title("left") for ax in drawn_again(fedmls_theorem_1.draw, data).axes]
     assert titles[0].startswith(f"{own.name}, ") and not any("LAD" in t for t in titles)
-    assert own.name in figures_bound.caption(data)
+    assert own.name in fedmls_theorem_1.caption(data)
 
 
 def test_the_command_takes_a_problem_for_figures_that_do(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from fedtheory.plotting import style
 from fedtheory.plotting.figure import restored
 from fedtheory.provenance import to_jsonable
+from paper_figures.fedelasticnet.common import RULE_COLOURS
 
 # Machado, Oliveira and Fernandes (2009): what linear RGB becomes without the long and without the middle cones
 SEEN = {
@@ -41,7 +42,7 @@ def test_methods_have_colours_that_the_colour_blind_tell_apart():
     assert len(plain) > 10 and min(near.values()) > 12, min(near, key=near.get)
     assert apart("#555555", "#882255") < 3  # the measure does notice a red that is grey without red
     assert len({style.METHOD_MARKERS[m] for m in plain}) == len(plain)
-    assert apart(*style.RULE_COLOURS.values()) > 20
+    assert apart(*RULE_COLOURS.values()) > 20
 
 
 def test_an_elastic_net_is_solid_beside_its_dashed_plain_method():

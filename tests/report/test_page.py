@@ -16,7 +16,6 @@ from fedtheory.provenance import write_json
 from fedtheory.report import headlines, html, saved, statements, tables, typeset
 from fedtheory.report.evidence import witnesses_of
 from fedtheory.theorems import all_statements, get
-from fedtheory.theory.judge.headline import clauses_of
 from fedtheory.theory.judge.registry import by_paper, paper, papers, setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses
 
@@ -137,7 +136,7 @@ def told(id, rows):
 def test_clauses_rest_on_what_is_on_record():
     for chosen in papers():
         shipped = {w.name: w for w in builtin_witnesses(chosen.id)}
-        for clause in clauses_of(chosen):
+        for clause in chosen.shown("headline"):
             assert clause.rests_on, clause.text
             for rest in clause.rests_on:
                 assert rest.recorded(chosen.id) == rest.verdict, (clause.text, rest)

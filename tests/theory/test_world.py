@@ -299,15 +299,15 @@ def test_wrong_variants_are_tried_on_a_users_file(tmp_path):
 
 # --- a folder of files ----------------------------------------------------------------------------
 def test_the_files_of_a_folder_are_found(tmp_path, monkeypatch):
-    """In the order asked for, then by name, without pictures, folders and what the paper names."""
+    """In the order asked for, then by name, without pictures and folders."""
     room = tmp_path / "a_room"
     (room / "deeper").mkdir(parents=True)
     of_it = "from a_room.paper import paper\n"
     (room / "__init__.py").write_text(of_it + 'paper.read(__name__, first=("second",))\n')
-    made_there = 'paper = Paper("a-room", headline="a_room.told")\n'
+    made_there = 'paper = Paper("a-room")\n'
     (room / "paper.py").write_text("from fedtheory.theory import Paper\n" + made_there)
     says = of_it + 'paper.claim("{0}", "{0}", "{0}")\n'
-    for file in ("first", "second", "third", "figures_of_it", "told", "deeper/__init__"):
+    for file in ("first", "second", "third", "figures_of_it", "deeper/__init__"):
         (room / f"{file}.py").write_text(says.format(Path(file).stem.strip("_")))
     monkeypatch.syspath_prepend(tmp_path)
     made = import_module("a_room").paper

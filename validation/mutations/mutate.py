@@ -32,6 +32,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from fedtheory.cells import SOURCES
 from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance, write_atomic
 
@@ -68,7 +69,7 @@ def copy(to: Path) -> None:
 def settings(place: str, tests: list[str], folders: list[str]) -> str:
     """mutmut's table of pyproject.toml."""
     pattern = place if place.endswith(".py") else f"{place.rstrip('/')}/*"
-    lists = {"source_paths": ["fedtheory"], "only_mutate": [pattern], "also_copy": folders}
+    lists = {"source_paths": list(SOURCES), "only_mutate": [pattern], "also_copy": folders}
     lists["pytest_add_cli_args_test_selection"] = tests
     lines = [f"{name} = [{', '.join(repr(v) for v in values)}]" for name, values in lists.items()]
     return "\n".join(["", "[tool.mutmut]", *lines, "mutate_only_covered_lines = true", ""])
@@ -154,7 +155,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         folder = Path(scratch)
         copy(folder)
-        beside = sorted({p.name for p in folder.iterdir()} - {"fedtheory", "pyproject.toml"})
+        beside = sorted({p.name for p in folder.iterdir()} - {*SOURCES, "pyproject.toml"})
         with (folder / "pyproject.toml").open("a", encoding="utf-8") as file:
             file.write(settings(place, tests, beside))
         stopped, outcomes = run_all(folder, workers)

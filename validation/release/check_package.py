@@ -27,7 +27,7 @@ SMOKE = Path(__file__).with_name("smoke.py")
 IN_SDIST = ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "constraints.txt", "tests/", "docs/", "examples/")
 IN_WHEEL = (
     "fedtheory/py.typed", "fedtheory/theorems/fedelasticnet/witnesses/", "fedtheory/theorems/formulas.json",
-    "fedtheory/report/formulas.json",
+    "fedtheory/report/formulas.json", "paper_figures/fedelasticnet/figures.py",
 )  # fmt: skip
 NEVER = ("results/", ".venv/", "dist/", "__pycache__/")
 

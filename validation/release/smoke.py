@@ -32,6 +32,10 @@ def main() -> None:
     assert checked["as_recorded"] and checked["provenance"]["commit"] is None
     witness = json.loads(command("list", "witnesses", "--json"))[0]
     command("replay", witness["name"] if isinstance(witness, dict) else witness)
+    assert json.loads(command("experiment", "--json")) and json.loads(command("reviews", "--json"))
+    figures = [sys.executable, "-m", "paper_figures", "efl_theorem2", "--quick", "--out", "results"]
+    subprocess.run(figures, check=True, capture_output=True)
+    command("draw", "results/efl_theorem2.json")
     mine = json.loads(command("verify", "descent_lemma.py", "--json", "--out", "results"))
     assert mine["complete"], "a theorem in a file"
     assert Path("results", "report.html").is_file()

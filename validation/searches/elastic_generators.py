@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedtheory.randomness import Stream
-from fedtheory.theorems.elastic_aggregation import figures
+from paper_figures.elastic_aggregation import sampled_fixed_point as figures
 
 INSTANCES, STEPS, SIZES = 300, 10, range(1, figures.CLIENTS)
 

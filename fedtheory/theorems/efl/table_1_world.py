@@ -77,13 +77,6 @@ def rounds(
     raise InvalidInput(f"row = {row!r}: use one of {', '.join(ROWS)}")
 
 
-def smallest(G: Any, L: Any, mu: Any, S: Any, root: Any, delta: Any) -> np.ndarray:
-    """Index into `STRONGLY_CONVEX` of the smallest row (the first of equal ones), elementwise over broadcast arrays."""
-    values = [rounds(row, G, L, mu, S, root, delta) for row in STRONGLY_CONVEX]
-    shape = np.broadcast_shapes(*(np.shape(v) for v in values))
-    return np.stack([np.broadcast_to(np.asarray(v, dtype=float), shape) for v in values]).argmin(axis=0)
-
-
 @dataclass
 class RatesView(EFLWorld):
     """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""

@@ -24,7 +24,6 @@ paper = Paper(
     about="what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no "
     "theorem)",
     printed="as the paper's text claims or Algorithm 1 is printed",
-    figures="fedtheory.theorems.elastic_aggregation.figures",
-    headline="fedtheory.theorems.elastic_aggregation.headline",
+    figures="paper_figures.elastic_aggregation",
     witnesses="fedtheory.theorems.elastic_aggregation",
 )

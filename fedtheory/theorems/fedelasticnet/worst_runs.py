@@ -26,7 +26,7 @@ from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.tree import Tree
 
-__all__ = ["MOST_ROUNDS", "bound_of", "excess_family", "feddyn_share", "worst_at", "worst_excess", "worst_share"]
+__all__ = ["MOST_ROUNDS", "excess_family", "feddyn_share", "worst_at", "worst_excess", "worst_share"]
 
 BOUND = "minus the bound"
 MOST_ROUNDS = 40  # half a minute of the solver
@@ -95,12 +95,6 @@ def worst_excess(
     """
     solution = maximise(excess_family(ratio, rounds, limits, clients, participants), BOUND)
     return -solution.numbers.get(BOUND, Fraction(0)), solution
-
-
-def bound_of(kappas: tuple[Any, Any], rounds: Any, start_sq: Any, C0: Any) -> Any:
-    """(||gamma^0 - theta*||^2 + kappa C_0)/(kappa_0 T)."""
-    kappa, kappa_0 = kappas
-    return (start_sq + kappa * C0) / (kappa_0 * rounds)
 
 
 @cache

@@ -36,8 +36,8 @@ paper = Paper(
     about="the convergence theory of FedMLS (Theorems 1 and 2)",
     printed="with exact subgradients (deterministic)",
     rules="exact (deterministic) and noisy (stochastic) subgradients",
-    figures="fedtheory.theorems.fedmls.local_work", headline="fedtheory.theorems.fedmls.headline",
-    witnesses="fedtheory.theorems.fedmls", rule_order=("any", "deterministic", "stochastic"),
+    figures="paper_figures.fedmls", witnesses="fedtheory.theorems.fedmls",
+    rule_order=("any", "deterministic", "stochastic"),
     rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},
     rule_short={"deterministic": "exact", "stochastic": "noisy"},
 )

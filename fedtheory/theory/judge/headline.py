@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedtheory.theory.judge.registry import RegisteredPaper
 from fedtheory.theory.judge.reviews import Rests
 
-__all__ = ["Clause", "clauses_of"]
+__all__ = ["Clause"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,3 @@ class Clause:
     rests_on: tuple[Rests, ...]
     witness: str = ""
     numbers: Callable[[], Mapping[str, Any]] = dict
-
-
-def clauses_of(paper: RegisteredPaper) -> tuple[Clause, ...]:
-    """The clauses of a paper's sentence, in their order; none where it names no module of them."""
-    return tuple(importlib.import_module(paper.headline).HEADLINE) if paper.headline else ()

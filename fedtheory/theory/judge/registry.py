@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import pkgutil
 import sys
 import traceback
 import warnings
@@ -36,8 +37,8 @@ ENTRY_POINTS = "fedtheory.papers"
 
 
 MORE = (
-    "about", "printed", "rules", "aliases", "figures", "experiments", "reviews", "headline",
-    "witnesses", "rule_order", "rule_words", "rule_short",
+    "about", "printed", "rules", "aliases", "figures", "witnesses", "rule_order", "rule_words",
+    "rule_short",
 )  # fmt: skip
 
 
@@ -57,15 +58,8 @@ class RegisteredPaper:
     printed : on what, or with what, "as printed" is judged
     rules : the rules of its forms in words; '' where there is one only
     aliases : dict other id -> id
-    figures : the module with the paper's figures, a tuple ``FIGURES`` of
-        `fedtheory.plotting.figure.Figure`; '' for none. A name, so that none is loaded before it
-        is drawn.
-    experiments : the module with the paper's experiments, a tuple ``EXPERIMENTS`` of
-        `fedtheory.plotting.experiment.Experiment`; '' for none. A campaign does not run them.
-    reviews : the module with the questions of reviewers, a tuple ``REVIEWS`` of
-        `fedtheory.theory.judge.reviews.Point`; '' for none
-    headline : the module with the finding on the paper in one sentence, a tuple ``HEADLINE`` of
-        `fedtheory.theory.judge.headline.Clause`; '' for none
+    figures : the module, or the package, with what `shown` gives; '' for none. A name, so that
+        nothing is loaded before it is drawn.
     witnesses : the package whose folder ``witnesses`` holds the files that come with it, or ''
     rule_order : under which rule a form is shown where one row stands for it: the first of these
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
@@ -80,7 +74,7 @@ class RegisteredPaper:
     printed: str = "as the file says it"
     rules: str = ""
     aliases: Mapping[str, str] = MappingProxyType({})
-    figures = experiments = reviews = headline = witnesses = ""
+    figures = witnesses = ""
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = MappingProxyType({})
     rule_short: Mapping[str, str] = MappingProxyType({})
@@ -95,6 +89,28 @@ class RegisteredPaper:
         self.proofs: list[Proof] = []
         self.declared: list[Any] = []  # its statements, as they were written
         self._setting: Setting | None = None
+
+    def shown(self, what: str) -> tuple[Any, ...]:
+        """Give what the module `figures` shows of the paper; () where it has nothing of that name.
+
+        Where it is a package, that stands in its file ``what``.
+
+        Parameters
+        ----------
+        what : the name of a tuple, in small letters
+            'figures' and 'on_request', of `fedtheory.plotting.figure.Figure`: a campaign draws the
+            former only, and each `fedtheory.plotting.experiment.Experiment` of the latter is one of
+            `fedtheory experiment`; 'headline', the finding in one sentence, of
+            `fedtheory.theory.judge.headline.Clause`; 'reviews', the questions of reviewers, of
+            `fedtheory.theory.judge.reviews.Point`.
+        """
+        if not self.figures:
+            return ()
+        module = importlib.import_module(self.figures)
+        files = pkgutil.iter_modules(getattr(module, "__path__", ()))
+        if what in (file.name for file in files):
+            module = importlib.import_module(f"{self.figures}.{what}")
+        return tuple(getattr(module, what.upper(), ()))
 
     def only(self, *statements: Statement) -> Self:
         """Give the paper with these statements only, judged as before."""

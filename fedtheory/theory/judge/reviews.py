@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedtheory.errors import suggest
-from fedtheory.theory.judge.registry import RegisteredPaper, get
+from fedtheory.theory.judge.registry import get
 
-__all__ = ["KINDS", "Point", "Rests", "points_of", "told"]
+__all__ = ["KINDS", "Point", "Rests", "told"]
 
 KINDS = {
     "statement": "settled by statement",
@@ -65,11 +64,6 @@ class Point:
     more: str = ""
     commands: tuple[str, ...] = ()
     rests_on: tuple[Rests, ...] = ()
-
-
-def points_of(paper: RegisteredPaper) -> tuple[Point, ...]:
-    """The points of a paper's reviews, in their order; none where it names no module of them."""
-    return tuple(importlib.import_module(paper.reviews).REVIEWS) if paper.reviews else ()
 
 
 def told(point: Point, paper: str) -> dict[str, Any]:

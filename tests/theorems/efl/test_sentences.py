@@ -18,11 +18,11 @@ from fedtheory.participation.coefficients import coefficients
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.elastic_world import ElasticView
-from fedtheory.theorems.efl.headline import HEADLINE
 from fedtheory.theorems.efl.inactive_world import RULE
 from fedtheory.theorems.efl.limit_world import LimitView
 from fedtheory.theory.judge.replay import builtin_witnesses
 from fedtheory.theory.judge.reviews import Rests
+from paper_figures.efl.headline import HEADLINE
 
 SCHEMES = ["A", "B", "C", "C-corrected"]
 

@@ -22,7 +22,6 @@ from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView, contract
 from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, LARGE, LATE, RULE, SOME
 from fedtheory.theorems.efl.section_4_world import definite, solved
 from fedtheory.theorems.efl.shift_world import rounds_that_halve
-from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, rounds, smallest
 
 WORKED = {key: found[0] for key, found in BOTH.items()}
 
@@ -265,10 +264,3 @@ def test_what_is_said_without_noise_is_not_about_noise(form):
 def test_the_kept_step_halves_the_distance_in_the_rounds_it_is_said_to(tau_0, gamma):
     after = rounds_that_halve(tau_0, gamma)
     assert ((tau_0 + gamma) / (tau_0 + after + gamma)) ** 16 == pytest.approx(1 / 2, rel=1e-12)
-
-
-def test_the_smallest_row_is_the_smallest():
-    L, G, mu, S, root = 2.5, np.array([0.1, 3.0, 9.0]), 0.5, 4.0, 0.25
-    for delta in (0.2, 30.0, 400.0):
-        rows = np.stack([rounds(row, G, L, mu, S, root, delta) + 0 * G for row in STRONGLY_CONVEX])
-        assert list(smallest(G, L, mu, S, root, delta)) == [int(np.argmin(rows[:, i])) for i in range(3)]

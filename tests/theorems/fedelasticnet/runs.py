@@ -8,10 +8,10 @@ import numpy as np
 
 from fedtheory import theorems
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from paper_figures.fedelasticnet.runs import runs
 
 THEOREM = theorems.get("fedelasticnet/theorem-3.1")
 SUMS = {

@@ -14,12 +14,12 @@ from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetProx
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.linear import LeastSquares
-from fedtheory.theorems.fedelasticnet.instances import ProblemInstance
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
+from paper_figures.fedelasticnet.instances import ProblemInstance
 
 STATEMENT = FILE["algorithm-1-fixed-point"]
 SETTING = MethodSetting.of(STATEMENT)

@@ -15,7 +15,6 @@ from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
-from fedtheory.theorems.fedelasticnet.figures import bounds as figures_bounds
 from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
@@ -123,13 +122,6 @@ def test_the_readings_agree_with_the_float_code():
     exact = letters(in_fractions([[1], [1]], [[1], [-1]], "1/2", 30, 1, "sign", [0], 4))
     for name in ("inner_split", "inner_split_sign", "inner_split_own_sign", "inner_own_sign"):
         assert np.allclose(getattr(rounded, name), getattr(exact, name).astype(float), rtol=0, atol=1e-15), name
-
-
-def test_the_figure_of_the_theorem_calls_one_thing_by_one_name():
-    figure = figures_bounds.draw_summary(figures_bounds.compute(rounds=20, scenarios=4, ratios=(100.0,)))
-    labels = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
-    assert {"Theorem 3.1 as repaired", "Theorem 3.1 as printed, in full: Theorem B.1, (18)"} <= labels
-    assert not any("bound (18)" in text or "(13)" in text for text in labels)
 
 
 # --- runs that never move -----------------------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
+from paper_figures.fedelasticnet.runs import runs
 from tests.theorems.fedelasticnet.runs import START, SUMS, in_fractions, letters, tree
 
 RULES = ("sign", "true-gradient")

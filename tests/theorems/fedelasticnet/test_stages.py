@@ -14,10 +14,10 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems.generators import random_quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theory.judge.check import CONFIDENCE
 from fedtheory.theory.judge.sequential import looks
 from fedtheory.theory.rounds import judging, method_setting
+from paper_figures.fedelasticnet.runs import runs
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 

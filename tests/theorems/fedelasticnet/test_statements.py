@@ -11,10 +11,8 @@ from fedtheory import problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
-from fedtheory.theorems.fedelasticnet import instances as battery
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
     constants_identities,
@@ -29,6 +27,8 @@ from fedtheory.theory.judge.verify import verify
 from fedtheory.theory.rounds.judging import check as check_view
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.run_matches_claim import as_said
+from paper_figures.fedelasticnet import instances as battery
+from paper_figures.fedelasticnet.runs import runs
 from tests.theorems.fedelasticnet.runs import letters, tree
 
 RULES = ("sign", "true-gradient")

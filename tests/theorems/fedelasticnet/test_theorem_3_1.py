@@ -14,7 +14,6 @@ from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.runs import runs
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.search import Target
 from fedtheory.theory.judge.statement import le
@@ -23,6 +22,7 @@ from fedtheory.theory.rounds.forms import Undefined, reduced
 from fedtheory.theory.rounds.judging import _two_by_two
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from paper_figures.fedelasticnet.runs import runs
 from tests.theorems.fedelasticnet.runs import SUMS, THEOREM, letters, tree
 
 RULES = ("sign", "true-gradient")

@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.theorems.fedelasticnet.worst_runs import bound_of, worst_excess, worst_share
+from fedtheory.theorems.fedelasticnet.worst_runs import worst_excess, worst_share
 from tests.theorems.fedelasticnet.runs import letters, tree
 
 
@@ -59,7 +59,6 @@ def test_v_0_and_its_parts():
     apart = [worst_excess(F(3), 3, [(1, 0, 1 - share), (0, 2, share)])[0] for share in (F(0), F(1, 10), F(1, 2), F(1))]
     assert max(apart) <= together * (1 + F(1, 10**6))
     assert together <= max(apart) * F(11, 10)
-    assert bound_of((2, F(1, 4)), 3, 1, F(1, 2)) == F(8, 3)
 
 
 @pytest.mark.parametrize(("ratio", "rounds", "says"), [(F(0), 2, "must be above 0"), (F(1), 100, "at most 40"), (F(1), 0, "rounds")])

@@ -12,10 +12,11 @@ from cases import each
 from lines_of_fedmls import both_sides, in_one_dimension, witness_of
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedmls import lines, local_work
+from fedtheory.theorems.fedmls import lines
 from fedtheory.theorems.fedmls.notation import ROUNDS
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theory.judge.replay import exact_check
+from paper_figures.fedmls import theorem_1_local_work as local_work
 
 CLIENTS = [
     [(Q(-1), Q(1, 3)), (Q(4), Q(-2))],

@@ -1,0 +1,1 @@
+"""EFL's figures and the finding on it."""

@@ -1,0 +1,1 @@
+"""Elastic Aggregation's figures and the finding on it."""

@@ -1,0 +1,1 @@
+"""FedElasticNet's figures and experiments, the finding on it, and what its reviewers asked."""

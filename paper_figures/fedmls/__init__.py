@@ -1,0 +1,1 @@
+"""FedMLS's figures and measured rates, and the finding on it."""

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+# Theorem 2, and one client with a bend
+DEPARTURE = {
+    "event": "departure", "samples": ["3", "5", "4"], "h": [["7/4", "3"], ["2", "5/2"], ["4", "3/2"]],
+    "c": [["1", "-2"], ["0", "3"], ["2", "5"]],
+}  # fmt: skip
+BENT_DEPARTURE = {
+    "event": "departure", "samples": ["2", "1", "4"], "h": [["2"], ["2"], ["5"]],
+    "c": [["-1/2"], ["-1/2"], ["21/10"]], "bend": "3/2", "below": "2",
+}  # fmt: skip
 # sections 3 and 4
 WORK = {"T": 5, "tau_0": 2, "mean_work": [["1", "1"], ["1/2", "3/4"], ["2", "2"], ["1", "1"], ["3/2", "0"]]}
 QUIET = {

@@ -145,9 +145,21 @@ def facts_of(row: Row, view: Any) -> list[str]:
     return sorted(str(need) for need in asked if view.has(need)) if hasattr(view, "has") else []
 
 
-def rows() -> list[Row]:
-    """Read all worked instances."""
-    return [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
+def name_of(row: Row) -> str:
+    """Name an instance by all that makes it."""
+    return json.dumps([row["paper"], row["kind"], row["data"]], sort_keys=True)
+
+
+@cache
+def view_named(name: str) -> Any:
+    """Make the view of an instance once for all of its forms, which must leave it as it is."""
+    return view_of(dict(zip(("paper", "kind", "data"), json.loads(name), strict=True)))
+
+
+def rows(paper: str = "") -> list[Row]:
+    """Read the worked instances of a paper, or all."""
+    every = (json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines())
+    return [row for row in every if paper in ("", row["paper"])]
 
 
 def write(kept: list[Row]) -> None:
@@ -167,19 +179,29 @@ def sheets(names: tuple[str, ...] = ()) -> Iterator[second_writing.Sheet]:
             raise SystemExit(f"{name}.py has no SHEET: see validation/references/second_writing.py")
 
 
+@cache
+def worked_out(sheet_id: int, name: str) -> Any:
+    """Work an instance out once for all of its forms."""
+    sheet = next(s for s in sheets() if id(s) == sheet_id)
+    _, kind, data = json.loads(name)
+    return sheet.kinds[kind](data)
+
+
 def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[str], list[str]]]:
-    """Yield the instances that a form is about, the package's sides, and the second writing's."""
-    form = form_of(sheet.paper, key)
-    for kind, data in sheet.instances.values():
-        row = {"paper": sheet.paper, "kind": kind, "data": data}
-        if kind != form.kind and kind != form.kind + ", frozen anchors":
-            continue
-        view = view_of(row)
-        if view.applies(form) is None:
-            lhs, rhs, *parts = map(entries, sheet.forms[key](sheet.kinds[kind](data)))
-            now = found(form.sides(view))
-            size = [abs(a) + abs(b) + sum(p) for a, b, *p in zip(lhs, rhs, *parts, strict=True)]
-            more = [numbers(size)] if parts else now[2:]
+    """Yield the package's sides and the second writing's on all instances that a form is about.
+
+    They are the sheet's own, and the frozen ones of a kind that it works out.
+    """
+    form, names = form_of(sheet.paper, key), {}
+    for kind, data in [*sheet.instances.values(), *((r["kind"], r["data"]) for r in rows(sheet.paper))]:
+        if kind in sheet.kinds and kind.partition(",")[0] == form.kind:
+            row = {"paper": sheet.paper, "kind": kind, "data": data}
+            names.setdefault(name_of(row), row)
+    for name, row in names.items():
+        if (view := view_named(name)).applies(form) is None:
+            lhs, rhs, *parts = map(entries, sheet.forms[key](worked_out(id(sheet), name)))
+            now, size = found(form.sides(view)), [abs(a) + abs(b) for a, b in zip(lhs, rhs, strict=True)]
+            more = [numbers([a + b for a, b in zip(size, parts[0], strict=True)])] if parts else now[2:]
             yield row, now, [numbers(lhs), numbers(rhs), *more]
 
 
@@ -187,15 +209,14 @@ def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[s
 def freeze(names: list[str]) -> None:
     """Keep the pairs of second writings, which must be what the package gives."""
     kept = rows()
-    at = {json.dumps([r["paper"], r["kind"], r["data"]], sort_keys=True): r for r in kept}
+    at = {name_of(row): row for row in kept}
     count = 0
     for sheet in sheets(tuple(names)):
         for key in sheet.forms:
             for row, now, expected in written(sheet, key):
                 if not same(now, expected):
                     raise SystemExit(f"{key} on {row['data']}: {now}, by the second writing {expected}")
-                name = json.dumps([row["paper"], row["kind"], row["data"]], sort_keys=True)
-                if name not in at:
+                if (name := name_of(row)) not in at:
                     at[name] = {**row, "facts": facts_of(row, view_of(row)), "forms": {}}
                     kept.append(at[name])
                 at[name]["forms"][key] = now

@@ -19,14 +19,15 @@ class Sheet:
     kinds : dict
         Kind of instance -> what works its data out; the result is handed to the forms.
     instances : dict
-        Name -> (kind, data as a witness file has them). A form is asked on all that it is about.
+        Name -> (kind, data as a witness file has them). A form is asked on all that it is about,
+        and on the frozen ones of these kinds.
     forms : dict
         'statement [form]' -> what gives (lhs, rhs), numbers or nested lists.
     """
 
     paper: str
     kinds: dict[str, Callable[[Any], Any]]
-    instances: dict[str, tuple[str, Any]]
+    instances: dict[str, tuple[str, Any]] = field(default_factory=dict)
     forms: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     def form(self, statement: str, name: str) -> Callable[[Any], Any]:
@@ -40,8 +41,3 @@ class Sheet:
             return function
 
         return keep
-
-    def work(self, name: str) -> Any:
-        """Work out the instance of this name."""
-        kind, data = self.instances[name]
-        return self.kinds[kind](data)

@@ -44,16 +44,6 @@ MANY = {  # nine steps a round and L = mu: the first entry of gamma is the large
     "weights": ["2/3", "1/3"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "noise": [["1/2"], ["2"]], "w0": ["2"],
     "laws": [[["0"] * 9 + ["1"]] * 2], "T": 1,
 }  # fmt: skip
-FOLLOWED = {  # complete clients and an elastic term whose anchors move
-    "weights": ["2/3", "1/3"],
-    "h": [["1", "2"], ["3/2", "1"]],
-    "c": [["1", "0"], ["-1", "2"]],
-    "w0": ["2", "-1"],
-    "laws": [[["0", "0", "1"]] * 2],
-    "lam": "1/2",
-    "u": [["1", "1/2"], ["1/3", "2"]],
-    "T": 3,
-}
 RUNS = {"A": THREE, "B": TWO, "C": TWO, "C-corrected": TWO}  # with two clients 2 p^k/K never adds up to more than 2
 
 
@@ -311,25 +301,6 @@ THEOREM_1 = {
 }
 
 
-# where nothing is 0 or 1, and no two numbers are alike
-_THREE = {
-    "weights": ["5/12", "1/4", "1/3"], "h": [["3/7", "5/3"], ["5/2", "6/5"], ["4/3", "7/4"]],
-    "c": [["3/2", "-2/3"], ["-5/4", "7/3"], ["2/5", "-3"]],
-    "noise": [["1/2", "2/3"], ["3/5", "1/3"], ["5/4", "3/7"]], "w0": ["7/3", "-5/2"],
-}  # fmt: skip
-_LAWS = [
-    [["0", "2/5", "0", "3/5"]] * 3,
-    [["1/4", "1/2", "0", "1/4"], ["1/3", "0", "1/6", "1/2"], ["0", "2/7", "0", "5/7"]],
-]
-OTHER = {**_THREE, "laws": _LAWS, "T": 2}
-_PAIR = {name: rows[:2] for name, rows in _THREE.items()} | {"weights": ["3/8", "5/8"]}
-LONG = {**_PAIR, "h": [["5/3", "5/3"]] * 2, "laws": [[["0"] * 9 + ["1"]] * 2], "T": 2}
-_U = [["5/4", "1/2"], ["1/3", "3/2"], ["2/3", "7/5"]]
-_HELD = {"lam": "3/4", "u": _U, "anchors": [["3/2", "-2"], ["1/5", "3"], ["-4/3", "5/7"]]}
-_COMPLETE = {"laws": [[["0", "0", "0", "1"]] * 3], "T": 2, "lam": "3/4", "u": _U}
-_FOLLOWED = {name: _THREE[name] for name in ("weights", "h", "c", "w0")} | _COMPLETE
-
-
 def run_of(data):
     """The run of an instance's data; anchors that are given never move."""
     elastic = ("lam", "u", "anchors")
@@ -339,17 +310,7 @@ def run_of(data):
     return Run(data["scheme"], data, common=data.get("common", False))
 
 
-SHEET = Sheet("efl", {"run": run_of, "run, frozen anchors": run_of}, {
-    f"{scheme}, {name}": (kind, {**data, "scheme": scheme})
-    for scheme in ("A", "B", "C", "C-corrected")
-    for name, kind, data in (
-        ("worked", "run", RUNS[scheme]), ("other", "run", OTHER),
-        ("one round", "run", {**OTHER, "T": 1}), ("followed", "run", FOLLOWED),
-        ("followed, other", "run", _FOLLOWED), ("common", "run", {**OTHER, "common": True}),
-        ("anchors", "run, frozen anchors", {**OTHER, **_HELD}),
-        *([("nine steps", "run", MANY), ("nine steps, other", "run", LONG)] if scheme == "C" else []),
-    )
-})  # fmt: skip
+SHEET = Sheet("efl", {"run": run_of, "run, frozen anchors": run_of})
 
 
 def _bound(bound):

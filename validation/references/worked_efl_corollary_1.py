@@ -7,13 +7,6 @@ from __future__ import annotations
 from second_writing import Sheet
 from worked_efl import Q, Run, fractions, theorem_1, theorem_1_sharp
 
-ABANDON = {
-    "weights": ["1/2", "1/6", "1/3"], "h": [["1", "2"], ["3", "1"], ["2", "1/2"]], "c": [["1", "0"], ["-1", "2"], ["3", "-2"]],
-    "y": "1/4",
-}  # fmt: skip
-MANY = {"noise": "9", "G_sq": "1/2", "kappa": "3", "E": 3, "T": 7}
-KEEP = {"y": "1/3", "sigma_sq": "9/4", "x0": "3/2", "rounds": 3}
-
 
 class Abandon:
     """Limits argmin sum_k E[p s] f_k, the last client idle with probability y; 1: without it."""
@@ -85,24 +78,7 @@ class Epochs:
         return self.C_over_J(E) / E**2
 
 
-SHEET = Sheet(
-    "efl",
-    {"abandon": Abandon, "keep": Keep, "epochs": Epochs},
-    {
-        "limits": ("abandon", ABANDON),
-        "other limits": ("abandon", {
-            "weights": ["1/6", "1/2", "1/3"], "h": [["5/4", "2/3"], ["3/4", "4/3"], ["1/2", "5/8"]],
-            "c": [["2", "-5/2"], ["-3/2", "-3"], ["2/5", "4"]], "y": "2/7",
-        }),
-        "deadline": ("keep", KEEP),
-        "falls along the run": ("keep", {"y": "2/7", "sigma_sq": "25/9", "x0": "-5/2", "rounds": 4}),
-        "rises": ("keep", {"y": "2/7", "sigma_sq": "25/9", "x0": "1", "rounds": 4}),
-        "many epochs": ("epochs", MANY),
-        "few": ("epochs", {**MANY, "noise": "16"}),
-        "more": ("epochs", {**MANY, "noise": "1/20"}),
-        "other": ("epochs", {"noise": "7/2", "G_sq": "5/3", "kappa": "9/4", "E": 2, "T": 5}),
-    },
-)  # fmt: skip
+SHEET = Sheet("efl", {"abandon": Abandon, "keep": Keep, "epochs": Epochs})
 form = SHEET.form
 
 

@@ -36,29 +36,6 @@ def sq(x):
     return sum(v * v for v in x)
 
 
-SAMPLES = {
-    "samples": ["3", "5", "4"], "h": [["7/4", "3"], ["2", "5/2"], ["4", "3/2"]],
-    "c": [["1", "-2"], ["0", "3"], ["2", "5"]],
-}  # fmt: skip
-DEPARTURE = {"event": "departure", **SAMPLES}
-ARRIVAL = {"event": "arrival", **SAMPLES}
-MANY = {
-    "event": "arrival", "samples": ["1", "2", "27"], "h": [["2", "5/2"], ["9/4", "2"], ["2", "7/3"]],
-    "c": SAMPLES["c"],
-}  # fmt: skip
-# One coordinate, the others' curvature mu = 2; F_a has curvature mu left of the joint optimum at
-# 3/2 and L = 5 beyond it. Where it bends further to the right, the joint optimum is left of the
-# bend.
-BENT = {
-    "samples": ["2", "1", "4"], "h": [["2"], ["2"], ["5"]], "c": [["-1/2"], ["-1/2"], ["21/10"]],
-    "bend": "3/2", "below": "2",
-}  # fmt: skip
-FURTHER = {**BENT, "bend": "2", "below": "3/2"}
-BENT_DEPARTURE = {"event": "departure", **BENT}
-BENT_ARRIVAL = {"event": "arrival", **BENT}
-SLIGHT = {"event": "departure", "samples": ["3", "2"], "h": [["2"], ["3"]], "c": [["1"], ["2"]]}
-EQUAL = {"event": "arrival", "samples": ["3", "3"], "h": [["2"], ["2"]], "c": [["1"], ["4"]]}  # attained
-
 
 def shift(data):
     """The quantities of Theorem 2 and section 4.3: client a's gap is D before the shift, D_hat
@@ -95,23 +72,7 @@ def shift(data):
     }  # fmt: skip
 
 
-# where nothing is 0 or 1, and no two numbers are alike
-OTHER = {
-    "samples": ["7/2", "5/3", "9/4"], "h": [["7/4", "3"], ["5/3", "5/2"], ["4", "8/5"]],
-    "c": [["2", "-5/2"], ["-3/2", "-3"], ["2/5", "4"]],
-}  # fmt: skip
-SHEET = Sheet(
-    "efl",
-    {"shift": shift},
-    {
-        str(n): ("shift", data)
-        for n, data in enumerate((
-            DEPARTURE, ARRIVAL, MANY, BENT_DEPARTURE, BENT_ARRIVAL, EQUAL, SLIGHT,
-            {"event": "departure", **FURTHER}, {"event": "arrival", **FURTHER},
-            {"event": "departure", **OTHER}, {"event": "arrival", **OTHER},
-        ))
-    },
-)  # fmt: skip
+SHEET = Sheet("efl", {"shift": shift})
 form = SHEET.form
 
 

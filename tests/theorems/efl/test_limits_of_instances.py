@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import efl_instances as instances
 import pytest
-import worked_efl_theorem_2 as theorem_2
 from cases import each
 from efl_on_a_problem import BUILDERS
 
 from fedtheory.errors import InvalidInput
 
 LIMIT = {"scheme": "C", **instances.LIMIT}
-BENT, ONE = theorem_2.BENT_DEPARTURE, {"samples": ["3"], "h": [["1"]], "c": [["1"]]}
+BENT, ONE = instances.BENT_DEPARTURE, {"samples": ["3"], "h": [["1"]], "c": [["1"]]}
 FLAT = {"T": 3, "tau_0": 1, "mean_work": ["1", "1/2"]}
 DIAGONAL, MATRICES = instances.AWAY, instances.CURVED
 TWICE = [["2", "1/2"], ["1/4", "3/4"]]
@@ -24,7 +23,7 @@ CLIENT = {"weights": ["1"], "h": [["1", "2"]], "c": [["3", "1"]]}
 # kind: an instance, changes of it that are taken, and changes that are refused
 KINDS = {
     "shift": (
-        theorem_2.DEPARTURE,
+        instances.DEPARTURE,
         [{"samples": ["1/2", "1/3", "1/5"]}, {"h": [["1/2", "3"]] * 3}],
         [
             {"event": "move"}, ONE, {"c": [["1"], ["0"], ["2"]]}, {"samples": ["3", "5"]}, {"samples": ["3", "0", "4"]},

@@ -253,7 +253,7 @@ def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
 @pytest.mark.parametrize("y", ["1/100", "1/2", "99/100"])
 @pytest.mark.parametrize("rounds", [1, 60])
 def test_the_rule_is_what_8_says(y, rounds):
-    view = BUILDERS["keep"]({**corollary_1.KEEP, "y": y, "rounds": rounds})
+    view = BUILDERS["keep"]({**instances.KEEP, "y": y, "rounds": rounds})
     about = view.applies(get("efl/corollary-1-own-optimum").form("own optima")) is None
     assert about == (Fraction(y) * view.J > view.f_1)
 

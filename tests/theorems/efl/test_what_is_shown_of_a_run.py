@@ -14,7 +14,19 @@ from worked_pairs import view_of
 from fedtheory.theorems.efl.quantities.run import EVERY_D, FROZEN, UNCORRELATED, _brief
 from fedtheory.theory.rounds.irregular_run import COMMON
 
-RUN, HELD = worked.OTHER, worked.SHEET.instances["C, anchors"][1]
+RUN = {  # no two numbers are alike
+    "weights": ["5/12", "1/4", "1/3"], "h": [["3/7", "5/3"], ["5/2", "6/5"], ["4/3", "7/4"]],
+    "c": [["3/2", "-2/3"], ["-5/4", "7/3"], ["2/5", "-3"]],
+    "noise": [["1/2", "2/3"], ["3/5", "1/3"], ["5/4", "3/7"]], "w0": ["7/3", "-5/2"], "T": 2,
+    "laws": [
+        [["0", "2/5", "0", "3/5"]] * 3,
+        [["1/4", "1/2", "0", "1/4"], ["1/3", "0", "1/6", "1/2"], ["0", "2/7", "0", "5/7"]],
+    ],
+}  # fmt: skip
+HELD = {
+    **RUN, "scheme": "C", "lam": "3/4", "u": [["5/4", "1/2"], ["1/3", "3/2"], ["2/3", "7/5"]],
+    "anchors": [["3/2", "-2"], ["1/5", "3"], ["-4/3", "5/7"]],
+}  # fmt: skip
 
 
 def test_the_constants_that_are_shown():

@@ -1,4 +1,4 @@
-"""Forms of every paper on worked instances: the frozen pairs, and the second writings that are kept.
+"""Forms of every paper on worked instances: the frozen pairs, and the second writings kept.
 
 A bound that holds with room holds with a slightly wrong constant too, but does not give these
 numbers: `validation/frozen/worked_pairs.py` says where they are from.
@@ -24,25 +24,36 @@ for n, row in enumerate(ROWS):
 SHEETS = {f"{sheet.paper}/{key}": (sheet, key) for sheet in kept.sheets() for key in sheet.forms}
 # in floats, or whose runs no file has: test_worked.py and test_worked_mopes.py of FedMLS
 RUNS = {f"fedmls/{s} [{f}]" for s, f in worked_fedmls_instances.SIDES}
-MOLES = {"fedmls/moles-bound [with 2C]", "fedmls/moles-calls [calls in all]", "fedmls/moles-calls [calls a round]"}
+MOLES = {
+    "fedmls/moles-bound [with 2C]",
+    "fedmls/moles-calls [calls in all]",
+    "fedmls/moles-calls [calls a round]",
+}
 
 # an equality of roots, and one whose sides are 0
 ELSEWHERE = {f"fedelasticnet/algorithm-1-fixed-point [{f}]" for f in (
     "repaired", "distance to stationarity", "half of beta",
 )} | {"fedelasticnet/sag-identity [repaired]"}  # fmt: skip
-# mutants of truth values, of what is 0 here or of the smaller of two terms: the battery rejects them
+# mutants of truth values, of what is 0 here or of the smaller of two terms: the battery rejects
+# them
 UNTOLD = {
     "efl/theorem-1": {("theorem-1 [2 max]", "0.49 of the first term")},
     "efl/elastic-stability": {("elastic-stability [when some lambda does]", "b at least 1")},
     "fedelasticnet/algorithm-2-stability": {
-        ("algorithm-2-stability [two clients]", "a tenth less"), ("algorithm-2-stability [two clients]", "without the product"),
+        ("algorithm-2-stability [two clients]", "a tenth less"),
+        ("algorithm-2-stability [two clients]", "without the product"),
     },
-    "fedelasticnet/threshold-on-the-wire": {("threshold-on-the-wire [nothing is ever sent]", "nine tenths of it")},
-    "fedelasticnet/stalls": {(f"stalls [{f}]", "lambda_1 a tenth more") for f in ("any state", "own start")},
+    "fedelasticnet/threshold-on-the-wire": {
+        ("threshold-on-the-wire [nothing is ever sent]", "nine tenths of it"),
+    },
+    "fedelasticnet/stalls": {
+        (f"stalls [{f}]", "lambda_1 a tenth more") for f in ("any state", "own start")
+    },
     "fedelasticnet/sparsification": {("sparsification [nothing moves]", "11/10 lambda_1")},
     "elastic-aggregation/zero-sensitivity": {("zero-sensitivity [repaired]", "only at 0")},
     "elastic-aggregation/sampled-attraction": {
-        ("sampled-attraction [dominance]", "nineteen tenths for 2"), ("sampled-attraction [all take part]", "21/10 for 2"),
+        ("sampled-attraction [dominance]", "nineteen tenths for 2"),
+        ("sampled-attraction [all take part]", "21/10 for 2"),
     },
 }  # fmt: skip
 
@@ -65,7 +76,9 @@ def test_the_sides_are_the_frozen_numbers(statement):
             off = abs(sides.terms[0] - sides.terms[1])
             assert np.max(sides.lhs) == np.max(off) and not np.any(sides.rhs)
         assert not sides.axes or len(sides.axes) == np.ndim(sides.lhs), key
-        assert not np.any(sides.noise) or "arithmetic" in row["data"], key  # fractions are what they are
+        assert not np.any(sides.noise) or "arithmetic" in row["data"], (
+            key
+        )  # fractions are what they are
 
 
 @pytest.mark.parametrize("statement", OF)
@@ -82,7 +95,9 @@ def test_a_mutant_is_another_claim_than_its_form(statement):
     for _, view, key, form in asked(statement):
         for mutant in form.mutants:
             if alike.setdefault((key, mutant.name), True):
-                alike[key, mutant.name] = kept.found(mutant.sides(view)) == kept.found(form.sides(view))
+                alike[key, mutant.name] = kept.found(mutant.sides(view)) == kept.found(
+                    form.sides(view)
+                )
     told = {name for name, same in alike.items() if not same}
     assert alike.keys() - told == UNTOLD.get(statement, set())
 
@@ -106,11 +121,16 @@ def test_every_condition_has_an_instance_that_meets_it_and_one_that_does_not():
 
 
 def test_what_the_sides_are_made_of():
-    values = [(n, name, was) for n, row in enumerate(ROWS) for name, was in row.get("values", {}).items()]
+    values = [
+        (n, name, was) for n, row in enumerate(ROWS) for name, was in row.get("values", {}).items()
+    ]
     assert values
     for n, name, was in values:
         value = getattr(view_of(n), name)
-        assert kept.numbers(value(view_of(n).theta) if callable(value) else value) == was, (name, ROWS[n]["data"])
+        assert kept.numbers(value(view_of(n).theta) if callable(value) else value) == was, (
+            name,
+            ROWS[n]["data"],
+        )
 
 
 @pytest.mark.parametrize("form", SHEETS)
@@ -123,17 +143,26 @@ def test_both_writings_agree(form):
 
 def test_every_form_that_compares_has_numbers_under_every_rule():
     """On an instance that it is about."""
-    forms = {f"{s.id} [{f.name}]": f for s in all_statements() for f in s.forms if f.sides is not None}
+    forms = {
+        f"{s.id} [{f.name}]": f for s in all_statements() for f in s.forms if f.sides is not None
+    }
     numbers = {(form, rule) for form, f in forms.items() for rule in f.established}
     have = {
-        (f"{row['paper']}/{key}", view_of(n).rule) for n, row in enumerate(ROWS) for key in row["forms"]
+        (f"{row['paper']}/{key}", view_of(n).rule)
+        for n, row in enumerate(ROWS) for key in row["forms"]
         if view_of(n).applies(kept.form_of(row["paper"], key)) is None
     }  # fmt: skip
     told = {form for form, _ in have} | RUNS | MOLES | ELSEWHERE
     one_is_enough = ("efl/theorem-1-step-", "fedmls/")  # of the schemes, and of noise or none
     missing = {(form, rule) for form, rule in numbers - have if form not in told}
-    missing |= {key for key in numbers - have if key[0] not in RUNS | MOLES | ELSEWHERE and not key[0].startswith(one_is_enough)}
-    assert not missing, f"write both sides a second time (CONTRIBUTING.md, A theorem): {sorted(missing)}"
+    missing |= {
+        key
+        for key in numbers - have
+        if key[0] not in RUNS | MOLES | ELSEWHERE and not key[0].startswith(one_is_enough)
+    }
+    assert not missing, (
+        f"write both sides a second time (CONTRIBUTING.md, A theorem): {sorted(missing)}"
+    )
     assert {f"{row['paper']}/{key}" for row in ROWS for key in row["forms"]} <= forms.keys()
 
 

@@ -1,13 +1,13 @@
 """Both sides of forms on worked instances, as numbers that a change of the code must reproduce.
 
-    python validation/frozen/worked_pairs.py freeze worked_efl_theorem_2     of second writings, by name
-    python validation/frozen/worked_pairs.py compare                         names what differs
+    python validation/frozen/worked_pairs.py freeze worked_efl_theorem_2   pairs of second writings
+    python validation/frozen/worked_pairs.py compare                       names what differs
 
-A line of worked_pairs.json.gz is an instance: its paper, its kind, its data as a witness file has them,
-the conditions of forms that it meets, and form by form both sides in fractions, which a second
-writing gave as well. Of an equation both sides stand there as they were handed in; where rounding
-is judged by more than |lhs| + |rhs|, that size stands behind them. `tests/theorems/test_worked.py`
-compares.
+A line of worked_pairs.json.gz is an instance: its paper, its kind, its data as a witness file has
+them, the conditions of forms that it meets, and form by form both sides in fractions, which a
+second writing gave as well. Of an equation both sides stand there as they were handed in; where
+rounding is judged by more than |lhs| + |rhs|, that size stands behind them. "values" are what the
+sides are made of. `tests/theorems/test_worked.py` compares.
 
 `freeze` runs a file of validation/references on its instances, and refuses where it does not give
 what the package gives. Numbers alone cannot say whether a new form is right: its second writing
@@ -72,7 +72,9 @@ def _run(data: dict[str, Any]) -> Any:
 def _frozen_anchors(data: dict[str, Any]) -> Any:
     """Make the view of a run of EFL whose elastic term has anchors that never move."""
     oracles, T = exact_oracles(data), data["T"]
-    laws = round_laws(data["scheme"], laws_of(data["laws"], len(oracles.weights)), T, oracles.weights)
+    laws = round_laws(
+        data["scheme"], laws_of(data["laws"], len(oracles.weights)), T, oracles.weights
+    )
     elastic = fraction(data["lam"]), table(data["u"], "u"), table(data["anchors"], "anchors")
     return quadratic_run(oracles, laws, vector(data["w0"], "w0"), np.array([T - 1, T]), elastic)
 
@@ -193,15 +195,25 @@ def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[s
     They are the sheet's own, and the frozen ones of a kind that it works out.
     """
     form, names = form_of(sheet.paper, key), {}
-    for kind, data in [*sheet.instances.values(), *((r["kind"], r["data"]) for r in rows(sheet.paper))]:
+    for kind, data in [
+        *sheet.instances.values(),
+        *((r["kind"], r["data"]) for r in rows(sheet.paper)),
+    ]:
         if kind in sheet.kinds and kind.partition(",")[0] == form.kind:
             row = {"paper": sheet.paper, "kind": kind, "data": data}
             names.setdefault(name_of(row), row)
     for name, row in names.items():
         if (view := view_named(name)).applies(form) is None:
             lhs, rhs, *parts = map(entries, sheet.forms[key](worked_out(id(sheet), name)))
-            now, size = found(form.sides(view)), [abs(a) + abs(b) for a, b in zip(lhs, rhs, strict=True)]
-            more = [numbers([a + b for a, b in zip(size, parts[0], strict=True)])] if parts else now[2:]
+            now, size = (
+                found(form.sides(view)),
+                [abs(a) + abs(b) for a, b in zip(lhs, rhs, strict=True)],
+            )
+            more = (
+                [numbers([a + b for a, b in zip(size, parts[0], strict=True)])]
+                if parts
+                else now[2:]
+            )
             yield row, now, [numbers(lhs), numbers(rhs), *more]
 
 
@@ -215,7 +227,9 @@ def freeze(names: list[str]) -> None:
         for key in sheet.forms:
             for row, now, expected in written(sheet, key):
                 if not same(now, expected):
-                    raise SystemExit(f"{key} on {row['data']}: {now}, by the second writing {expected}")
+                    raise SystemExit(
+                        f"{key} on {row['data']}: {now}, by the second writing {expected}"
+                    )
                 if (name := name_of(row)) not in at:
                     at[name] = {**row, "facts": facts_of(row, view_of(row)), "forms": {}}
                     kept.append(at[name])

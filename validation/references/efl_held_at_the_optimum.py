@@ -76,12 +76,18 @@ def means_of_all_histories(data):
     never be sent.
     """
     rows = [[Q(v) for v in row] for row in data["c"]]  # w* = 0, curvature 1: the moves
-    which, lengths = 0 if data["variant"] == "literal" else 1, [len(period(*row, 0)) for row in rows]
+    which, lengths = (
+        0 if data["variant"] == "literal" else 1,
+        [len(period(*row, 0)) for row in rows],
+    )
     whole = lengths[0] * lengths[1] * lengths[2]
     means, gaps = set(), []
     for phases in product(*map(range, lengths)):
         runs = [period(*row, phase) for row, phase in zip(rows, phases)]
-        m = [[sum(run[t % len(run)][which][i] for run in runs) / 3 for i in (0, 1)] for t in range(whole)]
+        m = [
+            [sum(run[t % len(run)][which][i] for run in runs) / 3 for i in (0, 1)]
+            for t in range(whole)
+        ]
         for j in (0, 1):
             if not always_sent([row[j] for row in m], [row[1 - j] for row in m]):
                 raise ValueError(f"coordinate {j} might never be sent")
@@ -120,4 +126,6 @@ def server_mean(m, R):
         R = [Q(0), D[1]] if abs(D[0]) > abs(D[1]) else [D[0], Q(0)]
         t += 1
     found = log[seen[state] :]
-    return tuple(sum(D[i] for D, _ in found) / len(found) for i in (0, 1)), min(gap for _, gap in found)
+    return tuple(sum(D[i] for D, _ in found) / len(found) for i in (0, 1)), min(
+        gap for _, gap in found
+    )

@@ -1,5 +1,5 @@
-"""EFL's Corollary 1 in plain fractions, from the formulas as they are shown: limits with a client that
-is idle with probability y and without it, two clients at a deadline, and local epochs.
+"""EFL's Corollary 1 in plain fractions, from the formulas as they are shown: limits with a client
+that is idle with probability y and without it, two clients at a deadline, and local epochs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ class Abandon:
     """Limits argmin sum_k E[p s] f_k, the last client idle with probability y; 1: without it."""
 
     def __init__(self, data):
-        self.p, self.h, self.c, self.y = fractions(data["weights"]), fractions(data["h"]), fractions(data["c"]), Q(data["y"])
+        self.p, self.h, self.c, self.y = (
+            fractions(data["weights"]),
+            fractions(data["h"]),
+            fractions(data["c"]),
+            Q(data["y"]),
+        )
         self.L, self.mu = max(map(max, self.h)), min(map(min, self.h))
         self.rho = self.y * self.p[-1]
         self.kept, self.gone, self.star = (self.limit(y) for y in (self.y, 1, 0))
@@ -22,7 +27,8 @@ class Abandon:
     def limit(self, y):
         p = [*self.p[:-1], self.p[-1] * (1 - y)]
         return [
-            sum(w * h[i] * c[i] for w, h, c in zip(p, self.h, self.c)) / sum(w * h[i] for w, h in zip(p, self.h))
+            sum(w * h[i] * c[i] for w, h, c in zip(p, self.h, self.c))
+            / sum(w * h[i] for w, h in zip(p, self.h))
             for i in range(len(self.h[0]))
         ]
 
@@ -43,7 +49,12 @@ class Keep:
     def __init__(self, data):
         noise, idle = {"9/4": "3/2", "25/9": "5/3"}[data["sigma_sq"]], str(1 - Q(data["y"]))
         one = {"weights": ["1"], "h": [["1"]], "c": [["1"]], "noise": [[noise]], "w0": [data["x0"]]}
-        both = {"weights": ["1/2"] * 2, "h": [["1"]] * 2, "c": [["1"], ["-1"]], "noise": [[noise]] * 2}
+        both = {
+            "weights": ["1/2"] * 2,
+            "h": [["1"]] * 2,
+            "c": [["1"], ["-1"]],
+            "noise": [[noise]] * 2,
+        }
         laws, T = [[["0", "1"], [data["y"], idle]]], data["rounds"]
         self.kept = Run("C", {**one, **both, "laws": laws, "T": T})
         self.alone = Run("C", {**one, "laws": [[["0", "1"]]], "T": T})
@@ -63,7 +74,11 @@ class Epochs:
         self.E, self.T = data["E"], data["T"]
 
     def C_over_J(self, E):
-        return (E * self.noise + (2 + 1 / (4 * self.kappa)) * E * (E - 1) * self.G * E + 2 * E * E * self.G) / E
+        return (
+            E * self.noise
+            + (2 + 1 / (4 * self.kappa)) * E * (E - 1) * self.G * E
+            + 2 * E * E * self.G
+        ) / E
 
     def by_9(self, E):
         """(C/J)/(TE), times T."""

@@ -1,5 +1,5 @@
-"""EFL's Theorem 2 in plain fractions, from the formulas as they are shown: optima before and after a
-client leaves or arrives. Nothing of the library is imported.
+"""EFL's Theorem 2 in plain fractions, from the formulas as they are shown: optima before and after
+a client leaves or arrives. Nothing of the library is imported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ def minimiser(weights, h, c):
     """argmin_w sum_k sum_i weights_ki h_ki (w_i - c_ki)^2/2, the weights (N,) or (N, d)."""
     out = []
     for i in range(len(h[0])):
-        pull = [(w[i] if isinstance(w, list) else w) * row[i] for w, row in zip(weights, h, strict=True)]
+        pull = [
+            (w[i] if isinstance(w, list) else w) * row[i] for w, row in zip(weights, h, strict=True)
+        ]
         out.append(sum(a * row[i] for a, row in zip(pull, c, strict=True)) / sum(pull))
     return out
 
@@ -36,7 +38,6 @@ def sq(x):
     return sum(v * v for v in x)
 
 
-
 def shift(data):
     """The quantities of Theorem 2 and section 4.3: client a's gap is D before the shift, D_hat
     after."""
@@ -50,7 +51,9 @@ def shift(data):
 
         def gap(w):  # F_a'' = L right of b, m left of it; F_a and F_a' are continuous at b
             left = min(w[0] - b, 0)
-            return big * (max(w[0], b) - centre) ** 2 / 2 + big * (b - centre) * left + m * left**2 / 2
+            return (
+                big * (max(w[0], b) - centre) ** 2 / 2 + big * (b - centre) * left + m * left**2 / 2
+            )
 
         # sum_{k != a} n_k h_k (w - c_k) + n_a (L (b - c_a) + m (w - b)) = 0, left of the bend or at
         # it
@@ -67,7 +70,8 @@ def shift(data):
     leaves = data["event"] == "departure"
     old, new = (together, alone) if leaves else (alone, together)
     return {
-        "n": sum(others) + (n_a if leaves else 0), "n_a": n_a, "L": max(curvatures), "mu": min(curvatures),
+        "n": sum(others) + (n_a if leaves else 0), "n_a": n_a, "L": max(curvatures),
+        "mu": min(curvatures),
         "distance": sq(minus(old, new)), "D_hat": gap(new), "D": gap(old),
     }  # fmt: skip
 

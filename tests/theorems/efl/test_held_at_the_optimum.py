@@ -1,4 +1,4 @@
-"""The proof that both printed loops of EFL miss the optimum: no history of theirs makes the moves cancel."""
+"""Both printed loops of EFL miss the optimum: no history of theirs makes the moves cancel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from efl_on_a_problem import BUILDERS
 
 @pytest.mark.parametrize("data", [held.LITERAL, held.TEXT], ids=["literal", "text"])
 def test_no_history_makes_the_moves_at_the_optimum_cancel(data):
-    """Over all phases of the clients' periods, and all that the server may hold back; no choice of ST is a tie."""
+    """Over all phases of the clients' periods and all that the server may hold back; none is a tie."""
     means, gap = held.means_of_all_histories(data)
     assert (0, 0) not in means and gap >= Fraction(1, 3)
     moves = held.held_moves(data)
@@ -22,6 +22,9 @@ def test_no_history_makes_the_moves_at_the_optimum_cancel(data):
 
 
 def test_two_clients_at_their_optimum_never_leave_it():
-    """There the printed loops converge from w*: their messages cancel, so that three clients are needed for all starts."""
+    """Their messages cancel, so that three clients are needed for all starts."""
     for variant in ("literal", "text"):
-        assert not any(any(move) for move in held.held_moves({"variant": variant, "c": [["9", "6"], ["-9", "-6"]]}))
+        assert not any(
+            any(move)
+            for move in held.held_moves({"variant": variant, "c": [["9", "6"], ["-9", "-6"]]})
+        )

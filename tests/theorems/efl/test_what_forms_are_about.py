@@ -18,7 +18,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems import all_statements, get
 
 LEMMA = {  # M = (2, 1)
-    "scheme": "B", "weights": ["1"], "h": [["1", "1/2"]], "c": [["2", "3"]], "law": [["0", "0", "1"]], "eta": "1",
+    "scheme": "B", "weights": ["1"], "h": [["1", "1/2"]], "c": [["2", "3"]],
+    "law": [["0", "0", "1"]], "eta": "1",
     "x0": ["0", "0"], "rounds": 1,
 }  # fmt: skip
 DEPARTED = {"samples": ["2", "3"], "h": [["1"], ["2"]], "c": [["0"], ["1"]]}
@@ -86,7 +87,11 @@ def test_a_form_is_about_what_its_formula_says(name, form, data, applies):
             {**instances.QUIET, "gamma": "23"},
             {"gamma": "2299/100"},
         ),  # 16 L <= mu (1 + gamma)
-        ("feedback", {**instances.PLAIN, "variant": "text", "eta": "1"}, {"eta": "101/100"}),  # eta <= 1/L
+        (
+            "feedback",
+            {**instances.PLAIN, "variant": "text", "eta": "1"},
+            {"eta": "101/100"},
+        ),  # eta <= 1/L
         ("limit", {**LEMMA, "step": "3", "offset": "3"}, {"offset": "299/100"}),  # a/b <= 1/L
         ("limit", {**LEMMA, "step": "3", "offset": "3"}, {"eta": "101/100"}),  # eta <= 1/L
     ],
@@ -105,9 +110,12 @@ ROUND = {name: rows for name, rows in worked.TWO.items() if name not in ("laws",
 @pytest.mark.parametrize(
     ("key", "change", "about"),
     [
-        (("1", "repaired"), {"common": True}, False), (("1", "any correlation"), {"common": True}, True),
-        (("7", "sharpened"), {"common": True}, False), (("7", "sharpened, any correlation"), {"common": True}, True),
-        (("1", "repaired"), {}, True), (("7", "sharpened"), {}, True), (("5", "expanded at wbar_i"), {}, False),
+        (("1", "repaired"), {"common": True}, False),
+        (("1", "any correlation"), {"common": True}, True),
+        (("7", "sharpened"), {"common": True}, False),
+        (("7", "sharpened, any correlation"), {"common": True}, True),
+        (("1", "repaired"), {}, True), (("7", "sharpened"), {}, True),
+        (("5", "expanded at wbar_i"), {}, False),
         (("5", "expanded at wbar_i"), {"law": [["1/5", "1/2", "3/10"]] * 2}, True),
     ],
     ids=str,
@@ -121,7 +129,9 @@ def test_a_step_is_about_the_rounds_for_which_it_is_said(key, change, about):
 @pytest.mark.parametrize("number", "1234567")
 def test_a_step_holds_but_for_the_two_readings_that_do_not(number):
     for form in get(f"efl/theorem-1-step-{number}").forms:
-        verdict = "violated" if form.name in ("expanded at wbar_i", "induction with max") else "holds"
+        verdict = (
+            "violated" if form.name in ("expanded at wbar_i", "induction with max") else "holds"
+        )
         assert set(form.established.values()) == {verdict}, form.name
 
 
@@ -131,7 +141,9 @@ def test_runs_that_are_measured_have_a_column_for_every_scenario(name):
     run = BUILDERS["run"]({**worked.TWO, "scheme": "C"})
     view, form = replace(run, horizons=np.arange(4)), get("efl/theorem-1-step-7").form(name)
     alone = [replace(view, distance_sq=times * view.distance_sq) for times in (1, 3)]
-    both = replace(view, exact=False, distance_sq=np.stack([one.distance_sq for one in alone], axis=1))
+    both = replace(
+        view, exact=False, distance_sq=np.stack([one.distance_sq for one in alone], axis=1)
+    )
     found = form.sides(both)
     for side in ("lhs", "rhs"):
         columns = [getattr(form.sides(one), side) for one in alone]
@@ -139,11 +151,17 @@ def test_runs_that_are_measured_have_a_column_for_every_scenario(name):
 
 
 SENT = {
-    "weights": ["1/6", "1/2", "1/3"], "h": [["5/4", "1/2", "2/3"], ["1/2", "3/4", "4/3"], ["2/3", "3/5", "5/4"]], "q": "1/3",
-    "c": [["3", "-2", "5"], ["-3/2", "2", "5/2"], ["4", "-3", "-2"]], "w0": ["5", "-7", "3"], "T": 2, "down": True,
+    "weights": ["1/6", "1/2", "1/3"],
+    "h": [["5/4", "1/2", "2/3"], ["1/2", "3/4", "4/3"], ["2/3", "3/5", "5/4"]], "q": "1/3",
+    "c": [["3", "-2", "5"], ["-3/2", "2", "5/2"], ["4", "-3", "-2"]], "w0": ["5", "-7", "3"],
+    "T": 2, "down": True,
 }  # fmt: skip
 NOISY = {**SENT, "E": 2, "noise": [["0", "0", "0"], ["1/2", "3/2", "2"], ["0", "0", "0"]]}
-IRREGULAR = {**SENT, "scheme": "C", "law": [["0", "1/2", "0", "1/2"], ["1/3", "0", "2/3", "0"], ["0", "0", "0", "1"]]}
+IRREGULAR = {
+    **SENT,
+    "scheme": "C",
+    "law": [["0", "1/2", "0", "1/2"], ["1/3", "0", "2/3", "0"], ["0", "0", "0", "1"]],
+}
 
 
 @pytest.mark.parametrize(
@@ -163,19 +181,28 @@ def test_clients_that_send_uncompressed_keep_nothing_back(kind, data, statement,
 
 
 def test_the_instances_hide_nothing():
-    """More than two of sum p, ratios that are alike and that differ, s = 0, both entries of gamma, G above sigma."""
+    """More than two of sum p, ratios alike and not, s = 0, both entries of gamma, G above sigma."""
     for scheme in worked.RUNS:
         run = worked.Run(scheme, worked.RUNS[scheme])
         over = [run.bracket(t) - run.S[t] for t in range(run.T)]
         assert run.same_ratio(0) and (any(over) != (scheme == "B"))
         assert run.same_ratio(1) == (scheme == "C-corrected")
-        assert len({*run.D, *run.p, *run.sigma_sq}) == 3 * run.N and run.G_sq > max(run.sigma_sq) and run.mu < run.L
+        assert (
+            len({*run.D, *run.p, *run.sigma_sq}) == 3 * run.N
+            and run.G_sq > max(run.sigma_sq)
+            and run.mu < run.L
+        )
     many = worked.Run("C", worked.MANY)
-    assert many.gamma == 4 * many.E**2 * many.theta / many.S[0] > 32 * many.E * (1 + many.theta) * many.L / (many.mu * many.S[0])
+    assert (
+        many.gamma
+        == 4 * many.E**2 * many.theta / many.S[0]
+        > 32 * many.E * (1 + many.theta) * many.L / (many.mu * many.S[0])
+    )
 
 
 SENTENCES = (
-    "elastic-rearrangement", "server-step", "order-of-c", "costs", "tolerance", "departure-early-or-late", "staleness",
+    "elastic-rearrangement", "server-step", "order-of-c", "costs", "tolerance",
+    "departure-early-or-late", "staleness",
     "coefficient-as-step", "theorem-2-conclusion", "shift-bound",
 )  # fmt: skip
 

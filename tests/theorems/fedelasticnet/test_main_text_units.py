@@ -24,7 +24,8 @@ THREE = {
     "lambda1": "3/7", "lambda2": "233/2", "beta": "19/5", "counts": ["5", "2", "3"],
 }  # fmt: skip
 TWINS = {
-    "X": [["1", "1"], ["2", "2"]], "y": ["4", "6"], "lambda1": "1", "lambda2": "2", "start": ["1", "-1/2"],
+    "X": [["1", "1"], ["2", "2"]], "y": ["4", "6"], "lambda1": "1", "lambda2": "2",
+    "start": ["1", "-1/2"],
     "trial": ["1", "1/3"],
 }  # fmt: skip
 
@@ -37,10 +38,15 @@ def test_in_other_units_everything_is_as_many_times_as_large(with_l1):
     assert (scaled.star == view.star).all() and scaled.gap == F(5, 3) * view.gap and view.gap > 0
     at = [view.theta] * view.m
     assert (scaled.gradients(at) == F(5, 3) * view.gradients(at)).all()
-    assert scaled.floor == view.floor * (F(5, 3) if with_l1 else F(3, 5))  # lambda_1^2 over something like lambda_2
+    assert scaled.floor == view.floor * (
+        F(5, 3) if with_l1 else F(3, 5)
+    )  # lambda_1^2 over something like lambda_2
     one = BUILDERS["local"](MIXED)
     times = one.scaled(F(5, 3), with_l1)
-    assert times.lambda1 == one.lambda1 * (F(5, 3) if with_l1 else 1) and (times.pull == F(5, 3) * one.pull).all()
+    assert (
+        times.lambda1 == one.lambda1 * (F(5, 3) if with_l1 else 1)
+        and (times.pull == F(5, 3) * one.pull).all()
+    )
     assert (times.delta == one.delta).all() == with_l1
 
 
@@ -65,4 +71,6 @@ def test_two_entries_by_pencil():
         ("eq-1", "does not care which"), ("grouping-of-updates", "repaired"),
     ))  # fmt: skip
     assert np.ravel(care[0])[0] == F(85, 100) + F(31, 10)
-    assert F(27, 4) - 1 == 7 * F(23, 28) and [np.ravel(side)[0] for side in update] == [F(23, 28)] * 2
+    assert (
+        F(27, 4) - 1 == 7 * F(23, 28) and [np.ravel(side)[0] for side in update] == [F(23, 28)] * 2
+    )

@@ -1,0 +1,71 @@
+"""How pairs of worked instances are frozen, and what the comparison with them reports."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import worked_pairs as kept
+from second_writing import Sheet
+
+DATA = {"h": ["5/3", "2/7"], "away": ["3", "-5"], "eta": "1/9", "E": 4, "s": 1, "factor": "7/5"}
+STEP = Sheet("efl", {"coefficient": lambda data: data}, {"one step": ("coefficient", DATA)})
+
+
+@STEP.form("coefficient-as-step", "one local step")
+def _(data):
+    """c eta h e of either step, from the same point."""
+    step = Fraction(data["factor"]) * Fraction(data["eta"])
+    moved = [step * Fraction(h) * Fraction(e) for h, e in zip(data["h"], data["away"], strict=True)]
+    return moved, moved
+
+
+def test_fractions_must_be_the_same_and_floats_but_for_their_last_digits():
+    assert kept.same(["1/3 2", "2/3"], ["1/3 2", "2/3"])
+    assert not kept.same(["1/3", "2/3"], ["1/3", "2000001/3000001"])
+    assert kept.same(["0.1", "2.0"], ["0.1000000000000001", "2.0"])
+    for other in (["0.1", "2.1"], ["0.1 0.2", "2.0"], ["1/10", "2"], ["0.1", "2.0", "2.1"]):
+        assert not kept.same(["0.1", "2.0"], other)
+
+
+@pytest.fixture
+def own_file(tmp_path, monkeypatch):
+    """A copy of the frozen pairs, of which one is asked to freeze."""
+    file = tmp_path / "pairs.json.gz"
+    shutil.copy(kept.FILE, file)
+    monkeypatch.setattr(kept, "FILE", file)
+    return file
+
+
+def test_a_second_writing_is_frozen_where_it_gives_what_the_package_gives(own_file, monkeypatch):
+    before = len(kept.rows())
+    monkeypatch.setattr(kept, "sheets", lambda names=(): iter([STEP]))
+    kept.freeze(["worked_of_a_test"])
+    *_, new = kept.rows()
+    assert len(kept.rows()) == before + 1 and new["data"] == DATA
+    assert list(new["forms"]) == ["coefficient-as-step [one local step]"]
+    assert not list(kept.differences(new))
+
+
+def test_a_wrong_one_is_refused_and_nothing_is_written(own_file, monkeypatch):
+    before, right = own_file.read_bytes(), STEP.forms["coefficient-as-step [one local step]"]
+
+    def wrong(data):
+        return right({**data, "eta": "11/90"})
+
+    sheet = replace(STEP, forms={"coefficient-as-step [one local step]": wrong})
+    monkeypatch.setattr(kept, "sheets", lambda names=(): iter([sheet]))
+    with pytest.raises(SystemExit, match="by the second writing"):
+        kept.freeze(["worked_of_a_test"])
+    assert own_file.read_bytes() == before
+
+
+def test_what_differs_is_named():
+    row = next(row for row in kept.rows("elastic-aggregation") if row["forms"] and row.get("values"))
+    assert not list(kept.differences(row))
+    key, name = next(iter(row["forms"])), next(iter(row["values"]))
+    other = {**row, "facts": [*row["facts"], "another"], "values": {**row["values"], name: "1/7"}}
+    other["forms"] = {**row["forms"], key: ["1/7", "1/7"]}
+    assert len(list(kept.differences(other))) == 3

@@ -182,9 +182,8 @@ def sheets(names: tuple[str, ...] = ()) -> Iterator[second_writing.Sheet]:
 
 
 @cache
-def worked_out(sheet_id: int, name: str) -> Any:
+def worked_out(sheet: second_writing.Sheet, name: str) -> Any:
     """Work an instance out once for all of its forms."""
-    sheet = next(s for s in sheets() if id(s) == sheet_id)
     _, kind, data = json.loads(name)
     return sheet.kinds[kind](data)
 
@@ -192,28 +191,24 @@ def worked_out(sheet_id: int, name: str) -> Any:
 def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[str], list[str]]]:
     """Yield the package's sides and the second writing's on all instances that a form is about.
 
-    They are the sheet's own, and the frozen ones of a kind that it works out.
+    They are the sheet's own, and of the frozen ones of a kind that it works out those with pairs.
     """
     form, names = form_of(sheet.paper, key), {}
     for kind, data in [
         *sheet.instances.values(),
-        *((r["kind"], r["data"]) for r in rows(sheet.paper)),
+        *((r["kind"], r["data"]) for r in rows(sheet.paper) if r["forms"]),
     ]:
         if kind in sheet.kinds and kind.partition(",")[0] == form.kind:
             row = {"paper": sheet.paper, "kind": kind, "data": data}
             names.setdefault(name_of(row), row)
     for name, row in names.items():
         if (view := view_named(name)).applies(form) is None:
-            lhs, rhs, *parts = map(entries, sheet.forms[key](worked_out(id(sheet), name)))
-            now, size = (
-                found(form.sides(view)),
-                [abs(a) + abs(b) for a, b in zip(lhs, rhs, strict=True)],
-            )
-            more = (
-                [numbers([a + b for a, b in zip(size, parts[0], strict=True)])]
-                if parts
-                else now[2:]
-            )
+            lhs, rhs, *parts = map(entries, sheet.forms[key](worked_out(sheet, name)))
+            now, plain = found(form.sides(view)), [abs(a) + abs(b) for a, b in zip(lhs, rhs)]
+            more = now[2:]
+            if parts:
+                size = [a + b for a, b in zip(plain, parts[0], strict=True)]
+                more = [] if size == plain else [numbers(size)]
             yield row, now, [numbers(lhs), numbers(rhs), *more]
 
 

@@ -93,7 +93,15 @@ class Epochs:
         return self.C_over_J(E) / E**2
 
 
-SHEET = Sheet("efl", {"abandon": Abandon, "keep": Keep, "epochs": Epochs})
+_EPOCHS = {"G_sq": "5/3", "kappa": "9/4", "E": 2, "T": 5}
+SHEET = Sheet(
+    "efl",
+    {"abandon": Abandon, "keep": Keep, "epochs": Epochs},
+    {
+        "much noise": ("epochs", _EPOCHS | {"noise": "40"}),
+        "little": ("epochs", _EPOCHS | {"noise": "1/7"}),
+    },
+)
 form = SHEET.form
 
 

@@ -222,3 +222,119 @@ def scaled(a: Fraction, x: list[Fraction]) -> list[Fraction]:
 
 def product(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
     return [x * y for x, y in zip(a, b, strict=True)]
+
+
+@form("stability", "as FedAvg")
+@form("sign", "repaired")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) <= V(theta)
+    return w.V(w.after), w.V(w.theta)
+
+
+@form("stability", "repaired")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) + eta (1 - eta (1 + tau) L/2) sum_i zeta^i (M (theta - bar))_i^2 <= V(theta)
+    pull = times(w.mean, minus(w.theta, w.bar))
+    return w.V(w.after) + w.eta * w.room * sum(z * p**2 for z, p in zip(w.z, pull, strict=True)), w.V(w.theta)
+
+
+@form("stability", "rate")
+@form("stability", "rate, always")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) <= (1 - 2 eta tau mu_M (1 - eta (1 + tau) L/2)) V(theta)
+    return w.V(w.after), (1 - 2 * w.eta * w.tau * w.mu_M * w.room) * w.V(w.theta)
+
+
+@form("stability", "rate, dead layers too")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) <= (1 - 2 eta min(1, tau) mu_M (1 - eta (1 + tau) L/2)) V(theta)
+    return w.V(w.after), (1 - 2 * w.eta * min(1, w.tau) * w.mu_M * w.room) * w.V(w.theta)
+
+
+@form("stability", "each coordinate")
+def _(w: Round) -> tuple[Any, Any]:
+    # |theta+_i - bar_i| <= max(|1 - eta tau m_i|, |1 - eta (1 + tau) m_i|) |theta_i - bar_i|
+    most = [max(abs(1 - w.eta * w.tau * m), abs(1 - w.eta * (1 + w.tau) * m)) for m in w.m]
+    return sizes(minus(w.after, w.bar)), product(most, sizes(minus(w.theta, w.bar)))
+
+
+@form("sign", "printed")
+def _(w: Round) -> tuple[Any, Any]:
+    # theta - eta Delta: V(theta+) <= V(theta)
+    return w.V(w.away), w.V(w.theta)
+
+
+@form("sign", "growth")
+def _(w: Round) -> tuple[Any, Any]:
+    # theta - eta Delta: (1 + eta tau mu_M)^2 V(theta) <= V(theta+)
+    return (1 + w.eta * w.tau * w.mu_M) ** 2 * w.V(w.theta), w.V(w.away)
+
+
+@form("sampled-fixed-point", "as FedAvg")
+@form("sampled-fixed-point", "one parameter")
+@form("sampled-fixed-point", "one parameter, always")
+@form("sampled-fixed-point", "all take part")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # E Delta = 0
+    return w.mean(w.Deltas), zeros(w)
+
+
+@form("sampled-fixed-point", "repaired")
+def _(w: Cohorts) -> tuple[Any, ...]:
+    # E[zeta Delta] = sum_k v_k Delta_k, v_k^i = E[w_k zeta^i]; both are 0, and E|Delta|
+    parts = [product(w.v(k), w.local(k, w.theta, w.c[k])) for k in w.all]
+    return w.motion(), [sum(p[i] for p in parts) for i in range(w.d)], w.mean([sizes(D) for D in w.Deltas])
+
+
+@form("sampled-fixed-point", "between")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # |2 theta^i - (low + high)| <= high - low, of the c_k^i
+    low, high = ([pick(c[i] for c in w.c) for i in range(w.d)] for pick in (min, max))
+    return [abs(2 * x - a - b) for x, a, b in zip(w.theta, low, high, strict=True)], minus(high, low)
+
+
+@form("sampled-fixed-point", "covariance")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # E Delta^i = -Cov(zeta^i, Delta^i)/E zeta^i
+    zeta, Delta = w.mean(w.zetas), w.mean(w.Deltas)
+    gaps = [product(minus(z, zeta), minus(v, Delta)) for z, v in zip(w.zetas, w.Deltas, strict=True)]
+    return Delta, [-c / z for c, z in zip(w.mean(gaps), zeta, strict=True)]
+
+
+@form("sampled-fixed-point", "distance")
+@form("sampled-fixed-point", "distance, always")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # (1 + 2 tau) |E Delta^i| <= E|Delta^i|
+    return scaled(1 + 2 * w.tau, sizes(w.mean(w.Deltas))), w.mean([sizes(D) for D in w.Deltas])
+
+
+@form("sampled-fixed-point", "distance, insensitive cohorts too")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # (1 + tau + min(1, tau)) |E Delta^i| <= (1 + tau - min(1, tau)) E|Delta^i|
+    low, high = min(Fraction(1), w.tau), 1 + w.tau
+    return scaled(high + low, sizes(w.mean(w.Deltas))), scaled(high - low, w.mean([sizes(D) for D in w.Deltas]))
+
+
+@form("sampled-fixed-point", "one local step")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # theta = theta*
+    return w.theta, w.star()
+
+
+@form("sampled-stability", "always")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # 0 <= det(-J)
+    return 0, det(w.minus_J())
+
+
+@form("sampled-stability", "all take part")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # J = -zeta M
+    mean = weighted_matrices(w.weights(w.all), w.Ms)
+    return [scaled(-1, row) for row in w.minus_J()], [scaled(-z, row) for z, row in zip(w.zetas[0], mean, strict=True)]
+
+
+@form("sampled-stability", "one parameter")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # J = -tau sum_k u_k M_k
+    return -w.minus_J()[0][0], -w.tau * sum(w.u(k) * w.Ms[k][0][0] for k in w.all)

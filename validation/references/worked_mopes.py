@@ -211,12 +211,20 @@ def mopes_of(data: dict[str, Any]) -> tuple[Q, ...]:
     return (*mopes(losses_of(data)[0], lam, D, (low, high), R, x0, data["rounds"], local), D)
 
 
-SHEET = Sheet("fedmls", {"prox": prox_of, "mopes": mopes_of}, {
-    "the prox without its square at the left end": ("mopes", {
-        "slopes": [["3"]], "offsets": [["1/5"]], "lam": "4", "D": "7/2", "low": "-1/3", "high": "5/4", "radius": "9/4",
-        "x0": "6/7", "rounds": 4, "local": "flat",
-    }),
-})  # fmt: skip
+_OTHER = {
+    "slopes": [["-4/3", "7/3"]], "offsets": [["1/5", "-3/2"]], "lam": "2/5", "D": "7/2", "low": "-1/3", "high": "5/4",
+    "radius": "9/4", "rounds": 4, "local": "sliding",
+}  # fmt: skip
+_ONE_LINE = {"slopes": [["3"]], "offsets": [["1/5"]], "lam": "4", "x0": "6/7", "local": "flat"}
+SHEET = Sheet(
+    "fedmls",
+    {"prox": prox_of, "mopes": mopes_of},
+    {
+        "outside X": ("mopes", {**_OTHER, "x0": "2"}),
+        "outside the ball": ("mopes", {**_OTHER, "x0": "-5/2"}),
+        "the prox without its square at the left end": ("mopes", {**_OTHER, **_ONE_LINE}),
+    },
+)
 for _statement, _form, _rows in (
     *(("exact-prox", name, name) for name in ("repaired", "7.9 for 8", "rounds to epsilon")),
     ("exact-prox-recursion", "repaired", "recursion"),

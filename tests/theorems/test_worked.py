@@ -6,6 +6,7 @@ numbers: `validation/frozen/worked_pairs.py` says where they are from.
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 
 import numpy as np
@@ -15,6 +16,10 @@ import worked_pairs as kept
 
 from fedtheory.theorems import all_statements
 
+REFERENCES = sorted((kept.FOLDER.parent / "references").glob("worked_*.py"))
+STANDARD = {
+    "__future__", "collections.abc", "dataclasses", "fractions", "itertools", "math", "typing",
+}  # fmt: skip
 ROWS = kept.rows()
 NAMES = [kept.name_of(row) for row in ROWS]
 OF = defaultdict(list)  # statement -> [(row, form's key)]
@@ -139,6 +144,16 @@ def test_both_writings_agree(form):
     assert len(pairs) > 1, "write instances that it is about, one with numbers all different"
     for row, now, expected in pairs:
         assert kept.same(now, expected), row["data"]
+
+
+@pytest.mark.parametrize("file", REFERENCES, ids=lambda file: file.stem)
+def test_what_is_compared_with_shares_nothing_with_the_library(file):
+    tree = ast.parse(file.read_text())
+    plain = [x.names for x in ast.walk(tree) if isinstance(x, ast.Import)]
+    names = {name.name for each in plain for name in each}
+    names |= {x.module for x in ast.walk(tree) if isinstance(x, ast.ImportFrom)}
+    own = {name for name in names if name == "second_writing" or name.startswith("worked_")}
+    assert names - own <= STANDARD
 
 
 def test_every_form_that_compares_has_numbers_under_every_rule():

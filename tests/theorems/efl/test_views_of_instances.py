@@ -250,6 +250,14 @@ def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
     assert view.by_rule(data["E"]) * mine.E == mine.by_8(mine.E) * mine.E
 
 
+@pytest.mark.parametrize("x0", ["3/2", "-5/2", "1"])
+def test_both_writings_of_rule_8_agree(x0):
+    """J and f_1(T), which (8) compares."""
+    data = {"y": "2/7", "sigma_sq": "25/9", "x0": x0, "rounds": 3}
+    view, mine = BUILDERS["keep"](data), corollary_1.Keep(data)
+    assert (view.J, view.f_1) == (mine.J, mine.f_1)
+
+
 @pytest.mark.parametrize("y", ["1/100", "1/2", "99/100"])
 @pytest.mark.parametrize("rounds", [1, 60])
 def test_the_rule_is_what_8_says(y, rounds):

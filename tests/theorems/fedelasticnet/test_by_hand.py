@@ -343,3 +343,14 @@ def test_what_cancels_in_25_is_pinned_by_its_mutant(rule):
     side = theorems.get("fedelasticnet/eq-26").form("printed").sides(view).terms[0].reshape(-1)
     mean = [x + h / F(PRINTED["data"]["lambda2"]) for x, h in zip(side, view.state.h[0, 0], strict=True)]
     assert mutant.sides(view).lhs[0, 0] == (1 - view.P / view.N) * max(map(abs, mean))
+
+
+def test_the_axes_are_named_by_what_the_entries_are():
+    """Four clients, six cohorts, one state; entries of one axis are states."""
+    rounds = [row for row in kept.rows("fedelasticnet") if row["kind"] == "round"]
+    row = next(row for row in rounds if (len(row["data"]["h"]), row["data"]["P"]) == (4, 2))
+    view, sizes = kept.view_of(row), {"state": 1, "": 1, "cohort": 6, "client": 4}
+    for key in row["forms"]:
+        sides = kept.form_of("fedelasticnet", key).sides(view)
+        unnamed = ["state", ""] if sides.relation == "==" else ["state"]
+        assert np.shape(sides.lhs) == tuple(sizes[a] for a in sides.axes or unnamed), key

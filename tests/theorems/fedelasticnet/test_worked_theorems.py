@@ -6,13 +6,11 @@ holds with room also holds with a constant that is slightly wrong; its number do
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import runpy
 from fractions import Fraction as F
 from math import isqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,15 +133,6 @@ def test_the_third_round_tells_the_two_rules_apart():
     for rule, number in said.items():
         assert str(worked.Run(rule, 3).excess) == number
         assert str(letters(_run(rule, 3)).excess[-1]) == number
-
-
-@pytest.mark.parametrize("module", [worked, identities], ids=lambda m: m.__name__)
-def test_what_is_compared_with_shares_nothing_with_the_library(module):
-    tree = ast.parse(Path(module.__file__).read_text())
-    names = {n for x in ast.walk(tree) if isinstance(x, ast.Import) for n in (a.name for a in x.names)}
-    names |= {x.module for x in ast.walk(tree) if isinstance(x, ast.ImportFrom)}
-    plain = {"__future__", "collections.abc", "fractions", "itertools", "math", "worked_fedelasticnet_theorems"}
-    assert "fractions" in names and names <= plain
 
 
 def test_two_entries_by_pencil():

@@ -62,10 +62,26 @@ def test_a_wrong_one_is_refused_and_nothing_is_written(own_file, monkeypatch):
     assert own_file.read_bytes() == before
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_an_edge_of_a_condition_is_kept_where_it_is_as_written(holds, own_file, monkeypatch):
+    """In one local step nothing is said of several."""
+    words, data = "more than one local step", {**DATA, "factor": "8/5"}
+    edges = [(words, "coefficient", data, holds)]
+    monkeypatch.setattr(kept, "sheets", lambda names=(): iter([replace(STEP, edges=edges)]))
+    if holds:
+        with pytest.raises(SystemExit, match="should be True"):
+            kept.freeze(["worked_of_a_test"])
+    else:
+        kept.freeze(["worked_of_a_test"])
+        assert kept.rows()[-1]["data"] == data and kept.rows()[-1]["facts"][words] is False
+
+
 def test_what_differs_is_named():
-    row = next(row for row in kept.rows("elastic-aggregation") if row["forms"] and row.get("values"))
+    rows = kept.rows("elastic-aggregation")
+    row = next(row for row in rows if row["forms"] and row.get("values"))
     assert not list(kept.differences(row))
     key, name = next(iter(row["forms"])), next(iter(row["values"]))
-    other = {**row, "facts": [*row["facts"], "another"], "values": {**row["values"], name: "1/7"}}
+    other = {**row, "facts": row["facts"] | {"another": True}}
+    other["values"] = {**row["values"], name: "1/7"}
     other["forms"] = {**row["forms"], key: ["1/7", "1/7"]}
     assert len(list(kept.differences(other))) == 3

@@ -37,8 +37,6 @@ from sides import told  # noqa: E402
 from fedtheory.rational import fraction, table, vector  # noqa: E402
 from fedtheory.theorems import all_statements, get  # noqa: E402
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws  # noqa: E402
-from fedtheory.theorems.fedelasticnet.courses import exact_round  # noqa: E402
-from fedtheory.theorems.fedelasticnet.exact import DiagonalInstance  # noqa: E402
 from fedtheory.theorems.fedelasticnet.paper import FILE as ELASTIC_NET  # noqa: E402
 from fedtheory.theory.judge.registry import papers  # noqa: E402
 from fedtheory.theory.judge.statement import Form, Sides  # noqa: E402
@@ -52,21 +50,19 @@ app = typer.Typer(add_completion=False)
 
 
 # --- views ----------------------------------------------------------------------------------------
-def _round(data: dict[str, Any]) -> Any:
-    """Make the view of a round of Algorithm 3 after rounds with the cohorts ``before``."""
-    names = ("h", "c", "lambda1", "lambda2", "P", "rule", "x0")
-    instance = DiagonalInstance.exact(*(data[name] for name in names))
-    return exact_round(instance, instance.after(data["before"]))
-
-
-def _run(data: dict[str, Any]) -> Any:
-    """Make the view of a run of Algorithm 3."""
+def _algorithm_3(data: dict[str, Any]) -> Any:
+    """Make the view of a run of Algorithm 3, or of the round after those with cohorts ``before``."""
     beta = max(Fraction(v) for row in data["h"] for v in row)
     drawn = {"method.l1": data["lambda1"], "method.l2": str(Fraction(data["lambda2"]) / beta)}
     given = {"weights": [f"1/{len(data['h'])}"] * len(data["h"]), "start": data["x0"]}
-    given |= {name: data[name] for name in ("h", "c", "rounds")}
-    setting = MethodSetting.of(ELASTIC_NET["theorem-3.1"].variants[data["rule"]])
-    return setting.view(Draw.from_data(given | {"cohort_size": data["P"], "drawn": drawn}))
+    given |= {name: data[name] for name in ("h", "c")}
+    given |= {"cohort_size": data["P"], "drawn": drawn}
+    if "before" in data:
+        given |= {"rounds": len(data["before"]), "before": data["before"]}
+        about = ELASTIC_NET["lemma-b5"]
+    else:
+        given["rounds"], about = data["rounds"], ELASTIC_NET["theorem-3.1"]
+    return MethodSetting.of(about.variants[data["rule"]]).view(Draw.from_data(given))
 
 
 def _frozen_anchors(data: dict[str, Any]) -> Any:
@@ -80,8 +76,8 @@ def _frozen_anchors(data: dict[str, Any]) -> Any:
 
 
 OWN = {
-    ("fedelasticnet", "round"): _round,
-    ("fedelasticnet", "run"): _run,
+    ("fedelasticnet", "round"): _algorithm_3,
+    ("fedelasticnet", "run"): _algorithm_3,
     ("efl", "run, frozen anchors"): _frozen_anchors,
 }
 
@@ -138,13 +134,18 @@ def same(now: list[str], was: list[str]) -> bool:
     return bool(np.allclose(one, other, rtol=1e-12, atol=1e-14))
 
 
-def facts_of(row: Row, view: Any) -> list[str]:
-    """List the conditions of forms of this kind that an instance meets."""
+def facts_of(row: Row, view: Any) -> dict[str, bool]:
+    """Tell of each condition of forms of this kind, by its words, if an instance meets it."""
     asked = {
-        need for s in all_statements(row["paper"] + "/") for f in s.forms if f.kind == row["kind"]
-        for need in f.needs
-    }  # fmt: skip
-    return sorted(str(need) for need in asked if view.has(need)) if hasattr(view, "has") else []
+        str(need): need
+        for statement in all_statements(row["paper"] + "/")
+        for form in statement.forms
+        if form.kind == row["kind"]
+        for need in form.needs
+    }
+    if not hasattr(view, "has"):
+        return {}
+    return {words: bool(view.has(need)) for words, need in sorted(asked.items())}
 
 
 def name_of(row: Row) -> str:
@@ -193,7 +194,8 @@ def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[s
 
     They are the sheet's own, and of the frozen ones of a kind that it works out those with pairs.
     """
-    form, names = form_of(sheet.paper, key), {}
+    form = form_of(sheet.paper, key)
+    names: dict[str, Row] = {}
     for kind, data in [
         *sheet.instances.values(),
         *((r["kind"], r["data"]) for r in rows(sheet.paper) if r["forms"]),
@@ -214,21 +216,35 @@ def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[s
 
 @app.command()
 def freeze(names: list[str]) -> None:
-    """Keep the pairs of second writings, which must be what the package gives."""
+    """Keep the pairs of second writings, which must be what the package gives.
+
+    Their instances are kept with the conditions that they meet, and of all of a kind that they work
+    out the conditions that are new.
+    """
     kept = rows()
     at = {name_of(row): row for row in kept}
     count = 0
     for sheet in sheets(tuple(names)):
+        given = [*sheet.instances.values(), *((kind, data) for _, kind, data, _ in sheet.edges)]
+        for kind, data in given:
+            row = {"paper": sheet.paper, "kind": kind, "data": data, "facts": {}, "forms": {}}
+            if name_of(row) not in at:
+                at[name_of(row)] = row
+                kept.append(row)
+        for row in (
+            row for row in kept if row["paper"] == sheet.paper and row["kind"] in sheet.kinds
+        ):
+            row["facts"] = facts_of(row, view_of(row)) | row["facts"]
+        for words, kind, data, holds in sheet.edges:
+            row = at[name_of({"paper": sheet.paper, "kind": kind, "data": data})]
+            if row["facts"].get(words) != holds:
+                raise SystemExit(f"{words!r} should be {holds} of {data}: {row['facts']}")
         for key in sheet.forms:
             for row, now, expected in written(sheet, key):
                 if not same(now, expected):
-                    raise SystemExit(
-                        f"{key} on {row['data']}: {now}, by the second writing {expected}"
-                    )
-                if (name := name_of(row)) not in at:
-                    at[name] = {**row, "facts": facts_of(row, view_of(row)), "forms": {}}
-                    kept.append(at[name])
-                at[name]["forms"][key] = now
+                    wrong = f"{now}, by the second writing {expected}"
+                    raise SystemExit(f"{key} on {row['data']}: {wrong}")
+                at[name_of(row)]["forms"][key] = now
                 count += 1
     write(kept)
     print(f"{count} pairs frozen, {sum(len(r['forms']) for r in kept):,} in all")
@@ -246,8 +262,10 @@ def differences(row: Row) -> Iterator[str]:
         now = numbers(value(view.theta) if callable(value) else value)
         if now != was:
             yield f"{name} is {now}, was {was}"
-    if (facts := facts_of(row, view)) != row["facts"]:
-        yield f"it meets {facts}, before {row['facts']}"
+    facts = facts_of(row, view)
+    for words, was in row["facts"].items():
+        if facts.get(words) != was:
+            yield f"{words!r} is {facts.get(words)}, was {was}"
 
 
 @app.command()

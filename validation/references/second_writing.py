@@ -21,6 +21,8 @@ class Sheet:
     instances : dict
         Name -> (kind, data as a witness file has them). A form is asked on all that it is about,
         and on the frozen ones of these kinds.
+    edges : list
+        (a condition's words, kind, data, if it holds): instances near where a condition ends.
     forms : dict
         'statement [form]' -> what gives (lhs, rhs), numbers or nested lists.
     """
@@ -28,6 +30,7 @@ class Sheet:
     paper: str
     kinds: dict[str, Callable[[Any], Any]]
     instances: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    edges: list[tuple[str, str, Any, bool]] = field(default_factory=list)
     forms: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     def form(self, statement: str, name: str) -> Callable[[Any], Any]:

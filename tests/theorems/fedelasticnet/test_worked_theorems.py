@@ -1,4 +1,4 @@
-"""FedElasticNet from (40) on: the two sides of every form on one instance, as numbers.
+"""FedElasticNet from (40) on: both writings of every form agree on two instances.
 
 `worked_fedelasticnet_theorems` works them out from the paper, without the library. A bound that
 holds with room also holds with a constant that is slightly wrong; its number does not stay.

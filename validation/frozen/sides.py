@@ -6,7 +6,7 @@
 A form's sides are kept under each rule on the first 20 instances of a campaign that judge it: as
 fractions where rhs - lhs is least where the instance is one in fractions, else as means in floats,
 which may differ by rounding. The sides on witnesses stand in the witness files, and those on worked
-instances in the tests (test_worked*.py). `compare` says which forms are gone, new, or differ, and
+instances in worked_pairs.json.gz. `compare` says which forms are gone, new, or differ, and
 ends with 1 if any do. The floats of FedMLS's nonsmooth runs are those of the kernels that OpenBLAS
 takes for AVX-512: on another processor say OPENBLAS_CORETYPE=SkylakeX.
 """

@@ -2,10 +2,10 @@
 
 `fedtheory/theorems/formulas.json` has the LaTeX that SymPy makes of the code of closed forms,
 `fedtheory/report/formulas.json` every formula as one line of text: both take longer to make than
-all else that `fedtheory explain` does. `formulas_as_worked.json` has the LaTeX of every other form
-that compares two sides, from which its second writing was made. A test fails where a file differs
-from what there is now: where a formula that is not made by code has changed, work its sides again
-from the new one first.
+all else that `fedtheory explain` does. `validation/frozen/formulas_as_worked.json` has the LaTeX of
+every other form that compares two sides, from which its second writing was made. A test fails where
+a file differs from what there is now: where a formula that is not made by code has changed, work
+its sides again from the new one first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fedtheory import report, theorems
 from fedtheory.report.formulas import converted
 
 LATEX, TEXT = (Path(part.__file__).with_name("formulas.json") for part in (theorems, report))
-WORKED = Path(__file__).with_name("formulas_as_worked.json")
+WORKED = Path(__file__).parents[1] / "frozen/formulas_as_worked.json"
 
 
 def made() -> dict[Path, dict[str, str]]:

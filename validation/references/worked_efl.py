@@ -12,6 +12,8 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
+from second_writing import Sheet
+
 Q = Fraction
 
 
@@ -42,21 +44,7 @@ MANY = {  # nine steps a round and L = mu: the first entry of gamma is the large
     "weights": ["2/3", "1/3"], "h": [["1"], ["1"]], "c": [["1"], ["-1"]], "noise": [["1/2"], ["2"]], "w0": ["2"],
     "laws": [[["0"] * 9 + ["1"]] * 2], "T": 1,
 }  # fmt: skip
-FOLLOWED = {  # complete clients and an elastic term whose anchors move
-    "weights": ["2/3", "1/3"],
-    "h": [["1", "2"], ["3/2", "1"]],
-    "c": [["1", "0"], ["-1", "2"]],
-    "w0": ["2", "-1"],
-    "laws": [[["0", "0", "1"]] * 2],
-    "lam": "1/2",
-    "u": [["1", "1/2"], ["1/3", "2"]],
-    "T": 3,
-}
 RUNS = {"A": THREE, "B": TWO, "C": TWO, "C-corrected": TWO}  # with two clients 2 p^k/K never adds up to more than 2
-ANCHORS = {"lam": "1/2", "u": [["1", "1/2"], ["1/3", "2"]], "anchors": [["1", "-1"], ["0", "3"]]}
-ANCHORS_OF_THREE = {
-    "lam": "1/2", "u": [["1", "1/2"], ["1/3", "2"], ["1", "1"]], "anchors": [["1", "-1"], ["0", "3"], ["2", "1"]],
-}  # fmt: skip
 
 
 def coefficients(scheme, s, E, weights, law):
@@ -313,38 +301,25 @@ THEOREM_1 = {
 }
 
 
-def anchors_of(scheme):
-    return ANCHORS_OF_THREE if scheme == "A" else ANCHORS
+def run_of(data):
+    """The run of an instance's data; anchors that are given never move."""
+    elastic = ("lam", "u", "anchors")
+    if "anchors" in data:
+        rest = {name: value for name, value in data.items() if name not in elastic}
+        return Run(data["scheme"], rest, anchors={name: data[name] for name in elastic})
+    return Run(data["scheme"], data, common=data.get("common", False))
 
 
-def run_of(scheme, form):
-    """The run that a form of Theorem 1 is worked on."""
-    if form == "moving anchors":
-        return Run(scheme, FOLLOWED)
-    anchors = anchors_of(scheme) if form == "frozen anchors" else None
-    return Run(scheme, RUNS[scheme], common=form == "sharpened, common mini-batches", anchors=anchors)
+SHEET = Sheet("efl", {"run": run_of, "run, frozen anchors": run_of})
 
 
-def along_a_run(run, t):
-    """a_{t+1} <= (1 - 4E/(y+E)) a_t + (16E/mu)^2 E[B_t]/S_t^2/(y+E)^2 + r_t J/(y+E), y = t
-    E + gamma."""
-    y, E = t * run.E + run.gamma, run.E
-    b = (16 * E / run.mu) ** 2 * run.B(t) / run.S[t] ** 2
-    rhs = (1 - 4 * E / (y + E)) * run.distance_sq[t] + b / (y + E) ** 2 + (not run.same_ratio(t)) * run.J() / (y + E)
-    return run.distance_sq[t + 1], rhs
+def _bound(bound):
+    def sides(run):
+        taus = [tau for tau in (run.T - 1, run.T) if tau]  # the bound is about tau >= 1
+        return [run.distance_sq[tau] for tau in taus], [bound(run, tau) for tau in taus]
+
+    return sides
 
 
-def induction(run, t, join="sum"):
-    """(1 - 4E/(y+E)) (C_t/y^2 + H_t J/y) + b_t/(y+E)^2 + r_t J/(y+E)
-    <= C_{t+1}/(y+E)^2 + H_{t+1} J/(y+E)."""
-    y, E = t * run.E + run.gamma, run.E
-    b = (16 * E / run.mu) ** 2 * run.B(t) / run.S[t] ** 2
-    lhs = (1 - 4 * E / (y + E)) * theorem_1(run, t, join) + b / (y + E) ** 2 + (not run.same_ratio(t)) * run.J() / (y + E)
-    return lhs, theorem_1(run, t + 1, join)
-
-
-STEP_7 = {
-    "along a run": along_a_run,
-    "induction": induction,
-    "induction with max": lambda run, t: induction(run, t, "max"),
-}
+for _name, _of in THEOREM_1.items():
+    SHEET.form("theorem-1", _name)(_bound(_of))

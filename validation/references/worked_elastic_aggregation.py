@@ -1,136 +1,21 @@
-"""Elastic Aggregation worked out in fractions on tiny instances, from Algorithm 1.
+"""Elastic Aggregation's sign, stability and sampled fixed points in fractions, from Algorithm 1.
 
 From the poster's pseudocode, with lists and `fractions.Fraction` only: nothing is shared with the
 library. Clients are f_k(x) = (x - c_k)' H_k (x - c_k)/2 with n_k samples and make E gradient steps
 of length lr; client k's one batch B_k has the Gram matrix S_k, so that
 |g| = |grad |F(theta; x)|^2| = |2 S_k theta|.
-
-The statements' formulas stand in the files `worked_elastic_aggregation_*.py`, which a test finds by
-their names. Each adds to what is kept here: instances, sides of forms, and edges of conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from second_writing import Sheet
+
 Vector = list[Fraction]
 Matrix = list[Vector]
-
-KINDS: dict[str, Any] = {}  # kind -> what works its data out
-FORMS: dict[tuple[str, str], Any] = {}  # (statement, form) -> what gives its sides
-EDGES: list[tuple[str, str, dict[str, Any], bool]] = []  # a condition, kind, data, and if it holds
-FACTS: dict[str, set[str]] = {}  # an instance -> the conditions that hold
-
-
-def form(statement: str, name: str) -> Callable[[Any], Any]:
-    """Keep a function of what is worked out as a form's (lhs, rhs), numbers or vectors.
-
-    Where both are 0 by what they are it gives the size of their terms, too.
-    """
-
-    def keep(function: Any) -> Any:
-        FORMS[statement, name] = function
-        return function
-
-    return keep
-
-
-def edge(words: str, kind: str, data: dict[str, Any], holds: bool) -> None:
-    """Keep an instance on which a condition of a form holds or does not, near where it ends."""
-    EDGES.append((words, kind, data, holds))
-
-
-_TWO = {
-    "counts": ["1", "2", "3"],
-    "H": [["1", "2"], ["2", "1/2"], ["1/2", "1"]],
-    "S": [[["1", "1/2"], ["1/2", "2"]], ["3", "1"], [["2", "-1"], ["-1", "1"]]],
-    "c": [["1", "2"], ["-1", "1/2"], ["2", "-1"]],
-    "theta": ["3/2", "-1"],
-    "tau": "1/3",
-    "eta": "3/4",
-    "lr": "1/2",
-    "E": 2,
-}
-_FAST = {
-    **_TWO,
-    "H": [["2", "1/2"], ["3/2", "1/2"], ["2", "1"]],
-    "S": [["1", "0"], ["2", "1/4"], ["3", "1/4"]],
-    "tau": "3/4",
-    "eta": "1/2",
-}
-# The sensitivities go as 1, tau and 21/20 tau: at the threshold of being held back, and above it.
-_THREE = {
-    **_TWO,
-    "H": [["1", "2", "1/2"], ["2", "1/2", "1"], ["1/2", "1", "2"]],
-    "S": [["2", "0", "1/10"], ["1/2", "1/2", "1/4"], ["1", "1/3", "1/2"]],
-    "c": [["1", "2", "0"], ["-1", "1/2", "1"], ["2", "-1", "3"]],
-    "theta": ["1", "-1", "1"],
-}
-_FULL = {
-    **_TWO,
-    "H": [[["1", "1/2"], ["1/2", "1"]], [["1", "-1/2"], ["-1/2", "1/2"]], ["1/2", "2"]],
-    "theta": ["2", "1"],
-    "tau": "1/4",
-}
-# The last client's minimiser is not given: it makes theta a zero of the mean motion.
-_COHORTS = {
-    "counts": ["1", "2", "3"],
-    "H": [["1", "2"], ["2", "1/2"], ["1/2", "1"]],
-    "S": [["1", "2"], ["8", "1"], ["1/2", "1"]],
-    "c": [["1", "2"], ["-1", "1/2"]],
-    "theta": ["1", "-2"],
-    "tau": "1/3",
-    "lr": "1/2",
-    "E": 2,
-    "P": 2,
-}
-_MATRICES = {
-    **_COHORTS,
-    "H": [[["1", "1/2"], ["1/2", "1"]], [["1", "-1/2"], ["-1/2", "1/2"]], ["1/2", "2"]],
-    "S": [[["1", "1/2"], ["1/2", "2"]], ["3", "1"], [["2", "-1"], ["-1", "1"]]],
-    "theta": ["1", "-3"],
-}
-_PAIR = {
-    "counts": ["2", "2"],
-    "H": [["2", "1/2"], ["1", "1"]],
-    "S": [["7", "1"], ["1", "3"]],
-    "c": [["3", "-1"]],
-    "theta": ["1", "3"],
-    "tau": "1/2",
-    "lr": "1/2",
-    "E": 2,
-    "P": 1,
-}
-_ONE = {"H": [["1"], ["2"], ["1/2"]], "S": [["1"], ["3"], ["1/2"]], "c": [["1"], ["-1"]], "theta": ["-2"]}
-_BATCHES = [[["1", "4"]], [["2", "1"], ["6", "1"]], [["1", "2"], ["4", "0"], ["2", "8"]]]
-_AVERAGE = {"weights": ["1", "2", "3"], "batches": _BATCHES, "mu": "1/3", "tau": "1/2"}
-
-INSTANCES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> kind, data
-    "two": ("aggregation", _TWO),
-    "two, fast": ("aggregation", _FAST),
-    "two, long": ("aggregation", {**_TWO, "tau": "1", "eta": "8/5"}),
-    "two, one step": ("aggregation", {**_TWO, "E": 1}),
-    "full": ("aggregation", _FULL),
-    "tau is 0": ("aggregation", {**_TWO, "tau": "0"}),
-    "dead": ("aggregation", {**_TWO, "theta": ["0", "0"], "tau": "3/2", "eta": "1/2"}),
-    "one": ("aggregation", {**_TWO, **_ONE, "c": [["1"], ["-1"], ["2"]]}),
-    "one, tau is 0": ("aggregation", {**_TWO, **_ONE, "c": [["1"], ["-1"], ["2"]], "tau": "0"}),
-    "three": ("aggregation", _THREE),
-    "cohorts": ("sampled", _COHORTS),
-    "matrices": ("sampled", _MATRICES),
-    "one parameter": ("sampled", {**_COHORTS, **_ONE}),
-    "all": ("sampled", {**_MATRICES, "P": 3}),
-    "one step": ("sampled", {**_COHORTS, "counts": ["2", "2", "2"], "E": 1}),
-    "silent": ("sampled", {**_COHORTS, **_ONE, "S": [["0"], ["3"], ["0"]], "tau": "4"}),
-    "pair": ("sampled", _PAIR),
-    "pair, against": ("sampled", {**_PAIR, "S": [["5", "2"], ["6", "23/12"]]}),
-    "batches": ("average", _AVERAGE),
-    "as many": ("average", {**_AVERAGE, "batches": [[["1", "4"], ["3", "5"]], _BATCHES[1], _BATCHES[2][1:]]}),
-    "alike": ("average", {**_AVERAGE, "batches": [[["1", "4"]], [["2", "1"]] * 2, [["3", "2"]] * 3]}),
-}
 
 
 # --- arithmetic ----------------------------------------------------------------------------------
@@ -247,34 +132,19 @@ class Round(Clients):
         self.m = [self.mean[i][i] for i in range(self.d)]
         self.mu_M = min(self.m)  # for diagonal Hessians
         self.L = max(sum(abs(v) for v in row) for row in self.mean)  # at least M's largest eigenvalue
-        self.O, self.z, self.D = (f(self.all, self.theta) for f in (self.Omega, self.zeta, self.Delta))
+        self.z, self.D = (f(self.all, self.theta) for f in (self.zeta, self.Delta))
         self.after = self.step(self.theta)
         self.away = [x - self.eta * z * v for x, z, v in zip(self.theta, self.z, self.D, strict=True)]  # as printed
-        self.naive = [x + self.eta * v for x, v in zip(self.theta, self.D, strict=True)]
         self.room = 1 - self.eta * (1 + self.tau) * self.L / 2
 
     def V(self, x: Vector) -> Fraction:
         e = minus(x, self.bar)
         return dot(e, times(self.mean, e)) / 2
 
-    def F(self, x: Vector) -> Fraction:
-        values = [dot(minus(x, c), times(H, minus(x, c))) / 2 for H, c in zip(self.H, self.c, strict=True)]
-        return dot(self.weights(self.all), values)
-
     def step(self, x: Vector) -> Vector:
         """theta+ of a round from x, with the repaired sign."""
         zeta, Delta = self.zeta(self.all, x), self.Delta(self.all, x)
         return [a + self.eta * z * v for a, z, v in zip(x, zeta, Delta, strict=True)]
-
-    def rho(self, zeta: Vector) -> Fraction:
-        """The largest factor |1 - eta zeta^i m_i| near the fixed point."""
-        return max(abs(1 - self.eta * z * m) for z, m in zip(zeta, self.m, strict=True))
-
-    def rho_elastic(self) -> Fraction:
-        return self.rho(self.zeta(self.all, self.bar))
-
-    def rho_naive(self) -> Fraction:
-        return self.rho([Fraction(1)] * self.d)
 
 
 class Cohorts(Clients):
@@ -333,43 +203,138 @@ class Cohorts(Clients):
         stays = weighted_matrices(w, [self.Ms[k] for k in C])[i][j]
         return self.zetas[n][i] * stays + self.Deltas[n][i] * ratio
 
-    def A(self, i: int) -> Fraction:
-        return sum((self.v(k)[i] * self.Ms[k][i][i] for k in self.all), Fraction(0))
 
-    def q(self, i: int) -> Fraction:
-        """E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i."""
-        total = []
-        for C, Delta in zip(self.cohorts, self.Deltas, strict=True):
-            O = self.Omega(C, self.theta)
-            total.append(Delta[i] * O[i] / max(O) if O[i] < max(O) else Fraction(0))
-        return self.mean(total) / self.theta[i]
+SHEET = Sheet("elastic-aggregation", {"aggregation": Round, "sampled": Cohorts})
+form = SHEET.form
 
 
-class Averages:
-    """Omega_k over a client's batches."""
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        total = sum(numbers(data["weights"]))
-        self.w = [v / total for v in numbers(data["weights"])]
-        self.mu, self.tau, self.batches = Fraction(data["mu"]), Fraction(data["tau"]), numbers(data["batches"])
-        self.left = [1 - self.mu ** len(b) for b in self.batches]  # 1 - mu^m_k
-        self.printed = []
-        for batches in self.batches:
-            Omega = [Fraction(0)] * len(batches[0])
-            for g in batches:
-                Omega = [self.mu * o + (1 - self.mu) * v for o, v in zip(Omega, g, strict=True)]
-            self.printed.append(Omega)
-        self.corrected = [[o / f for o in Omega] for Omega, f in zip(self.printed, self.left, strict=True)]
-
-    def zeta(self, Omegas: list[Vector]) -> Vector:
-        Omega = weighted(self.w, Omegas)
-        return [1 + self.tau - o / max(Omega) for o in Omega]
+def zeros(w: Any) -> list[Fraction]:
+    return [Fraction(0)] * w.d
 
 
-KINDS |= {"aggregation": Round, "sampled": Cohorts, "average": Averages}
+def sizes(x: list[Fraction]) -> list[Fraction]:
+    return [abs(v) for v in x]
 
 
-def work(name: str) -> Any:
-    """The instance of this name, worked out."""
-    kind, data = INSTANCES[name]
-    return KINDS[kind](data)
+def scaled(a: Fraction, x: list[Fraction]) -> list[Fraction]:
+    return [a * v for v in x]
+
+
+def product(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
+    return [x * y for x, y in zip(a, b, strict=True)]
+
+
+@form("stability", "as FedAvg")
+@form("sign", "repaired")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) <= V(theta)
+    return w.V(w.after), w.V(w.theta)
+
+
+@form("stability", "repaired")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) + eta (1 - eta (1 + tau) L/2) sum_i zeta^i (M (theta - bar))_i^2 <= V(theta)
+    pull = times(w.mean, minus(w.theta, w.bar))
+    return w.V(w.after) + w.eta * w.room * sum(z * p**2 for z, p in zip(w.z, pull, strict=True)), w.V(w.theta)
+
+
+@form("stability", "rate")
+@form("stability", "rate, always")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) <= (1 - 2 eta tau mu_M (1 - eta (1 + tau) L/2)) V(theta)
+    return w.V(w.after), (1 - 2 * w.eta * w.tau * w.mu_M * w.room) * w.V(w.theta)
+
+
+@form("stability", "rate, dead layers too")
+def _(w: Round) -> tuple[Any, Any]:
+    # V(theta+) <= (1 - 2 eta min(1, tau) mu_M (1 - eta (1 + tau) L/2)) V(theta)
+    return w.V(w.after), (1 - 2 * w.eta * min(1, w.tau) * w.mu_M * w.room) * w.V(w.theta)
+
+
+@form("stability", "each coordinate")
+def _(w: Round) -> tuple[Any, Any]:
+    # |theta+_i - bar_i| <= max(|1 - eta tau m_i|, |1 - eta (1 + tau) m_i|) |theta_i - bar_i|
+    most = [max(abs(1 - w.eta * w.tau * m), abs(1 - w.eta * (1 + w.tau) * m)) for m in w.m]
+    return sizes(minus(w.after, w.bar)), product(most, sizes(minus(w.theta, w.bar)))
+
+
+@form("sign", "printed")
+def _(w: Round) -> tuple[Any, Any]:
+    # theta - eta Delta: V(theta+) <= V(theta)
+    return w.V(w.away), w.V(w.theta)
+
+
+@form("sign", "growth")
+def _(w: Round) -> tuple[Any, Any]:
+    # theta - eta Delta: (1 + eta tau mu_M)^2 V(theta) <= V(theta+)
+    return (1 + w.eta * w.tau * w.mu_M) ** 2 * w.V(w.theta), w.V(w.away)
+
+
+@form("sampled-fixed-point", "as FedAvg")
+@form("sampled-fixed-point", "one parameter")
+@form("sampled-fixed-point", "one parameter, always")
+@form("sampled-fixed-point", "all take part")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # E Delta = 0
+    return w.mean(w.Deltas), zeros(w)
+
+
+@form("sampled-fixed-point", "repaired")
+def _(w: Cohorts) -> tuple[Any, ...]:
+    # E[zeta Delta] = sum_k v_k Delta_k, v_k^i = E[w_k zeta^i]; both are 0, and E|Delta|
+    parts = [product(w.v(k), w.local(k, w.theta, w.c[k])) for k in w.all]
+    return w.motion(), [sum(p[i] for p in parts) for i in range(w.d)], w.mean([sizes(D) for D in w.Deltas])
+
+
+@form("sampled-fixed-point", "between")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # |2 theta^i - (low + high)| <= high - low, of the c_k^i
+    low, high = ([pick(c[i] for c in w.c) for i in range(w.d)] for pick in (min, max))
+    return [abs(2 * x - a - b) for x, a, b in zip(w.theta, low, high, strict=True)], minus(high, low)
+
+
+@form("sampled-fixed-point", "covariance")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # E Delta^i = -Cov(zeta^i, Delta^i)/E zeta^i
+    zeta, Delta = w.mean(w.zetas), w.mean(w.Deltas)
+    gaps = [product(minus(z, zeta), minus(v, Delta)) for z, v in zip(w.zetas, w.Deltas, strict=True)]
+    return Delta, [-c / z for c, z in zip(w.mean(gaps), zeta, strict=True)]
+
+
+@form("sampled-fixed-point", "distance")
+@form("sampled-fixed-point", "distance, always")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # (1 + 2 tau) |E Delta^i| <= E|Delta^i|
+    return scaled(1 + 2 * w.tau, sizes(w.mean(w.Deltas))), w.mean([sizes(D) for D in w.Deltas])
+
+
+@form("sampled-fixed-point", "distance, insensitive cohorts too")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # (1 + tau + min(1, tau)) |E Delta^i| <= (1 + tau - min(1, tau)) E|Delta^i|
+    low, high = min(Fraction(1), w.tau), 1 + w.tau
+    return scaled(high + low, sizes(w.mean(w.Deltas))), scaled(high - low, w.mean([sizes(D) for D in w.Deltas]))
+
+
+@form("sampled-fixed-point", "one local step")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # theta = theta*
+    return w.theta, w.star()
+
+
+@form("sampled-stability", "always")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # 0 <= det(-J)
+    return 0, det(w.minus_J())
+
+
+@form("sampled-stability", "all take part")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # J = -zeta M
+    mean = weighted_matrices(w.weights(w.all), w.Ms)
+    return [scaled(-1, row) for row in w.minus_J()], [scaled(-z, row) for z, row in zip(w.zetas[0], mean, strict=True)]
+
+
+@form("sampled-stability", "one parameter")
+def _(w: Cohorts) -> tuple[Any, Any]:
+    # J = -tau sum_k u_k M_k
+    return -w.minus_J()[0][0], -w.tau * sum(w.u(k) * w.Ms[k][0][0] for k in w.all)

@@ -1,12 +1,14 @@
-"""Both sides of every form about MOPES, MOLES, the exact proximal step, Moreau's envelope and
-Theorem 2's orders, in fractions and with the standard library alone: written from the formulas as
-`fedtheory explain` shows them and from the poster's pseudocode.
+"""Bounds of MOPES, MOLES and of exact proximal steps, in fractions and with the standard library
+alone: written from the formulas as `fedtheory explain` shows them and from the poster's pseudocode.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction as Q
-from math import ceil, isqrt
+from math import ceil
+from typing import Any
+
+from second_writing import Sheet
 
 Loss = list[tuple[Q, Q]]  # f(u) = max of p u + q; the first of the largest gives the subgradient
 
@@ -189,121 +191,60 @@ def moles(slopes: list[list[Q]], lam: Q, D: Q, C: Q, R: Q, x0: list[Q], K: int, 
     return max(value(x, a) for a in slopes), calls
 
 
-def both(losses: list[Loss], lam: Q, D: Q, R: Q, x0: Q, K: int) -> dict[str, list[list[Q]]]:
-    """x_0..x_K: of FedMLS, of FedMLS with z' in line 14, and of every coordinate of MOPES in the
-    two inner products."""
-    n, G_sq = len(losses), mean([longest(loss, R) ** 2 for loss in losses])
-    T = steps(lam, D, K, G_sq)
-
-    def fedmls(last: bool) -> list[list[Q]]:
-        def train(i, u0, g, b, k):
-            z, average = slide(losses[i], u0, g, b, T[k - 1], R)
-            return z, z if last else average
-
-        return [[x] for x in run(losses, lam, K, R, x0, (-R, R), train)["x"]]
-
-    def vectors(lam: Q, D: Q, G_sq: Q, weight: Q) -> list[list[Q]]:
-        """MOPES on R^N with the inner product weight * sum u_i v_i, in which grad (1/N) sum f_i has
-        entries f_i'/(N weight)."""
-        x = z = xl = zl = [x0] * n
-        out, T = [x], steps(lam, D, K, G_sq)
-        for k in range(1, K + 1):
-            b, c = 4 / (lam * k), Q(2, k + 1)
-            y, yl = ([(1 - c) * p + c * q for p, q in zip(u, v, strict=True)] for u, v in ((x, z), (xl, zl)))
-            centre = mean([p - (q - r) / (b * lam) for p, q, r in zip(z, y, yl, strict=True)])
-            z = [clip(centre, -R, R)] * n
-            x = [(1 - c) * p + c * q for p, q in zip(x, z, strict=True)]
-            out.append(x)
-            if k < K:
-                got = [
-                    slide([(p / (n * weight), q) for p, q in loss], zl[i], (yl[i] - y[i]) / lam, b, T[k - 1], R)
-                    if len(loss) == 1 else _slide_scaled(loss, n * weight, zl[i], (yl[i] - y[i]) / lam, b, T[k - 1], R)
-                    for i, loss in enumerate(losses)
-                ]
-                zl, xl = [s for s, _ in got], [(1 - c) * p + c * t for p, (_, t) in zip(xl, got, strict=True)]
-        return out
-
-    return {
-        "fedmls": fedmls(False), "z'": fedmls(True), "mean": vectors(lam, D, G_sq, Q(1, n)),
-        "plain, rescaled": vectors(n * lam, n * D, G_sq / n, Q(1)), "plain": vectors(lam, D, G_sq, Q(1)),
-    }  # fmt: skip
+# --- forms ----------------------------------------------------------------------------------------
+def losses_of(data: dict[str, Any]) -> list[Loss]:
+    return [
+        [(Q(p), Q(q)) for p, q in zip(*client, strict=True)]
+        for client in zip(data["slopes"], data["offsets"], strict=True)
+    ]
 
 
-def _slide_scaled(loss: Loss, by: Q, u0: Q, g: Q, beta: Q, T: int, R: Q) -> tuple[Q, Q]:
-    """`slide` with the subgradients divided."""
-    u = average = u0
-    for t in range(1, T + 1):
-        theta = Q(2 * (t + 1), t * (t + 3))
-        u = clip(u - (df(loss, u) / by + beta * (u - u0) + g) * 2 / ((2 + t) * beta), -R, R)
-        average += theta * (u - average)
-    return u, average
+def prox_of(data: dict[str, Any]) -> dict[str, list[tuple[Q, Q]]]:
+    numbers = (Q(data[name]) for name in ("lam", "radius", "x0"))
+    made = exact_prox(losses_of(data), *numbers, data["rounds"])
+    return {**made, "recursion": made["recursion"] or [(Q(0), Q(0))]}  # of one round nothing is said
 
 
-# --- Moreau's envelope ----------------------------------------------------------------------------
-def envelope(losses: list[list[tuple[list[Q], Q]]], lam: Q, prox: list[list[Q]], star: list[Q]) -> dict[str, tuple[Q, Q]]:
-    """Losses max of <a, u> + b in R^d, x^ = 0 with its proxes, and a minimiser of F: (lhs, rhs) of
-    every form."""
-
-    def value(loss: list[tuple[list[Q], Q]], u: list[Q]) -> Q:
-        return max(sum((p * v for p, v in zip(a, u, strict=True)), Q(0)) + b for a, b in loss)
-
-    def square(u: list[Q]) -> Q:
-        return sum((v * v for v in u), Q(0))
-
-    psi = mean([value(loss, u) + square(u) / (2 * lam) for loss, u in zip(losses, prox, strict=True)])
-    at = mean([value(loss, [Q(0)] * len(star)) for loss in losses])
-    least = mean([value(loss, star) for loss in losses])
-    G_sq = mean([max(square(a) for a, _ in loss) for loss in losses])
-    return {
-        "the same minimiser": (at, least), "Psi from below": (least, psi + lam * G_sq / 2), "Psi from above": (psi, least),
-        "F at Psi's minimiser": (at, least + lam * G_sq / 4),
-    }  # fmt: skip
+def mopes_of(data: dict[str, Any]) -> tuple[Q, ...]:
+    lam, D, low, high, R, x0 = (Q(data[name]) for name in ("lam", "D", "low", "high", "radius", "x0"))
+    local = {"sliding": "steps", "exact": "prox", "flat": "flat"}[data["local"]]
+    return (*mopes(losses_of(data)[0], lam, D, (low, high), R, x0, data["rounds"], local), D)
 
 
-# --- orders ---------------------------------------------------------------------------------------
-def orders(reach: Q, sigma: Q, printed: bool) -> dict[str, tuple[Q, Q]]:
-    """G = epsilon = 1 and ||x_0 - x*|| = reach, which is all that matters: (lhs, rhs) of the forms
-    about either K."""
-    P = reach**2
-    K = next(k for k in range(1, 10**6) if (k * k >= 72 * P if printed else k * (k + 1) >= 36 * P))
-    if printed and K != isqrt(ceil(72 * P) - 1) + 1:
-        raise ArithmeticError("the least K with K^2 >= 72 P is not the ceiling of the root")
-    total = Q(sum(steps(Q(1), P, K, Q(1), sigma**2)))
-    unit = (4 + sigma**2) * P
-    if printed:
-        above = 864 * Q(K) ** 2 * (K + 1) * (K + Q(1, 2)) / Q(K - 1) ** 4 + 18 * Q(K) / Q(K - 1) ** 2
-        return {
-            "local training rounds": (total, unit * above), "local training rounds, from below": (864 * unit, total),
-            "communication rounds": (Q((K - 1) ** 2), 72 * P), "communication rounds, from below": (72 * P, Q(K * K)),
-        }  # fmt: skip
-    above = 216 * (K + 1) * (K + Q(1, 2)) / Q(K - 1) ** 2 + Q(9, K - 1)
-    return {
-        "projections": (Q((K - 1) ** 2), 36 * P), "subgradients": (total, unit * above),
-        "subgradients, from below": (216 * unit, total + 3 * (4 + sigma**2) * K),
-    }
+_OTHER = {
+    "slopes": [["-4/3", "7/3"]], "offsets": [["1/5", "-3/2"]], "lam": "2/5", "D": "7/2", "low": "-1/3", "high": "5/4",
+    "radius": "9/4", "rounds": 4, "local": "sliding",
+}  # fmt: skip
+_ONE_LINE = {"slopes": [["3"]], "offsets": [["1/5"]], "lam": "4", "x0": "6/7", "local": "flat"}
+SHEET = Sheet(
+    "fedmls",
+    {"prox": prox_of, "mopes": mopes_of},
+    {
+        "outside X": ("mopes", {**_OTHER, "x0": "2"}),
+        "outside the ball": ("mopes", {**_OTHER, "x0": "-5/2"}),
+        "the prox without its square at the left end": ("mopes", {**_OTHER, **_ONE_LINE}),
+    },
+)
+for _statement, _form, _rows in (
+    *(("exact-prox", name, name) for name in ("repaired", "7.9 for 8", "rounds to epsilon")),
+    ("exact-prox-recursion", "repaired", "recursion"),
+):
+    SHEET.form(_statement, _form)(
+        lambda rows, name=_rows: ([lhs for lhs, _ in rows[name]], [rhs for _, rhs in rows[name]])
+    )
 
 
-# --- other methods --------------------------------------------------------------------------------
-def nesterov(n: int, mu: Q, h: Q, rounds: int, local: int) -> list[tuple[Q, Q]]:
-    """(1/(2 mu n), F(x_k) - F*), k = 0..rounds-1, of ``local`` subgradient steps a round from 0 on
-    max_j x_j + mu/2 ||x||^2."""
-    x, rows = [Q(0)] * n, []
-    for _ in range(rounds):
-        rows.append((1 / (2 * mu * n), max(x) + mu / 2 * sum((v * v for v in x), Q(0)) + 1 / (2 * mu * n)))
-        for _ in range(local):
-            j = x.index(max(x))
-            x = [v - h * (mu * v + Q(int(i == j))) for i, v in enumerate(x)]
-    return rows
+def bound(start: int, slack: int) -> Any:
+    """(start ||x_0 - x*||^2 + slack D)/(lambda K (K+1)) + lambda G^2/2."""
+
+    def sides(made: tuple[Q, ...]) -> tuple[Q, Q]:
+        excess, distance_sq, under, penalty, D = made
+        return excess, (start * distance_sq + slack * D) / under + penalty
+
+    return sides
 
 
-def pull(s: Q, s1: Q, c: Q, c1: Q, h: Q, rounds: int) -> list[tuple[Q, Q]]:
-    """(s_1 min(c_1, h) + s (c - s h k)_+, F(x_k) - F*), k = 0..rounds, of FedProx: both clients'
-    proxes, averaged."""
-    along = [[(Q(1), Q(0))], [(-1 - 2 * s1, 2 * s1 * c1), (2 * s1 - 1, -2 * s1 * c1)]]
-    across = [(-s, s * c), (s, -s * c)]
-    far, u, v, rows = 1000 * (1 + c + c1 + h), Q(0), Q(0), []
-    for k in range(rounds + 1):
-        shallow = c - s * h * k
-        rows.append((s1 * min(c1, h) + (s * shallow if shallow > 0 else 0), mean([f(loss, u) for loss in along]) + f(across, v)))
-        u, v = mean([bisect_prox(loss, u, 1 / h, far) for loss in along]), bisect_prox(across, v, 1 / h, far)
-    return rows
+for _form in ("10 and 8", "x_0 outside X", "x_0 outside X'", "prox without the square"):
+    SHEET.form("mopes-bound", _form)(bound(10, 8))
+SHEET.form("mopes-bound", "10 and 4")(bound(10, 4))
+SHEET.form("mopes-bound", "local problem solved")(bound(8, 0))

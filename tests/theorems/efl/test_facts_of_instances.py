@@ -6,16 +6,9 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 
+import efl_instances as instances
 import numpy as np
 import pytest
-import worked_efl_claims
-import worked_efl_compressed as compressed
-import worked_efl_elastic as elastic
-import worked_efl_messages as messages
-import worked_efl_sections as sections
-import worked_efl_sentences
-import worked_efl_sentences_4
-import worked_efl_stability as stability
 from cases import each
 from efl_on_a_problem import BUILDERS
 
@@ -44,19 +37,19 @@ def test_what_is_known_of_laws():
 
 INFORMED = next(w.data for w in builtin_witnesses("efl") if w.name == "efl-elastic-limit-factor-5")
 ONE_CLIENT = {"weights": ["1"], "c": [["3"]], "u": [["1/9"]], "lam": "1/9", "rounds": 1000, "arithmetic": "float"}
-FEEDBACK = {**messages.FEEDBACK, "variant": "literal"}
+FEEDBACK = {**instances.FEEDBACK, "variant": "literal"}
 TINY = "1/1000000000000000"
-SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1", "1"]] * 2, "eta": "3/4", "rounds": 1}
+SHORT_RUN = {**instances.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1", "1"]] * 2, "eta": "3/4", "rounds": 1}
 
 
 @each(
     ("kind", "data", "fact", "there"),
     [
-        ("limit", {**sections.LIMIT, "scheme": "C"}, limit_points.FRACTIONS, True),
-        ("limit", {**sections.LIMIT, "scheme": "C", "arithmetic": "float"}, limit_points.FRACTIONS, False),
-        ("elastic", elastic.MATCHED, MATCHED, True), ("elastic", elastic.ELASTIC, MATCHED, False),
-        ("elastic", elastic.ELASTIC, LEAVER, True),
-        ("elastic", {k: v for k, v in elastic.ELASTIC.items() if k not in ("leaver", "anchor")}, LEAVER, False),
+        ("limit", {**instances.LIMIT, "scheme": "C"}, limit_points.FRACTIONS, True),
+        ("limit", {**instances.LIMIT, "scheme": "C", "arithmetic": "float"}, limit_points.FRACTIONS, False),
+        ("elastic", instances.MATCHED, MATCHED, True), ("elastic", instances.ELASTIC, MATCHED, False),
+        ("elastic", instances.ELASTIC, LEAVER, True),
+        ("elastic", {k: v for k, v in instances.ELASTIC.items() if k not in ("leaver", "anchor")}, LEAVER, False),
         ("elastic", {**ONE_CLIENT, "h": [["201/1000"]], "eta": "1/2"}, DECAYS, True),
         ("elastic", {**ONE_CLIENT, "h": [["1/5"]], "eta": "1/2"}, DECAYS, False),
         ("elastic", {**ONE_CLIENT, "h": [["12/5"]], "eta": "1/2", "rounds": 4}, DECAYS, True),  # eta_2 a = 1, so that t_0 = 2
@@ -74,32 +67,32 @@ SHORT_RUN = {**messages.PLAIN, "variant": "consistent", "q": "1", "h": [["1", "1
         ("feedback", SHORT_RUN, REACHED, True),  # 1 - 3/4 of the distance is left
         ("feedback", {**SHORT_RUN, "eta": "74/100"}, REACHED, False),
         ("feedback", {**SHORT_RUN, "eta": "74/100", "rounds": 2}, REACHED, True),
-        ("term", {**worked_efl_sentences.TERM, "active": [0, 1]}, MISSING, False),
-        ("term", {**worked_efl_sentences.TERM, "active": [1]}, MISSING, True),
-        ("row", worked_efl_claims.ROW, BY_DISTANCE, True), ("row", worked_efl_claims.ROW, BY_LOSS, False),
-        ("row", {**worked_efl_claims.ROW, "loss": True, "root": "1/9"}, BY_LOSS, True),
-        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 1}, ONE_STEP, True),
-        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 1}, SEVERAL, False),
-        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 2}, ONE_STEP, False),
-        ("coefficient", {**worked_efl_sentences_4.COEFFICIENT, "s": 2}, SEVERAL, True),
-        ("samples", worked_efl_sentences_4.SAMPLES, QUADRATIC, True), ("samples", worked_efl_sentences_4.SAMPLES, BENT, False),
-        ("samples", {**worked_efl_sentences_4.BENT, "closer": "1/2"}, BENT, True),
-        ("samples", {**worked_efl_sentences_4.BENT, "closer": "1/2"}, QUADRATIC, False),
-        ("away", worked_efl_sentences_4.AWAY, APART, True), ("away", worked_efl_sentences_4.CURVED, APART, False),
-        ("away", worked_efl_sentences_4.AWAY, MIXED, False), ("away", worked_efl_sentences_4.CURVED, MIXED, True),
-        ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
-        ("away", {**worked_efl_sentences_4.CURVED, "H": [[["15", TINY], [TINY, "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
-        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "26/5"}, BELOW_VRL_SGD, True),  # 26 each
-        ("units", {**worked_efl_claims.UNITS, "sigma": "1/2", "clients": "51/10"}, BELOW_VRL_SGD, False),
-        ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2
-        ("stability", {**stability.TWO, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, UNSTABLE, True),
-        ("stability", {**stability.TWO, "h": [["399/100", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, True),
-        ("stability", stability.FIRM, FIRM, True), ("stability", stability.TWO, FIRM, False),
-        ("stability", {**stability.FIRM, "h": [["1", "2"]] * 2}, FIRM, False),  # b = 0
-        ("stability", {**stability.TWO, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "1/4"}, SMALL, True),  # 3 + 4/4
-        ("stability", {**stability.TWO, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "26/100"}, SMALL, False),
-        ("frozen", {**compressed.HELD, "variant": "literal"}, CLEAR, True),
-        ("frozen", {**compressed.HELD, "variant": "literal", "c": [["-14", "-14"], ["-8", "-25"], ["22", "39"]]}, CLEAR, False),
+        ("term", {**instances.TERM, "active": [0, 1]}, MISSING, False),
+        ("term", {**instances.TERM, "active": [1]}, MISSING, True),
+        ("row", instances.ROW, BY_DISTANCE, True), ("row", instances.ROW, BY_LOSS, False),
+        ("row", {**instances.ROW, "loss": True, "root": "1/9"}, BY_LOSS, True),
+        ("coefficient", {**instances.COEFFICIENT, "s": 1}, ONE_STEP, True),
+        ("coefficient", {**instances.COEFFICIENT, "s": 1}, SEVERAL, False),
+        ("coefficient", {**instances.COEFFICIENT, "s": 2}, ONE_STEP, False),
+        ("coefficient", {**instances.COEFFICIENT, "s": 2}, SEVERAL, True),
+        ("samples", instances.CONCLUSION, QUADRATIC, True), ("samples", instances.CONCLUSION, BENT, False),
+        ("samples", {**instances.BENT_CONCLUSION, "closer": "1/2"}, BENT, True),
+        ("samples", {**instances.BENT_CONCLUSION, "closer": "1/2"}, QUADRATIC, False),
+        ("away", instances.AWAY, APART, True), ("away", instances.CURVED, APART, False),
+        ("away", instances.AWAY, MIXED, False), ("away", instances.CURVED, MIXED, True),
+        ("away", {**instances.CURVED, "H": [[["15", "1/4"], ["1/4", "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
+        ("away", {**instances.CURVED, "H": [[["15", TINY], [TINY, "21"]], [["5", "0"], ["0", "23"]]]}, MIXED, True),
+        ("units", {**instances.UNITS, "sigma": "1/2", "clients": "26/5"}, BELOW_VRL_SGD, True),  # 26 each
+        ("units", {**instances.UNITS, "sigma": "1/2", "clients": "51/10"}, BELOW_VRL_SGD, False),
+        ("stability", {**instances.STABLE, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, False),  # eta a = 2
+        ("stability", {**instances.STABLE, "h": [["4", "1"], ["4", "1"]], "eta": "1/2"}, UNSTABLE, True),
+        ("stability", {**instances.STABLE, "h": [["399/100", "1"], ["4", "1"]], "eta": "1/2"}, STEADY, True),
+        ("stability", instances.FIRM, FIRM, True), ("stability", instances.STABLE, FIRM, False),
+        ("stability", {**instances.FIRM, "h": [["1", "2"]] * 2}, FIRM, False),  # b = 0
+        ("stability", {**instances.STABLE, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "1/4"}, SMALL, True),  # 3 + 4/4
+        ("stability", {**instances.STABLE, "u": [["3", "3"], ["1", "1"]], "lam": "1/4", "eta": "26/100"}, SMALL, False),
+        ("frozen", {**instances.HELD, "variant": "literal"}, CLEAR, True),
+        ("frozen", {**instances.HELD, "variant": "literal", "c": [["-14", "-14"], ["-8", "-25"], ["22", "39"]]}, CLEAR, False),
     ],
 )  # fmt: skip
 def test_what_is_known_of_an_instance(kind, data, fact, there):
@@ -109,7 +102,7 @@ def test_what_is_known_of_an_instance(kind, data, fact, there):
 @pytest.mark.parametrize(("beside", "apart"), [("5e-12", True), ("2e-11", False)])
 def test_coordinates_in_floats_do_not_mix_where_only_rounding_is_beside_the_diagonal(beside, apart):
     """1e-12 of the largest entry, 10."""
-    view = BUILDERS["away"](worked_efl_sentences_4.AWAY)
+    view = BUILDERS["away"](instances.AWAY)
     H = np.array([[10, float(beside)], [float(beside), 4]])
     other = replace(view, clients=QuadraticClients(np.stack([H, H]), np.zeros((2, 2))))
     assert (other.has(APART), other.has(MIXED)) == (apart, not apart)
@@ -140,7 +133,7 @@ def test_what_is_known_of_a_compressor(compressor, known):
 
 
 def test_a_model_and_its_anchors_are_0_where_none_are_given():
-    view = BUILDERS["stability"]({**stability.LONG, "c": [["2"], ["1"]]})
+    view = BUILDERS["stability"]({**instances.LONG, "c": [["2"], ["1"]]})
     assert not view.start.any() and not view.anchors.any() and view.anchors.shape == view.c.shape
 
 

@@ -6,32 +6,24 @@ them. Each case changes one thing of an instance that is taken, so that no other
 
 from __future__ import annotations
 
+import efl_instances as instances
 import pytest
-import worked_efl_claims as claims
-import worked_efl_compressed as compressed
-import worked_efl_elastic as elastic
-import worked_efl_messages as messages
-import worked_efl_section_4 as section_4
-import worked_efl_sections as sections
-import worked_efl_sentences as sentences
-import worked_efl_sentences_4 as sentences_4
-import worked_efl_stability as stability
 from cases import each
 from efl_on_a_problem import BUILDERS
 
 from fedtheory.errors import InvalidInput
 
-LIMIT = {"scheme": "C", **sections.LIMIT}
-BENT, ONE = sections.BENT_DEPARTURE, {"samples": ["3"], "h": [["1"]], "c": [["1"]]}
+LIMIT = {"scheme": "C", **instances.LIMIT}
+BENT, ONE = instances.BENT_DEPARTURE, {"samples": ["3"], "h": [["1"]], "c": [["1"]]}
 FLAT = {"T": 3, "tau_0": 1, "mean_work": ["1", "1/2"]}
-DIAGONAL, MATRICES = sentences_4.AWAY, sentences_4.CURVED
+DIAGONAL, MATRICES = instances.AWAY, instances.CURVED
 TWICE = [["2", "1/2"], ["1/4", "3/4"]]
 CLIENT = {"weights": ["1"], "h": [["1", "2"]], "c": [["3", "1"]]}
 
 # kind: an instance, changes of it that are taken, and changes that are refused
 KINDS = {
     "shift": (
-        sections.DEPARTURE,
+        instances.DEPARTURE,
         [{"samples": ["1/2", "1/3", "1/5"]}, {"h": [["1/2", "3"]] * 3}],
         [
             {"event": "move"}, ONE, {"c": [["1"], ["0"], ["2"]]}, {"samples": ["3", "5"]}, {"samples": ["3", "0", "4"]},
@@ -44,7 +36,7 @@ KINDS = {
         [{"bend": "22/10"}, {"below": "0"}, {"below": "-1"}],
     ),
     "departed": (
-        sections.WORK,
+        instances.WORK,
         [
             {"tau_0": 0}, {"tau_0": 4}, FLAT, {"T": 1, "tau_0": 0, "mean_work": [["1", "2"]]},
             {"mean_work": [["1/9", "0"]] * 5}, {"mean_work": [["0", "1", "0"]] * 5},
@@ -55,7 +47,7 @@ KINDS = {
         ],
     ),
     "after-shift": (
-        sections.QUIET,
+        instances.QUIET,
         [
             {"mu": "5/4"}, {"mu": "1"}, {"sigma_sq": "1/9"}, {"rounds": 1}, {"tau_0": 0}, {"rounds": 400, "start": ["0", "0"]},
         ],
@@ -79,10 +71,10 @@ KINDS = {
         ],
     ),
     "elastic": (
-        elastic.ELASTIC,
+        instances.ELASTIC,
         [
             {"u": [["0", "0"]] * 3}, {"leaver": 0}, {"leaver": 2}, {"lam": "1/9", "eta": "1/9"}, {"lam": "213/100"},
-            {**{name: elastic.ELASTIC[name][:2] for name in ("h", "c", "u")}, "weights": ["1/4", "3/4"]},
+            {**{name: instances.ELASTIC[name][:2] for name in ("h", "c", "u")}, "weights": ["1/4", "3/4"]},
         ],
         [
             {"c": [["1"]] * 3}, {"u": [["1"]] * 3}, {"weights": ["1/2", "1/2"]}, {"weights": ["0", "1/2", "1/2"]},
@@ -91,7 +83,7 @@ KINDS = {
         ],
     ),
     "abandon": (
-        section_4.ABANDON,
+        instances.ABANDON,
         [
             {"y": "1/100"}, {"y": "99/100"}, {"h": [["1/9", "1"]] * 3},
             {"weights": ["1/3", "2/3"], "h": [["1", "2"]] * 2, "c": [["1", "2"]] * 2},
@@ -102,17 +94,17 @@ KINDS = {
         ],
     ),
     "epochs": (
-        section_4.MANY,
+        instances.EPOCHS,
         [{"noise": "0"}, {"G_sq": "0"}, {"kappa": "1"}, {"E": 1}, {"T": 1}],
         [{"noise": "-1/9"}, {"G_sq": "-1/9"}, {"kappa": "9/10"}, {"E": 0}, {"T": 0}],
     ),
     "keep": (
-        section_4.KEEP,
+        instances.KEEP,
         [{"y": "1/100"}, {"y": "99/100"}, {"sigma_sq": "0"}, {"rounds": 1}, {"rounds": 60}],
         [{"y": "0"}, {"y": "1"}, {"sigma_sq": "-1/9"}, {"rounds": 0}, {"rounds": 61}],
     ),
     "inactive": (
-        section_4.LATE,
+        instances.INACTIVE,
         [
             {"idle": ["0", "1/2"]}, {"idle": ["1/4"]}, {"gamma": "12"}, {"tau_0": 0}, {"tau_0": 4}, {"J": "1/9", "C": "1/9"},
             {"idle": ["0", "99/100"]}, {"T": 1, "tau_0": 0, "idle": ["0"]}, {"T": 2000, "idle": ["0"]}, {"E": 1},
@@ -123,22 +115,22 @@ KINDS = {
         ],
     ),
     "incomplete": (
-        section_4.INCOMPLETE,
+        instances.INCOMPLETE,
         [{"mu": "5/2"}, {"mu": "1/9"}, {"G_sq": "0"}, {"sigma_sq": ["0", "0"]}, {"D": ["0", "0"]}],
         [
-            {"weights": ["1/2", "1/4", "1/4"]}, {"law": section_4.INCOMPLETE["law"][:1]}, {"sigma_sq": ["1"]}, {"D": ["1"]},
+            {"weights": ["1/2", "1/4", "1/4"]}, {"law": instances.INCOMPLETE["law"][:1]}, {"sigma_sq": ["1"]}, {"D": ["1"]},
             {"weights": ["1", "0"]}, {"weights": ["1/3", "1/3"]}, {"law": [["0", "1", "1", "-1"], ["0", "1", "0", "0"]]},
             {"law": [["0", "1", "1", "0"], ["0", "1", "0", "0"]]}, {"law": [["1/2", "1/2"], ["0", "1"]]}, {"mu": "0"},
             {"mu": "26/10"}, {"G_sq": "-1/9"}, {"sigma_sq": ["-1", "1"]}, {"D": ["-1", "1"]},
         ],
     ),
     "rates": (
-        messages.POINT,
+        instances.POINT,
         [{"mu": "3"}, {"mu": "1/9"}, {"G": "1/9"}, {"S": "1/9"}, {"root": "1/9"}, {"delta": "1/9"}],
         [{"mu": "0"}, {"mu": "31/10"}, {"G": "0"}, {"S": "0"}, {"root": "0"}, {"delta": "0"}],
     ),
     "row": (
-        claims.ROW,
+        instances.ROW,
         [
             {"h": ["1/9", "1"]}, {"root": "1/9"}, {"K": "1/9"}, {"loss": True, "root": "1/9"},
             {"h": ["1"], "start": ["65"], "root": "49"},  # one round
@@ -147,12 +139,12 @@ KINDS = {
          {"h": ["1"], "start": ["65"], "root": "65"}],
     ),
     "units": (
-        claims.UNITS,
+        instances.UNITS,
         [{"mu": "2"}, *({name: "1/9"} for name in ("G", "mu", "S", "sigma", "clients", "root"))],
         [{"mu": "21/10"}, *({name: "0"} for name in ("G", "mu", "S", "sigma", "clients", "root"))],
     ),
     "stability": (
-        stability.TWO,
+        instances.STABLE,
         [{"u": [["0", "0"]] * 2}, {"h": [["1/9", "1"]] * 2}, {"lam": "1/9"}, {"lam": "9"}, {"eta": "9"}, {"E": 50}],
         [
             {"c": [["1"]] * 2}, {"u": [["1"]] * 2}, {"weights": ["1/4", "1/2", "1/4"]}, {"weights": ["0", "1"]},
@@ -161,7 +153,7 @@ KINDS = {
         ],
     ),
     "frozen": (
-        {**compressed.HELD, "variant": "consistent"},
+        {**instances.HELD, "variant": "consistent"},
         [{"h": [["1/9", "1"]] * 3, "c": [["1", "1"]] * 3}],
         [
             {"variant": "after"}, {"c": [["1"]] * 3}, {"weights": ["1/2", "1/2"]}, {"weights": ["1/2", "1/2", "0"]},
@@ -169,7 +161,7 @@ KINDS = {
         ],
     ),
     "feedback": (
-        {**messages.FEEDBACK, "variant": "literal"},
+        {**instances.FEEDBACK, "variant": "literal"},
         [{"eta": "1"}, {"eta": "1/9"}, {"h": [["1/9", "1", "1"]] * 2}, {"rounds": 1}, {"schedule": [[2, 0]]},
          {"rounds": 100_000}, {"h": [["2", "1", "1"]] * 2, "eta": "1/2"}],
         [
@@ -180,7 +172,7 @@ KINDS = {
         ],
     ),
     "term": (
-        sentences.TERM,
+        instances.TERM,
         [{"lam": "1/9"}, {"u": [["0", "0"]] * 2}, {"next_u": [["0", "0"]] * 2}, {"active": [1]}, {"points": [["1", "2"]] * 2}],
         [
             {"anchors": [["1"]] * 2}, {"next_u": [["1"]] * 2}, {"next_anchors": [["1", "1"]]}, {"points": [["1"]] * 3},
@@ -205,7 +197,7 @@ KINDS = {
         ],
     ),
     "coefficient": (
-        sentences_4.COEFFICIENT,
+        instances.COEFFICIENT,
         [{"eta": "1/5"}, {"factor": "1"}, {"factor": "4"}, {"h": ["1/9", "1"]}, {"s": 1}, {"s": 5}, {"E": 100}, {"E": 1, "s": 1}],
         [
             {"away": ["1"]}, {"h": ["0", "1"]}, {"eta": "0"}, {"factor": "9/10"}, {"factor": "401/100"}, {"s": 0}, {"s": 6},
@@ -213,7 +205,7 @@ KINDS = {
         ],
     ),
     "samples": (
-        sentences_4.SAMPLES,
+        instances.CONCLUSION,
         [{"fewer": "1/100"}, {"fewer": "399/100"}, {"closer": "1/100"}, {"closer": "99/100"}, {"samples": ["1/9", "1", "4"]}],
         [
             {"c": [["1"]] * 3}, {"samples": ["2", "4"]}, {"samples": ["2"], "h": [["1", "2"]], "c": [["1", "1"]]},
@@ -221,7 +213,7 @@ KINDS = {
         ],
     ),
     "restart": (
-        sentences_4.RESTART,
+        instances.RESTART,
         [{"tau_0": 1}, {"rounds": 1}],
         [
             {"w0": ["1", "2"]}, {"tau_0": 0}, {"rounds": 0}, {"tau_0": 201}, {"rounds": 201}, {"law": [["0", "1"]] * 2},
@@ -229,7 +221,7 @@ KINDS = {
         ],
     ),
     "compression": (
-        messages.TOP,
+        instances.TOP,
         [{"compressor": {"name": "top-k", "k": 5}}],
         [{"compressor": {"name": "top-k", "k": 6}}, {"compressor": {"name": "top-k", "q": "1/2", "r": 1}}, {"x": []}],
     ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
+import efl_instances as worked
 import numpy as np
 import pytest
-import worked_efl_sentences_4 as worked
 from efl_on_a_problem import BOTH_WAYS, BUILDERS, DIAGONAL, LAW, LOGISTIC, MIXED, ST, TWO, checks_of, view_of
 
 from fedtheory import problems

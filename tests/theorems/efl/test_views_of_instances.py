@@ -6,15 +6,13 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 
+import efl_instances as instances
 import numpy as np
 import pytest
 import worked_efl
-import worked_efl_elastic as elastic
-import worked_efl_section_4 as section_4
-import worked_efl_sections as sections
-import worked_efl_sentences
+import worked_efl_corollary_1 as corollary_1
+import worked_pairs as kept
 from cases import each
-from efl_both_writings import WORKED as BOTH
 from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems import get
@@ -23,7 +21,13 @@ from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, LARGE, 
 from fedtheory.theorems.efl.section_4_world import definite, solved
 from fedtheory.theorems.efl.shift_world import rounds_that_halve
 
-WORKED = {key: found[0] for key, found in BOTH.items()}
+FIRST = {}  # form -> its first worked instance that it is about
+for row in kept.rows():
+    if row["paper"] == "efl":
+        for name in row["forms"]:
+            statement, _, form = name.removesuffix("]").partition(" [")
+            if (statement, form) not in FIRST and kept.view_of(row).applies(kept.form_of("efl", name)) is None:
+                FIRST[statement, form] = row["data"]
 
 
 # --- what is uncertain ------------------------------------------------------------------------------
@@ -43,10 +47,9 @@ WITHOUT = {
 IN_FLOATS = {("elastic-fixed-point", "run")}  # long runs, whose rounding is estimated
 UNCERTAIN = {
     key: data
-    for key, data in WORKED.items()
-    if isinstance(data, dict)
-    and get(f"efl/{key[0]}").form(key[1]).kind in KINDS
-    and key[:2] not in WITHOUT | IN_FLOATS
+    for key, data in FIRST.items()
+    if get(f"efl/{key[0]}").form(key[1]).kind in KINDS
+    and key not in WITHOUT | IN_FLOATS
     and key[0] not in ("costs", "elastic-drift")
 }
 
@@ -58,19 +61,6 @@ def test_what_is_uncertain_in_a_view_is_in_the_noise_of_its_forms(key):
     for name in [n for n in dir(view) if n.startswith("noise")]:
         setattr(view, name, (lambda *_: much) if callable(getattr(view, name)) else much)
     assert np.min(form.sides(view).noise) == much
-
-
-EXACT = [key for key, data in WORKED.items() if key[:2] not in IN_FLOATS and isinstance(data, dict)]
-
-
-@each("key", EXACT)
-def test_nothing_is_uncertain_in_fractions(key):
-    """A form whose noise is above 0 there would let its sides be a little wrong."""
-    form = get(f"efl/{key[0]}").form(key[1])
-    data = WORKED[key] | ({"scheme": key[2]} if form.kind == "limit" else {})
-    if "arithmetic" not in data:
-        view = BUILDERS[form.kind](data)
-        assert view.applies(form) is None and not np.any(form.sides(view).noise)
 
 
 @pytest.mark.parametrize("name", [*worked_efl.THEOREM_1, "along a run", "of Table 1's row"])
@@ -88,31 +78,68 @@ def test_a_run_is_judged_from_its_first_round():
     assert list(view.horizons) == [0, 1]
     for name in worked_efl.THEOREM_1:
         assert len(get("efl/theorem-1").form(name).sides(view).lhs) == 1
-    for name in worked_efl_sentences.ORDER:
-        assert len(get("efl/order-of-c").form(name).sides(view).lhs) == 1
+    for form in get("efl/order-of-c").forms:
+        assert len(form.sides(view).lhs) == 1
     assert len(get("efl/table-1-row").form("repaired").sides(view).lhs) == 1
 
 
 @pytest.mark.parametrize("key", IN_FLOATS)
 def test_the_rounding_of_a_long_run_grows_with_its_rounds_and_its_numbers(key):
     """A rounding error of the largest number a round, 1e-15 of it, at most a few thousand times more."""
-    data = WORKED[*key, "any"]
+    data = instances.LONG_RUN
     noise = get(f"efl/{key[0]}").form(key[1]).sides(BUILDERS["elastic"](data)).noise
     size = max(abs(Fraction(x)) for row in data["c"] for x in row)
     assert np.finfo(float).eps <= noise / (data["rounds"] * size) <= 1e-12
 
 
+OTHER = {
+    "weights": ["1/6", "1/2", "1/3"], "h": [["5/4", "2/3"], ["3/4", "4/3"], ["1/2", "5/8"]],
+    "c": [["2", "-5/2"], ["-3/2", "-3"], ["2/5", "4"]], "u": [["1/2", "3/4"], ["1/4", "2"], ["3", "1/8"]],
+    "lam": "2/3", "eta": "1/5", "rounds": 0, "leaver": 2, "anchor": ["-2", "5"],
+}  # fmt: skip
+
+
 # --- the elastic term's recursion ---------------------------------------------------------------------
 def test_the_recursion_is_what_a_round_does_to_a_deviation():
     """Of w and of V, one coordinate after the other."""
-    data = {**elastic.ELASTIC, "lam": "2/3", "eta": "1/5", "h": [["5/4", "2/3"], ["3/4", "4/3"], ["1/2", "5/8"]]}
-    view, e = BUILDERS["elastic"](data), elastic.Elastic(data)
-    w, V = [Fraction(3, 2), Fraction(-5)], [Fraction(2), Fraction(7, 3)]
+    data = {**instances.ELASTIC, "lam": "2/3", "eta": "1/5", "h": [["5/4", "2/3"], ["3/4", "4/3"], ["1/2", "5/8"]]}
+    view = BUILDERS["elastic"](data)
+    w, V = np.array([Fraction(3, 2), Fraction(-5)]), np.array([Fraction(2), Fraction(7, 3)])
+
+    def after(w, V):
+        y = w - view.eta * (view.h * (w - view.c) + view.lam * (view.U * w - V))
+        return (view.weights[:, None] * y).sum(axis=0), (view.u * y).sum(axis=0)
+
     for column, (dw, dV) in enumerate([(1, 0), (0, 1)]):
-        moved = e.round([x + dw for x in w], [x + dV for x in V], e.eta)
-        left = e.round(w, V, e.eta)
-        for row in (0, 1):
-            assert list(view.linear[2 * row + column]) == [a - b for a, b in zip(moved[row], left[row], strict=True)]
+        for row, (moved, left) in enumerate(zip(after(w + dw, V + dV), after(w, V), strict=True)):
+            assert list(view.linear[2 * row + column]) == list(moved - left)
+
+
+@pytest.mark.parametrize(
+    ("form", "both"), [("repaired", "161/480 2/15"), ("limit with the pair kept", "173/96 11/40")]
+)
+def test_a_round_after_a_departure_from_another_point(form, both, monkeypatch):
+    """At the limit itself the round changes nothing, so that both sides are 0."""
+    w = np.array([Fraction(5, 3), Fraction(-7, 2)])
+    monkeypatch.setattr(ElasticView, "stale_limit", lambda *_: w)
+    sides = get("efl/stale-anchor").form(form).sides(BUILDERS["elastic"](OTHER))
+    assert " ".join(map(str, sides.lhs)) == both and not sides.rhs.any()
+
+
+def test_the_points_of_the_elastic_term():
+    """omega_eta, omega*, argmin of those that stay, and its limit with the leaver's pair kept."""
+    view = BUILDERS["elastic"](instances.ELASTIC)
+    points = (view.fixed(view.eta), view.star, view.rest_star, view.stale_limit(False))
+    said = ["143/376 -2644/1597", "1/4 -36/25", "3/2 4/3", "1 52/17"]
+    assert [" ".join(map(str, p)) for p in points] == said
+
+
+def test_the_mutant_of_bounds_with_data_more_alike():
+    """An equality of sides that cancel; its mutant's, t for t^2, do not."""
+    wrong = get("efl/theorem-2-conclusion").form("more alike").mutants[0].sides
+    found = wrong(BUILDERS["samples"](instances.CONCLUSION)).lhs
+    said = "42610496/1334025 191617856/23474025 431140176/65205625"
+    assert " ".join(map(str, found)) == said
 
 
 @pytest.mark.parametrize(
@@ -132,7 +159,7 @@ def test_the_recursion_is_what_a_round_does_to_a_deviation():
     ],
 )  # fmt: skip
 def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entries, stable, monkeypatch):
-    view = BUILDERS["elastic"](elastic.ELASTIC)
+    view = BUILDERS["elastic"](instances.ELASTIC)
     a, b, c, d = map(Fraction, entries)
     inside = abs(np.linalg.eigvals([[float(a), float(b)], [float(c), float(d)]])).max() < 1 - 1e-9
     assert inside == stable
@@ -143,14 +170,14 @@ def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entr
 
 def test_a_long_run_has_a_thousand_rounds_in_floats():
     for T, long in ((1000, True), (999, False)):
-        assert (LONG_RUN in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": T}).facts) == long
-    exact = {k: v for k, v in elastic.LONG_RUN.items() if k != "arithmetic"} | {"rounds": 1000}
+        assert (LONG_RUN in BUILDERS["elastic"]({**instances.LONG_RUN, "rounds": T}).facts) == long
+    exact = {k: v for k, v in instances.LONG_RUN.items() if k != "arithmetic"} | {"rounds": 1000}
     assert LONG_RUN not in BUILDERS["elastic"](exact).facts
 
 
 def test_clients_of_one_curvature_are_as_stable_for_every_lambda_and_end_elsewhere():
     """b = 0: the eigenvalues are those of lambda = 0, and the fixed point is off by -lambda eta sum_k u_k grad f_k(w*)/h."""
-    alike = {**elastic.ELASTIC, "h": [["3/4", "1/2"]] * 3}
+    alike = {**instances.ELASTIC, "h": [["3/4", "1/2"]] * 3}
     for lam in ("1/8", "1"):
         view = BUILDERS["elastic"]({**alike, "lam": lam})
         a, b, c, d = view.linear
@@ -214,7 +241,7 @@ EPOCHS = [
 
 @each("data", EPOCHS)
 def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
-    view, mine = BUILDERS["epochs"](data), section_4.Epochs(data)
+    view, mine = BUILDERS["epochs"](data), corollary_1.Epochs(data)
     for name, of in (("repaired", "by_9"), ("through (8), T to infinity", "late")):
         falls = getattr(mine, of)(mine.E + 1) <= getattr(mine, of)(mine.E)
         one, other = (get("efl/corollary-1-epochs").form(n) for n in (name, f"{name}, converse"))
@@ -222,10 +249,18 @@ def test_the_forms_of_the_epochs_are_about_what_falls_and_what_rises(data):
     assert view.by_rule(data["E"]) * mine.E == mine.by_8(mine.E) * mine.E
 
 
+@pytest.mark.parametrize("x0", ["3/2", "-5/2", "1"])
+def test_both_writings_of_rule_8_agree(x0):
+    """J and f_1(T), which (8) compares."""
+    data = {"y": "2/7", "sigma_sq": "25/9", "x0": x0, "rounds": 3}
+    view, mine = BUILDERS["keep"](data), corollary_1.Keep(data)
+    assert (view.J, view.f_1) == (mine.J, mine.f_1)
+
+
 @pytest.mark.parametrize("y", ["1/100", "1/2", "99/100"])
 @pytest.mark.parametrize("rounds", [1, 60])
 def test_the_rule_is_what_8_says(y, rounds):
-    view = BUILDERS["keep"]({**section_4.KEEP, "y": y, "rounds": rounds})
+    view = BUILDERS["keep"]({**instances.KEEP, "y": y, "rounds": rounds})
     about = view.applies(get("efl/corollary-1-own-optimum").form("own optima")) is None
     assert about == (Fraction(y) * view.J > view.f_1)
 
@@ -244,7 +279,7 @@ def test_the_rule_is_what_8_says(y, rounds):
     ],
 )  # fmt: skip
 def test_what_is_known_of_inactive_clients_begins_and_ends_where_it_should(fact, change, there):
-    assert BUILDERS["inactive"]({**section_4.LATE, **change}).has(fact) == there
+    assert BUILDERS["inactive"]({**instances.INACTIVE, **change}).has(fact) == there
 
 
 def test_one_row_of_work_stands_for_all_rounds():
@@ -256,8 +291,8 @@ def test_one_row_of_work_stands_for_all_rounds():
 @pytest.mark.parametrize("form", ["repaired", "kept step"])
 def test_what_is_said_without_noise_is_not_about_noise(form):
     form = get("efl/learning-rate-after-shift").form(form)
-    assert BUILDERS["after-shift"](sections.QUIET).applies(form) is None
-    assert BUILDERS["after-shift"]({**sections.QUIET, "sigma_sq": "1/9"}).applies(form)
+    assert BUILDERS["after-shift"](instances.QUIET).applies(form) is None
+    assert BUILDERS["after-shift"]({**instances.QUIET, "sigma_sq": "1/9"}).applies(form)
 
 
 @pytest.mark.parametrize(("tau_0", "gamma"), [(0, 64), (7, 24), (100, 3)])

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import worked_elastic_aggregation as worked
-import worked_elastic_aggregation_words as words
 from cases import each
 
 from fedtheory import theorems
@@ -25,6 +24,42 @@ def exact(rows: str) -> np.ndarray:
     """'1 2;0 1' as a matrix of fractions, '1 2' as a vector."""
     made = [[F(v) for v in row.split()] for row in rows.split(";")]
     return np.array(made if ";" in rows else made[0], dtype=object)
+
+
+def trace(A):
+    return sum((A[i][i] for i in range(len(A))), F(0))
+
+
+def matmul(A, B):
+    return [[sum(x * b[j] for x, b in zip(row, B, strict=True)) for j in range(len(B[0]))] for row in A]
+
+
+def polynomial(A):
+    """1, a_1, ..., a_n of det(x I - A) = x^n + a_1 x^(n-1) + ..., by Faddeev and LeVerrier."""
+    n, power, found = len(A), [[F(i == j) for j in range(len(A))] for i in range(len(A))], [F(1)]
+    for k in range(1, n + 1):
+        moved = matmul(A, power)
+        found.append(-trace(moved) / k)
+        power = [[moved[i][j] + found[-1] * (i == j) for j in range(n)] for i in range(n)]
+    return found
+
+
+def inside(A):
+    """Return whether all eigenvalues lie inside the unit circle, by Schur and Cohn's recursion.
+
+    The recursion is on the characteristic polynomial.
+    """
+    p = polynomial(A)
+    while len(p) > 1:
+        if abs(p[-1]) >= abs(p[0]):
+            return False
+        p = [p[0] * a - p[-1] * b for a, b in zip(p[:-1], p[:0:-1], strict=True)]
+    return True
+
+
+def kronecker(A):
+    d = range(len(A))
+    return [[A[i][j] * A[k][m] for j in d for m in d] for i in d for k in d]
 
 
 # --- linear algebra -----------------------------------------------------------------------------
@@ -83,7 +118,7 @@ MAPS = [
 @pytest.mark.parametrize("rows", MAPS)
 def test_a_map_contracts_where_its_spectral_radius_is_below_1(rows):
     A = exact(rows)
-    assert linear_algebra.contracts([A]) == words.inside(A.tolist())
+    assert linear_algebra.contracts([A]) == inside(A.tolist())
 
 
 @pytest.mark.parametrize("guess", [True, False])
@@ -93,9 +128,9 @@ def test_mean_squares_contract_where_their_spectral_radius_is_below_1(pair, gues
     if not guess:
         monkeypatch.setattr(linear_algebra, "_from_floats", lambda maps: None)
     maps = [exact(rows) for rows in pair]
-    squares = [words.kronecker(A.tolist()) for A in maps]
+    squares = [kronecker(A.tolist()) for A in maps]
     mean = [[(squares[0][i][j] + squares[1][i][j]) / 2 for j in range(4)] for i in range(4)]
-    assert linear_algebra.contracts(maps) == words.inside(mean)
+    assert linear_algebra.contracts(maps) == inside(mean)
 
 
 @pytest.mark.parametrize("rows", ["1", "11/10", "-1", "9/8 0;0 1/2", "0 -1;1 0"])
@@ -154,7 +189,10 @@ TWO = {
 }  # fmt: skip
 FULL = {**TWO, "H": [[["5/2", "1/3"], ["1/3", "2"]], *TWO["H"][1:]], "S": [[["2", "1/5"], ["1/5", "3/4"]], *TWO["S"][1:]]}
 REPELS = {**TWO, "c": [["-13/2", "9"], ["-19/4", "15"]], "P": 1}
-AGAINST = worked.INSTANCES["cohorts, step"][1]
+AGAINST = {
+    "counts": ["1", "2", "3"], "H": [["1", "2"], ["2", "1/2"], ["1/2", "1"]], "S": [["1", "2"], ["8", "1"], ["1/2", "1"]],
+    "c": [["1", "2"], ["-1", "1/2"]], "theta": ["1", "-2"], "tau": "1/3", "lr": "1/2", "E": 2, "P": 2, "eta": "3/4",
+}  # fmt: skip
 NEAR = {"attracts": TWO, "not diagonal": FULL, "against": AGAINST, "repels": REPELS}
 NEAR["one is never seen"] = {**TWO, "S": [["2", "0"], ["2/5", "0"], ["3/5", "0"]]}
 STEPS = (F(1, 10), F(1), F(3), F(4), F(6), F(9))
@@ -162,16 +200,14 @@ STEPS = (F(1, 10), F(1), F(3), F(4), F(6), F(9))
 
 @pytest.mark.parametrize("name", NEAR)
 def test_what_a_round_does_near_a_zero(name):
-    """The derivatives of every cohort, the longest small step, and which steps attract."""
-    view, near = BUILDERS["linearised"](NEAR[name]), words.Near(NEAR[name])
-    assert (view.X is None) == (name == "repels")
-    assert [J.tolist() for J in view.cohort_J] == near.Js and view.J.tolist() == near.J
-    assert view.L == near.L and [M.tolist() for M in view.cohort_M] == near.Mc
-    assert (view.X is not None) == bool(near.falls())
-    if view.X is not None:
-        assert view.longest == near.limit()
+    """Which steps attract: the derivatives of every cohort, and the longest small step, are frozen."""
+    view = BUILDERS["linearised"](NEAR[name])
+    assert (view.X is None) == (name == "repels") == (not trace(view.J) < 0 < worked.det(view.J.tolist()))
+    one = np.array([[F(i == j) for j in range(2)] for i in range(2)])
     for eta in STEPS:
-        assert (view.in_mean(eta), view.in_mean_square(eta)) == (bool(near.in_mean(eta)), bool(near.in_square(eta)))
+        squares = [kronecker((one + eta * J).tolist()) for J in view.cohort_J]
+        mean = [[sum(A[i][j] for A in squares) / len(squares) for j in range(4)] for i in range(4)]
+        assert (view.in_mean(eta), view.in_mean_square(eta)) == (inside((one + eta * view.J).tolist()), inside(mean))
 
 
 def test_slopes_of_one_parameter():
@@ -183,12 +219,10 @@ def test_slopes_of_one_parameter():
 
 @pytest.mark.parametrize("name", ["attracts", "against", "repels"])
 def test_what_the_mean_motion_loses_with_zeta(name):
-    view, near = BUILDERS["linearised"](NEAR[name]), words.Near(NEAR[name])
-    assert view.q.tolist() == [[near.q_from(i, j) for j in range(2)] for i in range(2)]
-    assert view.pull.tolist() == [near.A(i) for i in range(2)] and view.push.tolist() == [near.q(i) for i in range(2)]
-    against = [sum(max(F(0), -near.q_from(i, j)) for j in range(2)) for i in range(2)]
+    view = BUILDERS["linearised"](NEAR[name])
+    against = [sum(max(F(0), -view.q[i][j]) for j in range(2)) for i in range(2)]
     assert any(against) == (name != "attracts") and view.dominated(0)
-    for limit in (near.A(i) / a for i, a in enumerate(against) if a):  # in one coordinate only
+    for limit in (view.pull[i] / a for i, a in enumerate(against) if a):  # in one coordinate only
         assert view.dominated(limit * F(99, 100)) and not view.dominated(limit)
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import worked_pairs as kept
 from algorithm_3 import DiagonalInstance, exact_round
 from cases import each
 
@@ -291,3 +292,50 @@ def test_the_repaired_bound_may_fall_as_lambda_1_grows():
         ends.append(np.ravel(sides.rhs)[-1])
         assert np.ravel(sides.lhs)[-1] <= ends[-1]
     assert [round(float(x), 2) for x in ends] == [656.25, 568.27]
+
+
+# --- a round of (11) to (39) whose numbers are frozen -----------------------------------------------------------------------
+PRINTED = next(row for row in kept.rows() if row["kind"] == "round" and "lemma-b5 [printed]" in row["forms"])
+
+
+def _rows(text: str) -> list[list[F]]:
+    """'1,2 3,4' as vectors."""
+    return [[F(x) for x in entry.split(",")] for entry in text.split()]
+
+
+def test_lemma_b5_by_hand():
+    """The sign rule. Round 1 from (-3, -4), with v = -grad L_k and delta = (v -+ 1/2)/(H + 15/2):
+
+    client 0: v = (1/2, -3/4), delta = (0, -1/36); client 1: v = (45/4, 12), delta = (43/40, 23/18);
+    client 2: v = (2, 1/2), delta = (3/16, 0). They store -15/2 delta - sign/2. The curvatures of a
+    coordinate add up to 4, so that R - R* = ||gamma - theta*||^2/2.
+    """
+    stored = _rows("0,17/24 -137/16,-121/12 -61/32,0 0,0")
+    at_star = _rows("51/32,93/16 -25/32,-111/16 3/32,19/16 -29/32,-1/16")  # at theta* = (19/16, -5/8); they add up to 0
+    c = sum((x - y) ** 2 for u, v in zip(stored, at_star, strict=True) for x, y in zip(u, v, strict=True)) / 4
+    gamma = F(-619, 240), F(-43, 12)  # the mean of the three models
+    gap = ((gamma[0] - F(19, 16)) ** 2 + (gamma[1] + F(5, 8)) ** 2) / 2
+    right = F(PRINTED["forms"]["lemma-b5 [printed]"][1])
+    # lambda_2^2 = 225/4, beta = 5/2, lambda_1 = 1/2, d = 2: 10/lambda_2^2, 10 beta/lambda_2^2, 5 lambda_1^2 d/lambda_2^2
+    assert right == F(8, 45) * c + F(4, 9) * gap + F(2, 45)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_cancels_in_25_is_pinned_by_its_mutant(rule):
+    """Both sides of (25) share their summands; divided by m for P they differ by 1 - P/m of the mean, without h."""
+    view = kept.view_of({**PRINTED, "data": {**PRINTED["data"], "rule": rule}})
+    (mutant,) = theorems.get("fedelasticnet/eq-25").form("printed").mutants
+    side = theorems.get("fedelasticnet/eq-26").form("printed").sides(view).terms[0].reshape(-1)
+    mean = [x + h / F(PRINTED["data"]["lambda2"]) for x, h in zip(side, view.state.h[0, 0], strict=True)]
+    assert mutant.sides(view).lhs[0, 0] == (1 - view.P / view.N) * max(map(abs, mean))
+
+
+def test_the_axes_are_named_by_what_the_entries_are():
+    """Four clients, six cohorts, one state; entries of one axis are states."""
+    rounds = [row for row in kept.rows("fedelasticnet") if row["kind"] == "round"]
+    row = next(row for row in rounds if (len(row["data"]["h"]), row["data"]["P"]) == (4, 2))
+    view, sizes = kept.view_of(row), {"state": 1, "": 1, "cohort": 6, "client": 4}
+    for key in row["forms"]:
+        sides = kept.form_of("fedelasticnet", key).sides(view)
+        unnamed = ["state", ""] if sides.relation == "==" else ["state"]
+        assert np.shape(sides.lhs) == tuple(sizes[a] for a in sides.axes or unnamed), key

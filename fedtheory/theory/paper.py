@@ -422,6 +422,16 @@ class Paper(RegisteredPaper):
             self._setting = parts[0] if len(parts) == 1 else Joined(*parts)
         return self._setting
 
+    def judged_by(self, setting: Setting, statements: Sequence[Statement]) -> Self:
+        """Let a setting of the author's own judge these statements, and all that it declared.
+
+        Parameters
+        ----------
+        statements : in the order of the paper, those of `authored` among them
+        """
+        self._setting, self.declared = setting, list(statements)
+        return self
+
     def _with(self, made: AuthoredStatement | Statement) -> Self:
         self.declared.append(made)
         self._setting = None

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refused
+from core_forms import form
 from markupsafe import escape
 
 from fedtheory.plotting.style import house_style
 from fedtheory.report import figures_verdicts
 from fedtheory.theory import Paper, Uniform, load_file
-from fedtheory.theory.judge import Setting, Statement, form, le, registry
+from fedtheory.theory.judge import Setting, Statement, le, registry
 from fedtheory.theory.studies import figure
 
 ROOT = Path(__file__).parents[2]
@@ -155,9 +156,7 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
 
     only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
     registry.papers()
-    one_shot = Paper("one-shot", "One shot")
-    one_shot.declared, one_shot._setting = [only], Own()
-    made = registry.register(one_shot)
+    made = registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
     try:
         assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
         assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedtheory.plotting.figure import Figure
 from fedtheory.theory import Paper
-from fedtheory.theory.judge import ClosedView, DataInstance, Setting, Statement, form, le
+from fedtheory.theory.judge import ClosedView, DataInstance, Form, Setting, Statement, le
 from fedtheory.rational import Builders, fraction
 
 BUILDERS = Builders()
@@ -83,11 +83,11 @@ def share(divisor):
 
 
 YOUNG = Statement("mine/young", "Young's inequality", "folklore", "pair", (
-    form("printed", r"ab\\le\\tfrac14(a^2+b^2)", share(4), "violated", kind="pair"),
-    form("repaired", r"ab\\le\\tfrac12(a^2+b^2)", share(2), "holds", kind="pair"),
+    Form("printed", r"ab\\le\\tfrac14(a^2+b^2)", share(4), {"any": "violated"}, kind="pair"),
+    Form("repaired", r"ab\\le\\tfrac12(a^2+b^2)", share(2), {"any": "holds"}, kind="pair"),
 ))
 TWICE = Statement("mine/twice", "the same, twice", "folklore", "pair", (
-    form("printed", r"ab\\le a^2+b^2", share(1), "holds", kind="pair"),
+    Form("printed", r"ab\\le a^2+b^2", share(1), {"any": "holds"}, kind="pair"),
 ))
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from core_forms import form
 from matplotlib.colors import to_hex
 
 from fedtheory import Uniform, problems, theorems
@@ -25,7 +26,7 @@ from fedtheory.theory.judge.check import judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.comparison import comparison, horizons_up_to
 from fedtheory.theory.judge.series import MOST, keeping
-from fedtheory.theory.judge.statement import Statement, Worst, eq, form, le
+from fedtheory.theory.judge.statement import Statement, Worst, eq, le
 
 NUMBERS = np.array([31_000.0, 48_000.0, 120_000.0])
 FIELDS = {"statement": "p/s", "rule": "any", "mode": "exact"}

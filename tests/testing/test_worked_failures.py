@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from core_forms import form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.testing import ConvergenceFailure, figures
@@ -16,7 +17,7 @@ from fedtheory.testing.statements import _fails
 from fedtheory.theory.judge.check import Check, judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.series import MOST, keeping
-from fedtheory.theory.judge.statement import Statement, eq, form, le
+from fedtheory.theory.judge.statement import Statement, eq, le
 
 TOLD = {"statement": "p/s", "form": "printed", "rule": "any", "mode": "exact"}
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from closed_forms import agrees
+from core_forms import closed
 from efl_on_a_problem import BUILDERS
 from shown_formulas import made
 
@@ -19,7 +20,6 @@ from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theorems.fedmls.quantities import view_of_run
 from fedtheory.theory.judge import Letters, le
-from fedtheory.theory.judge.symbolic import closed
 
 CLOSED = [(s, f) for s in all_statements() for f in s.forms if f.letters is not None]
 HERE = [(s, f) for s, f in CLOSED if s.paper != "fedelasticnet"]  # its forms: tests/theorems/fedelasticnet/test_formulas.py

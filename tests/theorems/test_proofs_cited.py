@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from cases import each
+from core_forms import form
 from typer.testing import CliRunner
 
 from fedtheory.cli import app
 from fedtheory.cli.explain import _about
 from fedtheory.theorems import all_statements
-from fedtheory.theory.judge.statement import TESTED_ONLY, form
+from fedtheory.theory.judge.statement import TESTED_ONLY
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("tested_only.json")  # paper -> [[statement, form]]

@@ -41,7 +41,6 @@ __all__ = [
     "Worst",
     "claim",
     "eq",
-    "form",
     "le",
 ]
 
@@ -228,19 +227,6 @@ class Form:
         return TESTED_ONLY
 
 
-def form(
-    name: str,
-    formula: str | Callable[[], str],
-    sides: Callable[[Any], Sides] | None,
-    established: Any,
-    *mutants: tuple[str, Callable[[Any], Sides]],
-    **more: Any,
-) -> Form:
-    """A `Form`; ``established`` may be one verdict for all rules, mutants are given as (name, sides)."""
-    verdicts: Any = {"any": established} if isinstance(established, str) else established
-    return Form(name, formula, sides, verdicts, mutants=tuple(Mutant(n, s) for n, s in mutants), **more)
-
-
 def claim(
     id: str,
     title: str,
@@ -274,8 +260,6 @@ class Statement:
     scope : a word of the paper's setting: what a view of this statement holds (one round, a run...)
     symbols : dict symbol -> where it lives in the code
     kind : 'statement', or 'claim' for what is stated but cannot be run
-    witness_limits : dict parameter -> number
-        Witnesses must lie above these: a step that fails inside its theorem's assumptions is a stronger finding.
     shown_by : of a claim, the command that measures what it is about, or several with '; ' between them
     measures : its left side in words, for the axis of a picture; '' where its formula is to stand there
     home : the paper that it was declared in; None: the one that is registered with its id
@@ -289,7 +273,6 @@ class Statement:
     assumptions: tuple[str, ...] = ()
     symbols: dict[str, str] = field(default_factory=dict)
     kind: str = "statement"
-    witness_limits: Mapping[str, float] = field(default_factory=dict)
     shown_by: str = ""
     measures: str = ""
     home: Any = field(default=None, compare=False, repr=False)

@@ -1,24 +1,24 @@
-r"""Formulas that are what runs: the LaTeX of a form whose sides are closed expressions comes from its code.
+r"""Make the LaTeX of a form whose sides are closed expressions from its code.
 
 The function of a form's two sides is written with plain arithmetic, so that it runs on floats and on fractions. It runs on SymPy's
 symbols as well: `Letters` is a view of which every attribute is one. What comes out is the one expression that the code stands for,
 and its LaTeX is the formula that a reader is shown.
 
     ROUND = Letters({"epsilon": r"\epsilon_t", "C": "C_{t-1}", "lambda2": r"\lambda_2"}, measured=("epsilon", "C"))
-    closed("repaired", ROUND, lambda v: le(v.epsilon, 3 * v.C / v.lambda2**2), "holds")
+    shown(lambda v: le(v.epsilon, 3 * v.C / v.lambda2**2), ROUND, "", "")
 
-shows \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the formula changes with it.
+gives \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the formula changes with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-from fedtheory.theory.judge.statement import Form, Sides, form
+from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["Letters", "closed", "expressions", "shown", "sum_of", "symbol", "written"]
+__all__ = ["Letters", "expressions", "shown", "sum_of", "symbol", "written"]
 
 
 @cache
@@ -133,30 +133,6 @@ def _printer(times: bool) -> Any:
             return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
 
     return Printer({"order": "none", "mul_symbol": "dot"} if times else {"order": "none"})
-
-
-def closed(
-    name: str,
-    letters: Any,
-    sides: Callable[[Any], Sides],
-    established: Any,
-    *mutants: tuple[str, Callable[[Any], Sides]],
-    before: str = "",
-    after: str | Callable[[], str] = "",
-    **more: Any,
-) -> Form:
-    """A `Form` whose formula is what ``sides`` makes of ``letters``.
-
-    Parameters
-    ----------
-    letters : `Letters`, or a dict word -> `Letters` where the formula differs between the paper's rules
-    sides : callable(view) -> `Sides` by `le` or `eq`, of arithmetic alone
-    before : LaTeX before the formula: what it takes for granted
-    after : LaTeX behind the formula, or a function that gives it: what a letter stands for, or the condition
-    more : as for `fedtheory.theory.judge.statement.form`
-    """
-    formula = partial(shown, sides, letters, before, after)
-    return form(name, formula, sides, established, *mutants, letters=letters, **more)
 
 
 def shown(

@@ -11,6 +11,7 @@ import pytest
 from algorithm_3 import DiagonalInstance, DiagonalLosses, RationalState, exact_round
 from cases import each
 from closed_forms import agrees
+from core_forms import closed
 
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
@@ -21,7 +22,6 @@ from fedtheory.theorems.fedelasticnet.one_round import letters as letters_of
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
 from fedtheory.theory.judge.statement import le
-from fedtheory.theory.judge.symbolic import closed
 from fedtheory.theory.rounds.forms import reduced
 from tests.theorems.fedelasticnet.runs import tree
 

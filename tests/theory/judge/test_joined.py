@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction as F
 
 import pytest
+from core_forms import form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import Builders, fraction
-from fedtheory.theory.judge import ClosedView, DataInstance, Plan, Setting, Statement, form, le
+from fedtheory.theory.judge import ClosedView, DataInstance, Plan, Setting, Statement, le
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.witness import Witness
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from core_forms import form
 
 from fedtheory import Uniform, problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.theory.judge.check import Check, judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
-from fedtheory.theory.judge.statement import Statement, eq, form, le
+from fedtheory.theory.judge.statement import Statement, eq, le
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "three_numbers.py"
 HELD = Check("p/s", "repaired", "any", "holds", "exact", tightness=0.8125, lhs=0.5, rhs=1.0, slack=0.5, count=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from core_forms import form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theory.judge.mathml import unbalanced
-from fedtheory.theory.judge.statement import form, le
+from fedtheory.theory.judge.statement import le
 
 
 @pytest.mark.parametrize(

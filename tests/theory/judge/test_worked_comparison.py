@@ -8,12 +8,13 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from core_forms import form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theory.judge.check import Check, judge, judge_statistical
 from fedtheory.theory.judge.comparison import caption, comparison, horizons_up_to
 from fedtheory.theory.judge.series import keeping
-from fedtheory.theory.judge.statement import Statement, Worst, eq, form, le
+from fedtheory.theory.judge.statement import Statement, Worst, eq, le
 
 FORMS = ("printed", "repaired", "sharpened", "mine", "other")
 

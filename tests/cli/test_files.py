@@ -285,7 +285,7 @@ def test_a_paper_with_witnesses_is_judged_as_in_the_whole_campaign(tmp_path):
 
 
 def test_a_counterexample_to_what_is_on_record_as_holding_is_one_line(mine, tmp_path):
-    mine.write_text(MINE.replace('share(4), "violated"', 'share(4), "holds"'))
+    mine.write_text(MINE.replace('share(4), {"any": "violated"}', 'share(4), {"any": "holds"}'))
     result = call("verify", mine, "--workers", 1, "--budget", 60, "--out", tmp_path / "out", code=1)
     [line] = [ln for ln in result.stderr.splitlines() if "counterexample to" in ln]
     assert re.fullmatch(r"error: counterexample to mine/young \[printed, any rule\]: a = \S+, b = \S+", line), line

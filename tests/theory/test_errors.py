@@ -257,8 +257,8 @@ def test_classes_with_keywords_are_copied_and_pickled():
 
 
 def test_a_misspelt_keyword_of_a_paper_is_told():
-    with pytest.raises(UnknownName, match="keyword of Paper 'headlines': did you mean 'headline'"):
-        Paper("any", headlines="somewhere")
+    with pytest.raises(UnknownName, match="keyword of Paper 'figure': did you mean 'figures'"):
+        Paper("any", figure="somewhere")
 
 
 def test_a_witness_that_a_form_names_must_be_there(tmp_path):

@@ -125,6 +125,15 @@ def test_map_of_table_1():
         assert which[-1, -1] == mine  # and the rest of the plane is not empty
 
 
+def test_the_map_of_the_smallest_row():
+    G, delta = np.logspace(-2, 2, 41)[:, None], np.logspace(-2, 2, 41)
+    where = table_1.smallest(G, 1.0, 0.1, 10, 0.1, delta)
+    names = np.array(STRONGLY_CONVEX)[where]
+    assert set(names.ravel()) == {"SCAFFOLD", "MIME", "EFL"}
+    assert not ((names == "EFL") & ((G < 0.9 - 1e-9) | (delta < 10 - 1e-9))).any()
+    assert (names[(G > 0.91) & (delta > 10.01)] == "EFL").all()
+
+
 def test_the_smallest_row_is_the_smallest():
     L, G, mu, S, root = 2.5, np.array([0.1, 3.0, 9.0]), 0.5, 4.0, 0.25
     for delta in (0.2, 30.0, 400.0):

@@ -21,7 +21,6 @@ from fedtheory.participation.moments import moments
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl import table_1_world as efl_table
 from fedtheory.theorems.efl.elastic_world import ElasticView
 from fedtheory.theorems.efl.feedback_world import FeedbackView
 from fedtheory.theorems.efl.inactive_world import IncompleteView
@@ -230,15 +229,6 @@ def test_the_mean_of_many_runs_goes_where_the_limit_says():
 
 
 # --- Table 1 and the claims -------------------------------------------------------------------------------------------------
-def test_the_map_of_the_smallest_row():
-    G, delta = np.logspace(-2, 2, 41)[:, None], np.logspace(-2, 2, 41)
-    where = efl_table.smallest(G, 1.0, 0.1, 10, 0.1, delta)
-    names = np.array(efl_table.STRONGLY_CONVEX)[where]
-    assert set(names.ravel()) == {"SCAFFOLD", "MIME", "EFL"}
-    assert not ((names == "EFL") & ((G < 0.9 - 1e-9) | (delta < 10 - 1e-9))).any()
-    assert (names[(G > 0.91) & (delta > 10.01)] == "EFL").all()
-
-
 def test_claims_that_cannot_be_proved_are_listed_as_such(capsys):
     from fedtheory.cli.explain import explain
     from fedtheory.cli.list import list_things

@@ -267,7 +267,8 @@ class AuthoredSetting(Setting):
         )
         name = getattr(algorithm, "name", type(algorithm).__name__)
         of_cohorts = f", P = {request.participants}" if sampling is not None else ""
-        head = [f"{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
+        own = "" if problem.name.lower() in repr(problem).lower() else f"{problem.name}: "
+        head = [f"{own}{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         if larger := setting.problems.beyond(problem):
             head.append(f"larger than what the search draws, and judged all the same: {larger}")
         if setting.of_statement.starts > 1:

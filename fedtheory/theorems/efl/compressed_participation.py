@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.efl.compressed_convergence import part, sharpened
-from fedtheory.theorems.efl.compressed_participation_world import PartialView
+from fedtheory.theorems.efl.compressed_world import PartialView
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides

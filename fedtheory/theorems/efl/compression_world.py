@@ -21,7 +21,7 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.problems.base import Problem
-from fedtheory.rational import fraction, simplest, simplest_each, to_file, vector
+from fedtheory.rational import fraction, simplest, simplest_each, to_file
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases import given
@@ -29,6 +29,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.draws import signed, size
 from fedtheory.theorems.efl.world import EFLWorld
 from fedtheory.theory import Fact
+from fedtheory.theory.fields import anything, number
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.symbolic import Letters
@@ -91,6 +92,20 @@ def message_drawn(rng: Any, n: int, near: Fraction) -> list[Fraction]:
     return [signed(rng) * near / 3 for _ in range(n)]
 
 
+class Message(Letters):
+    """A message and its compressor as symbols."""
+
+    @property
+    def compressor(self) -> Any:
+        """The compressor's own numbers are letters, too."""
+        return self
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The letters on a view, with its compressor's numbers."""
+        own = {n: getattr(view.compressor, n, None) for n in ("epsilon", "step")}
+        return super().values(view) | {getattr(self, n): value for n, value in own.items() if value is not None}
+
+
 @dataclass
 class CompressionView(EFLWorld):
     """One message x (n,) and one compressor."""
@@ -105,8 +120,14 @@ class CompressionView(EFLWorld):
         }),
     )  # fmt: skip
 
-    compressor: Compressor
-    x: np.ndarray
+    shown = {"compressor": "name", "n": "n"}
+    letters = Message(
+        {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
+        ("error", "square"),
+    )
+
+    compressor: Compressor = anything("its name and parameters")
+    x: np.ndarray = number("n", "the message")
 
     def __post_init__(self) -> None:
         c = self.compressor
@@ -152,15 +173,16 @@ class CompressionView(EFLWorld):
         total = abs(self.x[kept]).sum() if kept.any() else 0 * self.square
         return self.square - (total / self.k) ** 2 * (2 * self.k - int(kept.sum()))
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"compressor": str(self.compressor), "n": self.n}
+    @property
+    def name(self) -> str:
+        return str(self.compressor)
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of compressor (name and parameters) and x."""
-        compressor, x = make_compressor(data["compressor"]), vector(data["x"], "x")
-        compressor.check(len(x))
-        return cls(compressor, x)
+    def made(cls, compressor: Any, x: np.ndarray) -> Self:
+        """Make the compressor, which must fit the message."""
+        made = make_compressor(compressor)
+        made.check(len(x))
+        return cls(made, x)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -209,26 +231,6 @@ class CompressionView(EFLWorld):
             return cls.instance(label, {"compressor": spec, "x": rows[0]})
         each = [cls.from_data({"compressor": spec, "x": to_file(row)}) for row in rows]
         return MessagesView(each)
-
-
-class _Message(Letters):
-    """A message and its compressor as symbols."""
-
-    @property
-    def compressor(self) -> Any:
-        """The compressor's own numbers are letters, too."""
-        return self
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view, with its compressor's numbers."""
-        own = {n: getattr(view.compressor, n, None) for n in ("epsilon", "step")}
-        return super().values(view) | {getattr(self, n): value for n, value in own.items() if value is not None}
-
-
-CompressionView.letters = _Message(
-    {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
-    ("error", "square"),
-)
 
 
 @dataclass

@@ -16,13 +16,14 @@ from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import integer, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
 from fedtheory.theorems.efl.draws import rows, signed, size
-from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, EFLWorld, clients_of
+from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
 from fedtheory.theory import Fact
+from fedtheory.theory.fields import anything, number, whole, word
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.judge.view import ClosedView
@@ -126,18 +127,23 @@ class ServerRound:
     last: np.ndarray
 
 
+class Messages(Letters):
+    """A run, of which only the messages of a round are written."""
+
+    costs = Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))
+
+    def values(self, view: Any) -> dict[Any, Any]:
+        """The lengths of the run's messages."""
+        return self.costs.values(view.costs)
+
+
 @dataclass
-class FeedbackView(EFLWorld):
+class FeedbackView(Clients):
     """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second
     implementation.
 
-    Attributes
-    ----------
-    variant : 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
-        (consistent, scaled after ST)
-    weights, h, c : (N,), (N, d), (N, d)
-    q, eta, x0, E : of ST, the step, the start, and the largest number of local steps
-    schedule : (T, N) local steps s_t^k (repeated over the rounds)
+    Its variant is 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
+    (consistent, scaled after ST).
     """
 
     kind, about = "feedback", "about runs with compression and residuals"
@@ -149,18 +155,18 @@ class FeedbackView(EFLWorld):
     example, method = ST_BOTH_WAYS, BOTH_WAYS
     local_steps, count = 1, 80
 
-    variant: str
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    q: Fraction
-    eta: Any
-    x0: np.ndarray
-    E: int
-    schedule: np.ndarray
-    rounds: int
+    letters = Messages({})
+    demands = (Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),)
     noise = 0  # of the models and residuals
     noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
+
+    variant: str = word(*LOOPS)
+    q: Fraction = number(what="of ST")
+    eta: Any = number()
+    x0: np.ndarray = number("d")
+    E: int = whole(1, what="the most local steps")
+    schedule: np.ndarray = anything("(T, N) local steps s_t^k, repeated over the rounds")
+    rounds: int = whole(1, 100_000)
 
     def __post_init__(self) -> None:
         facts = {LOOPS[self.variant], SHORT}  # the builder sees to the step
@@ -221,33 +227,18 @@ class FeedbackView(EFLWorld):
         moved = self.x0 + sum((r.p[:, None] * r.x).sum(axis=0) for r in seen)
         return np.stack([self.x0, *(r.after for r in seen)]), seen[-1].R_G_after, seen[-1].R_after, moved
 
-    @cached_property
-    def curvature(self) -> np.ndarray:
-        return (self.weights[:, None] * self.h).sum(axis=0)
-
-    @cached_property
-    def star(self) -> np.ndarray:
-        """argmin sum_k p^k f_k."""
-        return (self.weights[:, None] * self.h * self.c).sum(axis=0) / self.curvature
-
     def slope(self, x: np.ndarray) -> np.ndarray:
         """grad F(x)."""
-        return self.curvature * (x - self.star)
+        return (self.weights[:, None] * self.h).sum(axis=0) * (x - self.star)
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of variant, weights, h, c, q, eta, x0, E, schedule (of steps) and rounds."""
-        if data["variant"] not in ("consistent", "literal", "text", "after"):
-            raise InvalidInput(f"variant = {data['variant']!r}: use 'consistent', 'literal', 'text' or 'after'")
-        weights, h, c = clients_of(data)
-        q, eta, x0 = fraction(data["q"], "q"), fraction(data["eta"], "eta"), vector(data["x0"], "x0")
-        most, rounds = integer(data["E"], "E", 1), integer(data["rounds"], "rounds", 1, 100_000)
-        schedule = np.array([[integer(s, "schedule", 0, most) for s in row] for row in data["schedule"]])
-        if x0.shape != h.shape[1:] or schedule.shape[1:] != weights.shape:
-            raise InvalidInput("h, x0 and the rows of schedule do not fit together")
-        if not 0 < eta * h.max() <= 1:
-            raise InvalidInput("eta must be > 0 and at most 1/max h")
-        return cls(data["variant"], weights, h, c, q, eta, x0, most, schedule, rounds)
+    def made(cls, **values: Any) -> Self:
+        """Read the schedule, a row of N whole numbers a round."""
+        rows = [[integer(s, "schedule", 0, values["E"]) for s in row] for row in values["schedule"]]
+        schedule = np.array(rows)
+        if schedule.shape[1:] != values["weights"].shape:
+            raise InvalidInput(f"schedule {schedule.shape}: give a number for every client in each row")
+        return cls(**{**values, "schedule": schedule})
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -321,19 +312,6 @@ class FeedbackView(EFLWorld):
         run = (path, seen[-1].R_G_after, seen[-1].R_after, moved)
         held = frozenset(facts)
         return ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, held)
-
-
-class _Run(Letters):
-    """A run, of which only the messages of a round are written."""
-
-    costs = Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The lengths of the run's messages."""
-        return self.costs.values(view.costs)
-
-
-FeedbackView.letters = _Run({})
 
 
 @dataclass
@@ -437,29 +415,23 @@ def server_rounds(
 
 @dataclass
 class TermView(EFLWorld):
-    """The elastic term of one round and of the next.
-
-    Attributes
-    ----------
-    lam : lambda
-    u, anchors : (N, d) diagonals of the Fisher matrices, and the models omega^i they were taken at
-    next_u, next_anchors : the same one round later
-    points : (M, d) where the term is looked at, M >= 2
-    active : (N,) of bools, who took part in the round that the pairs are from
-    """
+    """The elastic term of one round and of the next."""
 
     kind, about = "term", "about the elastic term of a round"
     asks = ("a Fisher diagonal of the losses", "EFL with lambda > 0")
     method, example = {"lam": 0.1}, "--problem breast-cancer --lam 0.1"
     local_steps, share = 1, 0.2
 
-    lam: Any
-    u: np.ndarray
-    anchors: np.ndarray
-    next_u: np.ndarray
-    next_anchors: np.ndarray
-    points: np.ndarray
-    active: np.ndarray
+    shown = {"lambda": "lam", "Z": "Z"}
+    demands = (Fact("two points or more", lambda q: len(q.points) > 1),)
+
+    lam: Any = number(above=0)
+    u: np.ndarray = number("N d", "diagonals of the Fisher matrices", least=0)
+    anchors: np.ndarray = number("N d", "the models omega^i that these were taken at")
+    next_u: np.ndarray = number("N d", "one round later", least=0)
+    next_anchors: np.ndarray = number("N d")
+    points: np.ndarray = number("M d", "where the term is looked at")
+    active: np.ndarray = anything("the clients in the round that the pairs are from")
 
     def term(self, w: np.ndarray) -> np.ndarray:
         """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points."""
@@ -470,10 +442,15 @@ class TermView(EFLWorld):
         U, V = self.u.sum(axis=0), (self.u * self.anchors).sum(axis=0)
         return square * self.lam * (U * w**2).sum(axis=-1) / 2 - cross * self.lam * (w * V).sum(axis=-1)
 
-    def constant(self, later: bool = False) -> Any:
-        """Z = lambda/2 sum_i omega^i' diag(I_i) omega^i."""
-        u, a = (self.next_u, self.next_anchors) if later else (self.u, self.anchors)
-        return self.lam * (u * a**2).sum() / 2
+    @property
+    def Z(self) -> Any:
+        """lambda/2 sum_i omega^i' diag(I_i) omega^i."""
+        return self.lam * (self.u * self.anchors**2).sum() / 2
+
+    @property
+    def next_Z(self) -> Any:
+        """The same one round later."""
+        return self.lam * (self.next_u * self.next_anchors**2).sum() / 2
 
     def slopes(self) -> np.ndarray:
         """The gradient of (2) at the points by central differences (M, d), which are exact for a square."""
@@ -487,28 +464,13 @@ class TermView(EFLWorld):
         U, V = self.u[some].sum(axis=0), (self.u * self.anchors)[some].sum(axis=0)
         return self.lam * (U * self.points - factor * V)
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"lambda": text(self.lam), "Z": text(self.constant())}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of lam, u, anchors, next_u, next_anchors, points, and active.
-
-        There are two points or more, and active numbers the clients that took part.
-        """
-        rows = [table(data[k], k) for k in ("u", "anchors", "next_u", "next_anchors")]
-        points, lam = table(data["points"], "points"), fraction(data["lam"], "lam")
-        n, d = rows[0].shape
-        if any(r.shape != (n, d) for r in rows) or points.shape[1] != d or len(points) < 2:
-            raise InvalidInput(
-                "u, anchors, next_u and next_anchors: a row of d numbers a client; points: at least two "
-                "rows of d numbers"
-            )
-        if lam <= 0 or min(rows[0].min(), rows[2].min()) < 0:
-            raise InvalidInput("lambda must be > 0, and Fisher diagonals >= 0")
+    def made(cls, **values: Any) -> Self:
+        """Make a mask of the numbers of the clients that took part."""
+        n = len(values["u"])
         active = np.zeros(n, dtype=bool)
-        active[[integer(k, "active", 0, n - 1) for k in data["active"]]] = True
-        return cls(lam, rows[0], rows[1], rows[2], rows[3], points, active)
+        active[[integer(k, "active", 0, n - 1) for k in values["active"]]] = True
+        return cls(**{**values, "active": active})
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

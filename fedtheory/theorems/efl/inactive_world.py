@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
 from fedtheory.theorems.efl.draws import law, shares, size
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
 from fedtheory.theory import Fact
+from fedtheory.theory.fields import number, whole
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.rounds.coefficients import RoundLaw
@@ -43,15 +44,8 @@ RULE = Fact("y^a J > f_1(T), which is (8)", lambda q: q.y * q.J > q.f_1)
 
 @dataclass
 class InactiveView(EFLWorld):
-    """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of the two bounds.
-
-    Attributes
-    ----------
-    idle : (T, N) y_t^k
-    E : int
-    gamma, J, C : of Theorem 1
-    y, tau_0 : the client's probability of being inactive, and the round it would be abandoned in (Corollary 1)
-    """
+    """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of
+    the two bounds."""
 
     kind, about = "inactive", "about inactive clients"
     asks = (
@@ -71,18 +65,23 @@ class InactiveView(EFLWorld):
             **LONG, "E": 2, "T": 50, "gamma": "100", "tau_0": 0,
         }),
     )  # fmt: skip
+    demands = (
+        Fact("gamma >= 4E, as Theorem 1 has it (S <= theta E)", lambda q: q.gamma >= 4 * q.E),
+        Fact("tau_0 < T", lambda q: q.tau_0 < q.T),
+    )
+    letters = Letters(
+        {"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"},
+        runs=("f_1", "threshold", "order"),
+    )
 
-    idle: np.ndarray
-    E: int
-    gamma: Any
-    J: Any
-    C: Any
-    y: Any
-    tau_0: int
-
-    @property
-    def T(self) -> int:
-        return len(self.idle)
+    T: int = whole(1, 2000)
+    E: int = whole(1)
+    idle: np.ndarray = number("T N", "y_t^k: who is never active has no say", least=0, below=1)
+    gamma: Any = number(what="of Theorem 1, as J and C")
+    J: Any = number(above=0)
+    C: Any = number(above=0)
+    y: Any = number(what="the client's probability of being inactive", above=0, below=1)
+    tau_0: int = whole(what="the round it would be abandoned in (Corollary 1)")
 
     @property
     def r(self) -> list[int]:
@@ -111,26 +110,6 @@ class InactiveView(EFLWorld):
     def order(self, power: int = 1) -> Any:
         """(C/J)/(TE^power); (9) has the power 1."""
         return self.C / (self.J * self.T * self.E**power)
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of idle (N probabilities below 1, or T rows), E, T, gamma, J, C, y, tau_0."""
-        rounds, most = integer(data["T"], "T", 1, 2000), integer(data["E"], "E", 1)
-        idle = data["idle"]
-        rows = (
-            table(idle, "idle") if isinstance(idle[0], list)
-            else np.stack([vector(idle, "idle")] * rounds)
-        )  # fmt: skip
-        gamma, J, C, y = (fraction(data[k], k) for k in ("gamma", "J", "C", "y"))
-        tau_0 = integer(data["tau_0"], "tau_0", 0, rounds - 1)
-        if len(rows) != rounds or rows.min() < 0 or rows.max() >= 1:
-            raise InvalidInput(
-                "idle: a row of probabilities in [0, 1) for every round; a client that is never "
-                "active has no say"
-            )
-        if J <= 0 or C <= 0 or not 0 < y < 1 or gamma < 4 * most:
-            raise InvalidInput("J, C must be > 0, 0 < y < 1, and gamma >= 4E, as Theorem 1 has it (S <= theta E)")
-        return cls(rows, most, gamma, J, C, y, tau_0)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -178,37 +157,27 @@ class InactiveView(EFLWorld):
         }  # fmt: skip
 
 
-class _Inactive(Letters):
-    """The constants of (8); its two sides are the view's."""
-
-    f_1, threshold, order = InactiveView.f_1, InactiveView.threshold, InactiveView.order
-
-
-InactiveView.letters = _Inactive({"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"})
-
-
 @dataclass
 class IncompleteView(EFLWorld):
-    """Scheme C with clients that are never inactive.
-
-    Attributes
-    ----------
-    weights : (N,); law : (N, E + 1) with s = 0 impossible
-    L, mu, G_sq, sigma_sq (N,), D (N,) : the constants of Theorem 1
-    """
+    """Scheme C with clients that are never inactive, and the constants of Theorem 1."""
 
     kind, about = "incomplete", "about incomplete clients"
     asks = (OF_THEOREM_1, "scheme C; clients that are never inactive, " + ONE_LAW)
     accepts = given.options(*CONSTANTS)
     example = "--problem diabetes --clients 3 --incomplete uniform"
+    shown = {"E": "E", "L": "L", "mu": "mu", "G_sq": "G_sq", "E[B]": "B"}
+    demands = (
+        Fact("mu <= L", lambda q: q.mu <= q.L),
+        Fact("laws in which s = 0 is impossible", lambda q: not any(q.law[:, 0])),
+    )
 
-    weights: np.ndarray
-    law: np.ndarray
-    L: Any
-    mu: Any
-    G_sq: Any
-    sigma_sq: np.ndarray
-    D: np.ndarray
+    weights: np.ndarray = number("N", "p^k", above=0, total=1)
+    law: np.ndarray = number("N s", "P(s^k = s), s = 0..E", least=0, total=1)
+    L: Any = number()
+    mu: Any = number(above=0)
+    G_sq: Any = number(least=0)
+    sigma_sq: np.ndarray = number("N", least=0)
+    D: np.ndarray = number("N", least=0)
 
     @property
     def E(self) -> int:
@@ -266,24 +235,6 @@ class IncompleteView(EFLWorld):
         spread = (self.weights * self.inverse).sum()
         constant = 6 * self.L * self.D.max() + Fraction(17, 4) * self.G_sq
         return self.E**2 * (self.weights**2 * self.sigma_sq * self.inverse).sum() + constant * self.E**power * spread
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"E": self.E, "L": text(self.L), "mu": text(self.mu), "G_sq": text(self.G_sq), "E[B]": text(self.B)}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, law (rows over s = 0..E, never 0), L, mu, G_sq, sigma_sq, D."""
-        weights, law = vector(data["weights"], "weights"), table(data["law"], "law")
-        sigma_sq, D = vector(data["sigma_sq"], "sigma_sq"), vector(data["D"], "D")
-        L, mu, G_sq = (fraction(data[k], k) for k in ("L", "mu", "G_sq"))
-        alike = len(weights) == len(law) == len(sigma_sq) == len(D)
-        if not alike or weights.min() <= 0 or weights.sum() != 1:
-            raise InvalidInput("weights (> 0, of sum 1), law, sigma_sq and D: one entry for each client")
-        if law.min() < 0 or any(row.sum() != 1 for row in law) or any(law[:, 0]):
-            raise InvalidInput("law: a probability over 0..E for each client, with s = 0 impossible")
-        if not 0 < mu <= L or G_sq < 0 or sigma_sq.min() < 0 or D.min() < 0:
-            raise InvalidInput("0 < mu <= L, and G_sq, sigma_sq, D >= 0")
-        return cls(weights, law, L, mu, G_sq, sigma_sq, D)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

@@ -34,7 +34,7 @@ def _rearranged(v: on.TermView, square: Any = 1, cross: Any = 1) -> Sides:
 
 def _constant(v: on.TermView, factor: Any = 1) -> Sides:
     two, three = v.term(v.points), v.expanded(v.points)
-    return eq(two - three, factor * v.constant() + 0 * two, abs(two) + abs(three))
+    return eq(two - three, factor * v.Z + 0 * two, abs(two) + abs(three))
 
 
 def _gradient(v: on.TermView, who: np.ndarray | None = None, factor: Any = 1) -> Sides:
@@ -163,7 +163,7 @@ def elastic_rearrangement(q):
         "only: the server has to keep everybody's last pair",
     )
     yield form(
-        "one Z for all rounds", lambda: eq(q.constant(), q.constant(later=True)),
+        "one Z for all rounds", lambda: eq(q.Z, q.next_Z),
         r"Z_\tau=Z_{\tau+1},\ "
         r"Z_\tau=\tfrac\lambda2\sum_i\omega_{\tau-1}^{i\top}\mathrm{diag}(I_{\tau-1,i})\omega_{"
         r"\tau-1}^i", fails=True,

@@ -17,14 +17,15 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import fraction, simplest, simplest_each, table, to_file
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
-from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
+from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theorems.efl.world import PLAIN, EFLWorld
 from fedtheory.theory import Fact
+from fedtheory.theory.fields import anything, number, whole
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 
@@ -45,7 +46,7 @@ def _steepens(q: SamplesView) -> bool:
 
 
 APART = Fact("coordinates that do not mix", _apart)
-MIXED = Fact("coordinates that mix", lambda q: not _apart(q))
+MIXED = Fact("coordinates that mix", lambda q: not q.has(APART))
 ONE_STEP = Fact("one local step", lambda q: q.s == 1)
 SEVERAL = Fact("more than one local step", lambda q: q.s != 1)
 QUADRATIC = Fact("quadratic losses", lambda q: q.bent is None)
@@ -97,6 +98,14 @@ class QuadraticClients:
         H[:, range(h.shape[1]), range(h.shape[1])] = h
         return cls(H, h * c)
 
+    @classmethod
+    def of(cls, matrices: Any, c: np.ndarray) -> QuadraticClients:
+        """(w - c_k)' H_k (w - c_k)/2 of matrices as data have them."""
+        H = np.stack([table(rows, "H") for rows in matrices])
+        if H.shape != (*c.shape, c.shape[1]) or (H != H.swapaxes(1, 2)).any():
+            raise InvalidInput(f"H {H.shape}: give a symmetric matrix of d rows for every client")
+        return cls(H, (H * c[:, None, :]).sum(axis=-1))
+
     def slope(self, weights: np.ndarray, w: np.ndarray) -> np.ndarray:
         """sum_k weights_k grad f_k(w)."""
         return (weights[:, None, None] * self.H).sum(axis=0) @ w - weights @ self.b
@@ -111,14 +120,6 @@ class QuadraticClients:
         one[k] = 1
         away = w - self.argmin(one + 0 * self.b[:, 0])
         return away @ self.H[k] @ away / 2
-
-
-def curvatures_of(case: Case) -> tuple[float, float]:
-    """L and mu of all clients. Raises `InvalidInput` where mu is 0."""
-    L, mu = float(case.problem.beta_k.max()), float(case.problem.mu_k.min())
-    if not mu > 0:
-        raise InvalidInput(f"mu = {mu:g}, the limit is > 0: the optima are not unique; add a ridge")
-    return L, mu
 
 
 def a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
@@ -165,6 +166,15 @@ class AwayView(EFLWorld):
             "c": [["0", "0"], ["-1", "1"]], "mu": "4/5", "gamma": "145", "T": 4, "x0": ["3", "-1"],
         }),
     )  # fmt: skip
+
+    shown = {"T": "T", "mu": "mu", "gamma": "gamma", "argmin": "star"}
+    reads = {
+        "weights": number("N", above=0, total=1), "c": number("N d"), "x0": number("d"),
+        "mu": number(above=0), "gamma": number(), "T": whole(2, 60),
+        "h": number("N d", "curvatures", default=None),
+        "H": anything("N symmetric matrices, in place of h", default=None),
+    }  # fmt: skip
+    demands = (Fact("at least two clients", lambda q: len(q.weights) > 1),)
 
     clients: QuadraticClients
     weights: np.ndarray
@@ -217,38 +227,17 @@ class AwayView(EFLWorld):
         path = self.run(self.x0, turns if in_turn else [self.rest] * self.T)
         return (path - path[0]) @ self.clients.H[-1]
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"T": self.T, "mu": text(self.mu), "gamma": text(self.gamma), "argmin": [text(x) for x in self.star]}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, h or H, c (client a last), mu, gamma, T and x0.
-
-        h are curvatures (N, d), H symmetric matrices (N, d, d).
-
-        Raises
-        ------
-        InvalidInput
-            What does not fit together; a step above 1/L, or mu above a curvature.
-        """
-        weights, c = vector(data["weights"], "weights"), table(data["c"], "c")
-        mu, gamma, x0 = fraction(data["mu"], "mu"), fraction(data["gamma"], "gamma"), vector(data["x0"], "x0")
-        if "H" in data:
-            H = np.stack([table(rows, "H") for rows in data["H"]])
-            clients = QuadraticClients(H, (H * c[:, None, :]).sum(axis=-1)) if H.shape == (*c.shape, c.shape[1]) else None
-        else:
-            h = table(data["h"], "h")
-            clients = QuadraticClients.diagonal(h, c) if h.shape == c.shape else None
-        if clients is None or len(c) != len(weights) or len(c) < 2 or x0.shape != c.shape[1:] or mu <= 0:
-            raise InvalidInput(
-                "weights, h or H, c and x0 do not fit together, or mu <= 0: at least two clients, a "
-                "row of d numbers each"
-            )
-        one = np.eye(c.shape[1], dtype=int)
-        fits = all(definite(H - mu * one) and definite(mu * (1 + gamma) / 16 * one - H) and (H == H.T).all() for H in clients.H)
-        if weights.min() <= 0 or weights.sum() != 1 or not fits:
-            raise InvalidInput("weights must be > 0 and sum to 1, mu at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
-        return cls(clients, weights, mu, gamma, integer(data["T"], "T", 2, 60), x0)
+    def made(cls, c: np.ndarray, h: Any, H: Any, **values: Any) -> Self:
+        """Make the clients. Raises `InvalidInput` for a step above 1/L, or mu above a curvature."""
+        if H is None and h is None:
+            raise InvalidInput("give h, or H")
+        clients = QuadraticClients.diagonal(h, c) if H is None else QuadraticClients.of(H, c)
+        mu, one = values["mu"], np.eye(c.shape[1], dtype=int)
+        most = mu * (1 + values["gamma"]) / 16 * one
+        if not all(definite(H - mu * one) and definite(most - H) for H in clients.H):
+            raise InvalidInput("mu must be at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
+        return cls(clients, **values)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -272,8 +261,7 @@ class AwayView(EFLWorld):
         statement's; the user's law of s^k is not used.
         """
         given.uncompressed(case.algorithm)
-        (clients, order), (L, mu) = a_last(case), curvatures_of(case)
-        L, mu = given_curvatures(case.given, L, mu)
+        (clients, order), (L, mu) = a_last(case), given.curvatures(case.problem, case.given)
         gamma = float(given.given_number(case, "gamma", gamma_of(1, 1, L, mu, [1]), above=0))
         if 16 * L > mu * (1 + gamma) * (1 + 1e-12):
             raise InvalidInput(f"gamma = {gamma:.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, "
@@ -290,14 +278,7 @@ class AwayView(EFLWorld):
 
 @dataclass
 class CoefficientView(EFLWorld):
-    """One round of one client, in the coordinates of its Hessian.
-
-    Attributes
-    ----------
-    h, away : (d,) curvatures, and c - w
-    eta, E, s : the step, the most local steps, and those that are done
-    factor : how many times p^k the coefficient is, or how many times eta the step is
-    """
+    """One round of one client, in the coordinates of its Hessian."""
 
     kind, about = "coefficient", "about one round of one client"
     asks = (
@@ -308,13 +289,22 @@ class CoefficientView(EFLWorld):
     example = "--problem diabetes --local-steps 4 --given s=2"
     shown = ("eta", "E", "s", "factor")
 
-    h: np.ndarray
-    away: np.ndarray
-    eta: Any
-    E: int
-    s: int
-    factor: Any
-    noise: Any = 0
+    demands = (
+        Fact("factor eta h <= 1", lambda q: (q.factor * q.eta * q.h).max() <= 1),
+        Fact("s <= E", lambda q: q.s <= q.E),
+    )
+    letters = Letters(
+        {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
+        ("away", "distance"), zero=("noise",), runs=("portion", "moved", "length", "square"),
+    )  # fmt: skip
+    noise = 0
+
+    h: np.ndarray = number("d", "curvatures", above=0)
+    away: np.ndarray = number("d", "c - w")
+    eta: Any = number(above=0)
+    E: int = whole(1, 100, "the most local steps")
+    s: int = whole(1, 100, "those that are done")
+    factor: Any = number(what="of p^k in the coefficient, or of eta", least=1)
 
     @property
     def distance(self) -> np.ndarray:
@@ -336,16 +326,6 @@ class CoefficientView(EFLWorld):
     def square(self, share: Any) -> np.ndarray:
         """share (eta h)^2 |c - w|."""
         return share * (self.eta * self.h) ** 2 * self.distance
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of h and away (d numbers each), eta, E, s and factor >= 1."""
-        h, away = vector(data["h"], "h"), vector(data["away"], "away")
-        eta, factor = fraction(data["eta"], "eta"), fraction(data["factor"])
-        most = integer(data["E"], "E", 1, 100)
-        if h.shape != away.shape or h.min() <= 0 or eta <= 0 or factor < 1 or factor * eta * h.max() > 1:
-            raise InvalidInput("h > 0 and away: one number a coordinate; eta > 0, factor >= 1, and factor eta h at most 1")
-        return cls(h, away, eta, most, integer(data["s"], "s", 1, most), factor)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -386,19 +366,6 @@ class CoefficientView(EFLWorld):
         }
 
 
-class _Coefficient(Letters):
-    """A round of one client; how far it moves is the view's."""
-
-    portion, moved = CoefficientView.portion, CoefficientView.moved
-    length, square = CoefficientView.length, CoefficientView.square
-
-
-CoefficientView.letters = _Coefficient(
-    {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
-    ("away", "distance"), zero=("noise",),
-)  # fmt: skip
-
-
 @dataclass
 class SamplesView(EFLWorld):
     """The bounds of Theorem 2 for quadratics, with all samples of client a, with fewer, and with data more alike.
@@ -428,6 +395,17 @@ class SamplesView(EFLWorld):
         }),
     )  # fmt: skip
 
+    shown = ("n_a", "fewer", "closer")
+    reads = {
+        "samples": number("N", above=0), "h": number("N d", above=0), "c": number("N d"),
+        "fewer": number(above=0), "closer": number(above=0, below=1),
+        "bend": anything(default=None), "below": anything(default=None),
+    }  # fmt: skip
+    demands = (
+        Fact("at least two clients", lambda q: len(q.samples) > 1),
+        Fact("fewer samples than client a has", lambda q: q.fewer < q.n_a),
+    )
+
     clients: QuadraticClients
     samples: np.ndarray
     fewer: Any
@@ -436,6 +414,10 @@ class SamplesView(EFLWorld):
     mu: Any
     noise: Any = 0
     bent: dict[str, Any] | None = None
+
+    @property
+    def n_a(self) -> Any:
+        return self.samples[-1]
 
     def bent_bound(self, n_a: Any = None) -> Any:
         """(11) repaired where F_a has a bend."""
@@ -455,22 +437,10 @@ class SamplesView(EFLWorld):
         below = samples[:-1].sum() if repaired else samples.sum()
         return (2 if repaired else 8) * self.L * samples[-1] ** 2 * gap / (self.mu * below) ** 2
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"n_a": text(self.samples[-1]), "fewer": text(self.fewer), "closer": text(self.closer)}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of samples, h, c (client a last), fewer, closer and, of F_a, bend and below.
-
-        fewer is below client a's samples, closer between 0 and 1.
-        """
-        samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
-        fewer, closer = fraction(data["fewer"], "fewer"), fraction(data["closer"], "closer")
-        if h.shape != c.shape or len(h) != len(samples) or len(h) < 2 or samples.min() <= 0 or h.min() <= 0:
-            raise InvalidInput("samples > 0, h > 0 and c: at least two clients, a row of d numbers each")
-        if not 0 < fewer < samples[-1] or not 0 < closer < 1:
-            raise InvalidInput("fewer must lie between 0 and client a's samples, closer between 0 and 1")
-        bent = {name: data[name] for name in ("h", "c", "bend", "below")} if "bend" in data else None
+    def made(cls, samples: Any, h: Any, c: Any, fewer: Any, closer: Any, bend: Any, below: Any) -> Self:
+        """Make an instance, of a bend in F_a with the data of it."""
+        bent = None if bend is None else to_file({"h": h, "c": c, "bend": bend, "below": below})
         return cls(QuadraticClients.diagonal(h, c), samples, fewer, closer, h.max(), h.min(), bent=bent)
 
     @classmethod
@@ -496,7 +466,7 @@ class SamplesView(EFLWorld):
     def on_problem(cls, statement: str, case: Case) -> SamplesView:
         """Take half of client a's samples, and minimisers half as far from 0, of quadratic clients."""
         clients, order = a_last(case)
-        (L, mu), weights = curvatures_of(case), case.problem.weights
+        (L, mu), weights = given.curvatures(case.problem), case.problem.weights
         counts = np.asarray(case.problem.sample_counts)
         own = counts if np.allclose(weights * counts.sum(), counts, rtol=1e-12) else weights
         sizes = np.asarray(own, dtype=float)[order]

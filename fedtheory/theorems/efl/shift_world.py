@@ -8,7 +8,7 @@ gamma taken from the new federation, or with the steps as they are, gamma the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -18,11 +18,12 @@ import numpy as np
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
+from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.participation.irregular import Irregular, complete, joint_law, windows
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import (
     ROUNDS,
@@ -39,13 +40,15 @@ from fedtheory.theorems.efl.quantities.run import (
     step_sizes,
 )
 from fedtheory.theorems.efl.world import CONVEX, PLAIN, EFLWorld, constants_told
+from fedtheory.theorems.efl.world import centre as efl_centre
 from fedtheory.theory import Fact
+from fedtheory.theory.fields import number, whole, word
 from fedtheory.theory.judge.case import Case, LocalWork
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.statement import Statement
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.rounds.coefficients import RoundLaw
-from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
+from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import (
     Path,
     QuadraticOracles,
@@ -92,6 +95,16 @@ class ShiftView(EFLWorld):
     example, count, work = "--problem breast-cancer --departure 2", 60, OPTIMA
     shown = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
+    reads = {
+        "event": word("departure", "arrival"), "samples": number("N", above=0),
+        "h": number("N d", "curvatures, client a last", above=0), "c": number("N d", "minimisers"),
+        "bend": number(default=None), "below": number(above=0, default=None),
+    }  # fmt: skip
+    letters = Letters({
+        "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
+        "D_new": r"\hat D_a", "D_old": "D_a",
+    }, ("distance_sq", "D_new", "D_old"), zero=("noise",))  # fmt: skip
+
     event: str
     n: Any
     n_a: Any
@@ -103,33 +116,21 @@ class ShiftView(EFLWorld):
     noise: Any = 0
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of event, samples, h and c (rows, client a last), and its bend, if any.
-
-        A bend and below, the curvature left of it, are those of client a (d = 1).
+    def made(cls, event: str, samples: Any, h: Any, c: Any, bend: Any = None, below: Any = None) -> Self:
+        """Make the shift; a bend and below, the curvature left of it, are those of client a (d = 1).
 
         Raises
         ------
         InvalidInput
-            Fewer than two clients (nobody stays), numbers that are not > 0, or a bend right of a's
-            minimiser.
+            Fewer than two clients (nobody stays), or a bend right of a's minimiser.
         """
-        event = data["event"]
-        if event not in ("departure", "arrival"):
-            raise InvalidInput(f"event = {event!r}: use 'departure' or 'arrival'")
-        samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
-        if len(samples) < 2 or h.shape != c.shape or len(h) != len(samples):
-            raise InvalidInput(f"samples ({len(samples)}), h {h.shape} and c {c.shape}: give at least two clients and a row for each")
-        if min(samples) <= 0 or h.min() <= 0:
-            raise InvalidInput("samples and curvatures must be > 0: without strong convexity the optima are not unique")
-        bend = None if "bend" not in data else fraction(data["bend"], "bend")
-        below = None if bend is None else fraction(data["below"], "below")
-        if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below is None or below <= 0):
+        if len(samples) < 2:
+            raise InvalidInput("samples: give at least two clients")
+        if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below is None):
             raise InvalidInput("a bend needs d = 1, below > 0, and to lie left of client a's minimiser")
         client, n_a, n_o = Client(h[-1], c[-1], bend, below), samples[-1], samples[:-1].sum()
-        weights = samples[:-1, None] / n_o
-        curvature = (weights * h[:-1]).sum(axis=0)
-        centre = (weights * h[:-1] * c[:-1]).sum(axis=0) / curvature
+        weights = samples[:-1] / n_o
+        curvature, centre = (weights[:, None] * h[:-1]).sum(axis=0), efl_centre(weights, h[:-1], c[:-1])
         both = client.joint(n_a, curvature, centre, n_o)
         old, new = (both, centre) if event == "departure" else (centre, both)
         known = [*h.ravel(), *([] if below is None else [below])]
@@ -224,12 +225,6 @@ class ShiftView(EFLWorld):
         options = {"sampling": sampling, "x0": request.start(problem), "seed": request.seed}
         details = {"event": event, "client": client}
         return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
-
-
-ShiftView.letters = Letters({
-    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
-    "D_new": r"\hat D_a", "D_old": "D_a",
-}, ("distance_sq", "D_new", "D_old"), zero=("noise",))
 
 
 @dataclass
@@ -371,35 +366,39 @@ class DepartedView(EFLWorld):
     accepts = given.options("client", "tau_0")
     example = "--problem quadratic --inactive 0.3 --departure 2@20"
 
+    shown = ("T", "tau_0", "H_T")
+    reads = {
+        "T": whole(1), "tau_0": whole(what="the last round in which a may work"),
+        "mean_work": number("T N", "E[p^k s^k]/p^k of the rounds before, a last", least=0),
+    }  # fmt: skip
+
     ratios: np.ndarray
     tau_0: int
+
+    @property
+    def T(self) -> int:
+        return len(self.ratios)
+
+    @property
+    def H_T(self) -> int:
+        return sum(self.r)
 
     @property
     def r(self) -> list[int]:
         """r_t = 1 where the ratio is not the same for all clients."""
         return [int(any(x != row[0] for x in row)) for row in self.ratios]
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"T": len(self.ratios), "tau_0": self.tau_0, "H_T": sum(self.r)}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of T, tau_0 and mean_work.
-
-        mean_work is E[p^k s^k]/p^k of the rounds before (N numbers, or T rows), a last.
-        """
-        rounds = integer(data["T"], "T", 1)
-        tau_0 = integer(data["tau_0"], "tau_0", 0, rounds - 1)
-        work = data["mean_work"]
-        rows = table(work, "mean_work") if isinstance(work[0], list) else np.stack([vector(work, "mean_work")] * rounds)
-        if rows.shape[0] != rounds or rows.shape[1] < 2 or rows.min() < 0 or rows[:, :-1].max(axis=1).min() <= 0:
+    def made(cls, T: int, tau_0: int, mean_work: np.ndarray) -> Self:
+        """Let client a do nothing after round tau_0."""
+        if tau_0 >= T or mean_work.shape[1] < 2 or mean_work[:, :-1].max(axis=1).min() <= 0:
             raise InvalidInput(
-                "mean_work: a row a round, at least two clients, numbers >= 0, and in every round a "
-                "client that stays works"
+                f"tau_0 = {tau_0}, mean_work {mean_work.shape}: tau_0 must be below T, with at least "
+                "two clients, of which one that stays works in every round"
             )
-        rows = rows.copy()
-        rows[tau_0 + 1 :, -1] = Fraction(0)
-        return cls(rows, tau_0)
+        ratios = mean_work.copy()
+        ratios[tau_0 + 1 :, -1] = Fraction(0)
+        return cls(ratios, tau_0)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -443,16 +442,7 @@ class DepartedView(EFLWorld):
 @dataclass
 class AfterShiftView(EFLWorld):
     """Second moments of w - hat omega* after a shift at tau_0: one quadratic objective, E = 1,
-    noise of variance sigma^2 a step.
-
-    Attributes
-    ----------
-    curvature : (d,) of the new objective
-    start : (d,) omega* - hat omega*
-    mu, gamma : of the step eta_tau = 16/(mu (tau + 1 + gamma))
-    tau_0, rounds : the shift, and the rounds after it
-    sigma_sq : noise per coordinate
-    """
+    noise of variance sigma^2 a step, and the step eta_tau = 16/(mu (tau + 1 + gamma))."""
 
     kind, about = "after-shift", "about the step size after the objective has moved"
     asks = (
@@ -462,13 +452,21 @@ class AfterShiftView(EFLWorld):
     accepts = given.options("client", "tau_0", "gamma", "sigma_sq", "L", "mu")
     example, local_steps, shown = "--problem diabetes", 1, ("tau_0", "gamma", "mu", "sigma_sq")
 
-    curvature: np.ndarray
-    start: np.ndarray
-    mu: Any
-    gamma: Any
-    tau_0: int
-    rounds: int
-    sigma_sq: Any
+    demands = (
+        Fact("mu at most every curvature", lambda q: q.mu <= q.curvature.min()),
+        Fact(
+            "a first step 16/(mu (1 + gamma)) of at most 1/L",
+            lambda q: 16 * q.curvature.max() <= q.mu * (1 + q.gamma),
+        ),
+    )
+
+    curvature: np.ndarray = number("d", "of the new objective")
+    start: np.ndarray = number("d", "omega* - hat omega*")
+    mu: Any = number(above=0)
+    gamma: Any = number()
+    tau_0: int = whole(what="the shift")
+    rounds: int = whole(1, MOST, "those after it")
+    sigma_sq: Any = number(what="of a coordinate", least=0)
 
     def errors(self, age: int) -> np.ndarray:
         """E||w - hat omega*||^2 after 0..rounds more rounds, the first of which takes the step of round ``age``."""
@@ -483,18 +481,6 @@ class AfterShiftView(EFLWorld):
         """((tau_0 + gamma)/(tau + gamma))^power ||omega* - hat omega*||^2."""
         ratio = [(self.tau_0 + self.gamma) / (self.tau_0 + t + self.gamma) for t in range(self.rounds + 1)]
         return np.array([r**power * (self.start**2).sum() for r in ratio], dtype=object)
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of its fields; no step may exceed 1/L, nor mu a curvature."""
-        h, start = vector(data["curvature"], "curvature"), vector(data["start"], "start")
-        mu, gamma, sigma_sq = (fraction(data[k], k) for k in ("mu", "gamma", "sigma_sq"))
-        if len(h) != len(start) or not 0 < mu <= h.min():
-            raise InvalidInput("curvature and start need one number a coordinate, and mu must be > 0 and at most every curvature")
-        if sigma_sq < 0 or 16 * h.max() > mu * (1 + gamma):
-            raise InvalidInput("sigma_sq must be >= 0, and gamma so large that the first step 16/(mu (1 + gamma)) is at most 1/L")
-        tau_0, rounds = integer(data["tau_0"], "tau_0"), integer(data["rounds"], "rounds", 1, 400)
-        return cls(h, start, mu, gamma, tau_0, rounds, sigma_sq)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -535,10 +521,9 @@ class AfterShiftView(EFLWorld):
         (H, b), others = given.quadratics_of(problem), np.delete(np.arange(problem.num_clients), a)
         everybody, rest = problem.weights, np.where(np.arange(problem.num_clients) == a, 0.0, problem.weights)
         old, new = (rest / rest.sum(), everybody) if arrive else (everybody, rest / rest.sum())
-        L, least = float(problem.beta_k[others if not arrive else slice(None)].max()), float(problem.mu_k.min())
-        if not least > 0:
-            raise InvalidInput(f"mu = {least:.6g}, the limit is > 0: the optima are not unique; add a ridge")
-        L, mu = given_curvatures(case.given, L, least)
+        given.curvatures(problem)
+        L = float(problem.beta_k[others if not arrive else slice(None)].max())
+        L, mu = given_curvatures(case.given, L, float(problem.mu_k.min()))
         curvature, axes = np.linalg.eigh(np.einsum("n,nij->ij", new, H))
         points = [np.linalg.solve(np.einsum("n,nij->ij", w, H), w @ b) for w in (old, new)]
         h, start = simplest_each(curvature), simplest_each(axes.T @ (points[0] - points[1]))
@@ -620,12 +605,40 @@ class ShiftedRunView(EFLWorld):
         }),
     )  # fmt: skip
 
+    shown = {
+        "event": "event", "tau_0": "tau_0", "Theorem 1 at the shift": "at_the_shift",
+        "Theorem 2": "theorem_2", "gamma, before and after": "gammas",
+    }  # fmt: skip
+    reads = {
+        "event": word("departure", "arrival"), "scheme": word(*SCHEMES),
+        "weights": number("N", "as samples", above=0, total=1), "h": number("N d", above=0),
+        "c": number("N d"), "noise": number("N d", default=None),
+        "law": number("N s", "a last", least=0, total=1), "w0": number("d"),
+        "tau_0": whole(1, 200), "rounds": whole(1, 200, "those after the shift"),
+    }  # fmt: skip
+
     before: Leg
     before_kept: Leg
     fresh: Leg
     kept: Leg
     shift: ShiftView
     noise: Any = 0
+
+    @property
+    def event(self) -> str:
+        return self.shift.event
+
+    @property
+    def at_the_shift(self) -> Any:
+        return self.reached()
+
+    @property
+    def theorem_2(self) -> Any:
+        return self.moved()
+
+    @property
+    def gammas(self) -> list[Any]:
+        return [self.before.y[0], self.fresh.y[0]]
 
     @property
     def tau_0(self) -> int:
@@ -643,33 +656,18 @@ class ShiftedRunView(EFLWorld):
         leg = self.before_kept if kept else self.before
         return leg.bound(leg.constants.start_sq)[-1]
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {
-            "event": self.shift.event, "tau_0": self.tau_0,
-            "Theorem 1 at the shift": text(self.reached()), "Theorem 2": text(self.moved()),
-            "gamma, before and after": [text(self.before.y[0]), text(self.fresh.y[0])],
-        }
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Any:
-        """Make an instance of event, scheme, weights (as samples), h, c, noise, law, w0, tau_0, rounds.
-
-        Client a is the last one; law has N rows, and rounds are those after the shift.
-        """
-        oracles = exact_oracles({k: data[k] for k in ("h", "c", "weights", "noise") if k in data})
-        clients, w0 = oracles.shape[0], vector(data["w0"], "w0")
-        tau_0, rounds = integer(data["tau_0"], "tau_0", 1, 200), integer(data["rounds"], "rounds", 1, 200)
-        if clients < 2 or len(w0) != oracles.shape[2]:
-            raise InvalidInput("at least two clients, of which the last one leaves or joins, and w0 with one number a coordinate")
-        (rows,) = laws_of([data["law"]], clients)
-        rest = without(oracles, clients - 1)
+    def made(cls, event: str, scheme: str, law: np.ndarray, tau_0: int, rounds: int, **clients: Any) -> Any:
+        """Make the run; client a is the last one."""
+        oracles, w0 = exact_oracles(to_file({k: v for k, v in clients.items() if v is not None})), clients["w0"]
+        shift = ShiftView.made(event, *(clients[name] for name in ("weights", "h", "c")))
+        rest = oracles.without(len(law) - 1)
 
         def side(all_there: bool, many: int) -> Any:
-            who, law = (oracles, rows) if all_there else (rest, rows[:-1])
-            return who, round_laws(data["scheme"], [law], many, who.weights)
+            who, laws = (oracles, law) if all_there else (rest, law[:-1])
+            return who, round_laws(scheme, [laws], many, who.weights)
 
-        leaves = data["event"] == "departure"
-        shift = ShiftView.from_data({"event": data["event"], "samples": data["weights"], "h": data["h"], "c": data["c"]})
+        leaves = event == "departure"
         return shifted_run(side(leaves, tau_0), side(not leaves, rounds), w0, shift)
 
     @classmethod
@@ -709,7 +707,7 @@ class ShiftedRunView(EFLWorld):
         event, a, tau_0 = move_of(case, rounds)
         solver = local_sgd_of(case, law)
         oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
-        rest, others = without(oracles, a), np.delete(np.arange(problem.num_clients), a)
+        rest, others = oracles.without(a), np.delete(np.arange(problem.num_clients), a)
 
         def side(there: bool, when: range) -> Any:
             who, keep = (oracles, np.arange(problem.num_clients)) if there else (rest, others)
@@ -791,10 +789,3 @@ def shifted_run(old: Side, new: Side, w0: np.ndarray, shift: ShiftView) -> Shift
         after, _ = _leg(shift, new, w0, gammas[1] if first is None else gamma, moment, first or 0)
         legs.append((before, after))
     return ShiftedRunView(legs[0][0], legs[1][0], legs[0][1], legs[1][1], shift)
-
-
-def without(oracles: QuadraticOracles, client: int) -> QuadraticOracles:
-    """The same clients but one, their weights divided by their sum."""
-    rest = [k for k in range(len(oracles.weights)) if k != client]
-    own = {name: getattr(oracles, name)[rest] for name in ("H", "b", "q", "noise_sq")}
-    return replace(oracles, **own, weights=oracles.weights[rest] / oracles.weights[rest].sum())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +12,9 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.randomness import Stream
-from fedtheory.rational import table, text, vector
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
 from fedtheory.theory import Draws, World
+from fedtheory.theory.fields import number
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.request import Prepared, Request
@@ -34,24 +36,6 @@ ST_BOTH_WAYS = "--problem diabetes --compressor st:q=0.2 --down-compressor st:q=
 ALONE = "scheme C; one client that is inactive at times, all others complete"
 
 
-def clients_of(data: dict[str, Any], *more: str) -> list[np.ndarray]:
-    """Read the weights of quadratic clients and, a row a client, h, c and ``more``.
-
-    Raises
-    ------
-    InvalidInput
-        They do not fit together; weights that are not > 0 of sum 1, curvatures that are not > 0.
-    """
-    names = ("h", "c", *more)
-    weights, rows = vector(data["weights"], "weights"), [table(data[k], k) for k in names]
-    if any(r.shape != rows[0].shape for r in rows) or len(weights) != len(rows[0]):
-        told = f"weights, {', '.join(names)} do not fit together"
-        raise InvalidInput(f"{told}: a weight and a row of d numbers for every client")
-    if weights.min() <= 0 or weights.sum() != 1 or rows[0].min() <= 0:
-        raise InvalidInput("weights must be > 0 and sum to 1, and curvatures > 0")
-    return [weights, *rows]
-
-
 class EFLWorld(World):
     """A closed world of EFL.
 
@@ -59,14 +43,12 @@ class EFLWorld(World):
     ----------
     method, local_steps : hyperparameters of EFL and local steps where the command line is told none
     count : instances of a full campaign that are drawn
-    shown : constants that are shown with the verdict
     attained : (label, data) of instances on which a bound is nearly attained
     """
 
     method: ClassVar[dict[str, Any]] = {}
     local_steps: ClassVar[int] = STEPS
     count: ClassVar[int] = 40
-    shown: ClassVar[tuple[str, ...]] = ()
     attained: ClassVar[tuple[tuple[str, dict[str, Any]], ...]] = ()
     own_method, work = False, LOCAL_SGD
 
@@ -76,10 +58,6 @@ class EFLWorld(World):
         if "kind" in vars(cls):
             cls.family = f"efl {cls.kind}"
             cls.draws = (Draws(f"efl battery {cls.kind}", cls.draw, 0),)
-
-    def printed_constants(self) -> dict[str, Any]:
-        """The constants named in ``shown``."""
-        return {name: text(getattr(self, name)) for name in self.shown}
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -129,6 +107,30 @@ class EFLWorld(World):
             "rounds": request.rounds,
         }  # fmt: skip
         return Prepared(problem, algorithm, options, [head], details)
+
+
+def centre(weights: np.ndarray, h: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """argmin sum_ki weights_ki h_ki (x_i - c_ki)^2, weights (N,) or (N, d)."""
+    w = (weights[:, None] if weights.ndim == 1 else weights) * h
+    return (w * c).sum(axis=0) / w.sum(axis=0)
+
+
+@dataclass
+class Clients(EFLWorld):
+    """Quadratic clients sum_i h_ki (x_i - c_ki)^2/2."""
+
+    weights: np.ndarray = number("N", "p^k", above=0, total=1)
+    h: np.ndarray = number("N d", "curvatures", above=0)
+    c: np.ndarray = number("N d", "minimisers")
+
+    def centre(self, weights: np.ndarray) -> np.ndarray:
+        """argmin sum_k weights_k f_k, weights (N,), or (N, d) one a coordinate."""
+        return centre(weights, self.h, self.c)
+
+    @cached_property
+    def star(self) -> np.ndarray:
+        """omega* = argmin sum_k p^k f_k."""
+        return self.centre(self.weights)
 
 
 # --- the constants that the checks carry ----------------------------------------------------------

@@ -63,18 +63,27 @@ class Letters:
     latex : dict attribute of the view -> LaTeX
     measured : attributes that stand behind the constants in a product
     zero : attributes that are 0 in a formula, such as what float64 does not resolve
+    runs : methods and properties of the view's class that are run on the symbols
 
-    A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
+    In the body of the view's class it is given that class. A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
     """
 
-    def __init__(self, latex: Mapping[str, str], measured: tuple[str, ...] = (), zero: tuple[str, ...] = ()) -> None:
-        self._latex, self._measured, self._zero = dict(latex), measured, zero
+    def __init__(
+        self, latex: Mapping[str, str], measured: tuple[str, ...] = (), zero: tuple[str, ...] = (), runs: tuple[str, ...] = ()
+    ) -> None:
+        self._latex, self._measured, self._zero, self._runs = dict(latex), measured, zero, runs
+        self._of: Any = None
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._of = owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._zero:
             return 0
+        if name in self._runs:
+            return vars(self._of)[name].__get__(self)
         if name not in self._latex:
             raise AttributeError(f"no letter for {name!r}: a formula has those of {', '.join(sorted(self._latex))}")
         return symbol("~" + name if name in self._measured else name, self._latex[name])

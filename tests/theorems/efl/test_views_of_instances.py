@@ -144,9 +144,9 @@ def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entr
 
 def test_a_long_run_has_a_thousand_rounds_in_floats():
     for T, long in ((1000, True), (999, False)):
-        assert (LONG_RUN in BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": T}).facts) == long
+        assert BUILDERS["elastic"]({**elastic.LONG_RUN, "rounds": T}).has(LONG_RUN) == long
     exact = {k: v for k, v in elastic.LONG_RUN.items() if k != "arithmetic"} | {"rounds": 1000}
-    assert LONG_RUN not in BUILDERS["elastic"](exact).facts
+    assert not BUILDERS["elastic"](exact).has(LONG_RUN)
 
 
 def test_clients_of_one_curvature_are_as_stable_for_every_lambda_and_end_elsewhere():

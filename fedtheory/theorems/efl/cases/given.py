@@ -7,7 +7,7 @@ judged that rounds to the user's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -25,14 +25,8 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
-from fedtheory.theorems.efl.quantities.run import EFLConstants
+from fedtheory.theorems.efl.quantities.run import EFLConstants, given_curvatures
 from fedtheory.theory.judge.setting import Case
-
-__all__ = [
-    "ACCEPTS", "check_all_active", "client_of", "constant_step", "constants_when_asked",
-    "coordinates_of", "distance_off", "given_number", "given_whole", "law_in_fractions",
-    "quadratics_of", "reweighted", "uncompressed", "weights_of",
-]
 
 ACCEPTS = {
     "G": "G of Assumption 4; exact where it can be, and refused where it is seen to be no bound",
@@ -198,6 +192,14 @@ def distance_off(problem: Problem, found: Any) -> float:
     at = np.stack([found.x, 0 * found.x])
     made_of = float(np.linalg.norm(problem.gradient(at), axis=-1).max()) + float(problem.beta_k.max()) * float(np.linalg.norm(found.x))
     return (float(found.kkt_residual) + 1e-14 * made_of) / float(problem.mu_k.min())
+
+
+def curvatures(problem: Problem, given: Mapping[str, Any] | None = None) -> tuple[float, float]:
+    """L and mu of all clients, or as given. Raises `InvalidInput` where a client's mu_k is 0."""
+    if not problem.mu_k.min() > 0:
+        k = int(np.argmin(problem.mu_k))
+        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+    return given_curvatures(given or {}, float(problem.beta_k.max()), float(problem.mu_k.min()))
 
 
 def weights_of(problem: Problem) -> np.ndarray:

@@ -5,10 +5,11 @@
         weights: np.ndarray = number("N", "w_k", above=0, total=1)
         c: np.ndarray = number("N d", "the minimisers")
         rounds: int = whole(1, 100)
+        mean = derived(lambda q: q.weights @ q.c, "the mean of the minimisers (d,)")
 
-is a dataclass of these three, which `World.from_data` reads and checks. A letter of a shape stands
-for one length; one that is the name of a whole number before it has that value, and a plain list
-is then every row of such an array.
+is a dataclass of three fields, which `World.from_data` reads and checks, and of a number that
+follows. A letter of a shape stands for one length; one that is the name of a whole number before
+it has that value, and a plain list is then every row of such an array.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from dataclasses import fields as fields_of
+from functools import cached_property
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -24,10 +26,24 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, integer, table, vector
 
-__all__ = ["Read", "anything", "flag", "number", "read", "reads_of", "whole", "word"]
+__all__ = ["Read", "anything", "derived", "flag", "number", "read", "reads_of", "whole", "word"]
 
 NEEDED: Any = object()  # in place of a default
 LIMITS = {"above": (gt, min, ">"), "least": (ge, min, ">="), "below": (lt, max, "<"), "most": (le, max, "<=")}
+
+
+class derived(cached_property):  # type: ignore[type-arg]
+    """What follows from the fields, computed once.
+
+    Parameters
+    ----------
+    of : callable(instance) -> its value
+    what : its meaning, in words
+    """
+
+    def __init__(self, of: Callable[[Any], Any], what: str = "") -> None:
+        super().__init__(of)
+        self.__doc__ = what
 
 
 @dataclass(frozen=True)

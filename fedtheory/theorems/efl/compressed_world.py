@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from fedtheory.theorems.efl.draws import few_shares, half, part, rows
 from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import flag, number, reads_of, whole, word
+from fedtheory.theory.fields import derived, flag, number, reads_of, whole, word
 from fedtheory.theory.judge.case import Case
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
@@ -88,7 +88,7 @@ class FrozenView(efl.EFLWorld):
         }),
     )  # fmt: skip
 
-    reads = {**WITH_ST, "variant": word(*VARIANTS)}
+    reads: ClassVar = {**WITH_ST, "variant": word(*VARIANTS)}
 
     variant: str
     gradients: np.ndarray
@@ -251,33 +251,22 @@ class CompressedRun(efl.EFLWorld):
     R: np.ndarray
     R_G: np.ndarray
 
-    @property
-    def T(self) -> int:
-        return len(self.w) - 1
-
-    @property
-    def horizons(self) -> np.ndarray:
-        """t = 1..T, of what is compared round by round."""
-        return np.arange(1, self.T + 1)
-
-    @cached_property
-    def times(self) -> np.ndarray:
-        """t = 0..T, in the arithmetic of the view."""
-        return np.arange(self.T + 1) + 0 * self.mu
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        """t E + gamma, t = 0..T."""
-        return self.times * self.E + self.gamma
+    T = derived(lambda q: len(q.w) - 1)
+    horizons = derived(
+        lambda q: np.arange(1, q.T + 1), "t = 1..T, of what is compared round by round"
+    )
+    times = derived(
+        lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view"
+    )
+    y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T")
 
     def average(self, x: np.ndarray) -> np.ndarray:
         """sum_k p^k x_k over the last axis but one."""
         return (self.weights[:, None] * x).sum(axis=-2)
 
-    @cached_property
-    def v(self) -> np.ndarray:
-        """v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)."""
-        return self.w + self.R_G + self.average(self.R)
+    v = derived(
+        lambda q: q.w + q.R_G + q.average(q.R), "v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)"
+    )
 
     def rounding(self, optimum: Optimum, off: float, *arrays: np.ndarray) -> tuple[float, float]:
         """The error of models, and of squared distances, of what is known in floats."""
@@ -342,11 +331,11 @@ class CompressedView(CompressedRun):
         }),
     )  # fmt: skip
 
-    shown = {
+    shown: ClassVar = {
         **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "down")},
         "rounds": "T", "eta_0": "eta_0", "rho^2": "rho_sq",
     }  # fmt: skip
-    reads = {
+    reads: ClassVar = {
         **WITH_ST, "w0": number("d"), "E": whole(1, 20), "T": whole(1, 60),
         "down": flag("the server compresses with the same ST"),
         "noise": number("N d", "gradients are off by +-n_k in every step", default=None),
@@ -358,34 +347,19 @@ class CompressedView(CompressedRun):
     noise: Any = 0
     noise_of_points: Any = 0
 
-    @cached_property
-    def eta(self) -> np.ndarray:
-        """eta_t, t = 0..T (the last one is not used by the run)."""
-        return 16 / (self.mu * (self.y + self.E))
-
-    @property
-    def eta_0(self) -> Any:
-        return self.eta[0]
+    eta = derived(
+        lambda q: 16 / (q.mu * (q.y + q.E)), "eta_t, t = 0..T (the last one is not used by the run)"
+    )
+    eta_0 = derived(lambda q: q.eta[0])
 
     def mean(self, x: np.ndarray, axis: int = 1) -> np.ndarray:
         """The expectation over paths of ||x||^2, the coordinates in the last axis of x."""
         squares = (x * x).sum(axis=-1)
         return squares.sum(axis=axis) / squares.shape[axis]
 
-    @cached_property
-    def distance_sq(self) -> np.ndarray:
-        """E||w_t - w*||^2 (T + 1,)."""
-        return self.mean(self.w - self.star)
-
-    @cached_property
-    def virtual_sq(self) -> np.ndarray:
-        """E||v_t - w*||^2 (T + 1,)."""
-        return self.mean(self.v - self.star)
-
-    @cached_property
-    def apart_sq(self) -> np.ndarray:
-        """E||w_t - v_t||^2 (T + 1,)."""
-        return self.mean(self.w - self.v)
+    distance_sq = derived(lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)")
+    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)")
+    apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
 
     # --- the constants ----------------------------------------------------------------------------
     @property
@@ -403,20 +377,9 @@ class CompressedView(CompressedRun):
         """((A - 1) E G)^2: E||w_t - v_t||^2 <= rho^2 eta_t^2."""
         return (self.whole_factor - 1) ** 2 * self.E**2 * self.G_sq
 
-    @property
-    def squares(self) -> Any:
-        """sum_{i < E} i^2."""
-        return (self.E - 1) * self.E * (2 * self.E - 1) // 6
-
-    @property
-    def spread(self) -> Any:
-        """sum_k p^k D_k."""
-        return (self.weights * self.D).sum()
-
-    @property
-    def variance(self) -> Any:
-        """sum_k (p^k)^2 sigma_k^2."""
-        return (self.weights**2 * self.sigma_sq).sum()
+    squares = derived(lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2")
+    spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k")
+    variance = derived(lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2")
 
     def B(self, residuals: Any = 1) -> Any:
         """E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)."""
@@ -428,10 +391,7 @@ class CompressedView(CompressedRun):
         """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2."""
         return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
 
-    @cached_property
-    def kept(self) -> np.ndarray:
-        """(1 - eta_t mu)^E, t = 0..T - 1."""
-        return (1 - self.eta[:-1] * self.mu) ** self.E
+    kept = derived(lambda q: (1 - q.eta[:-1] * q.mu) ** q.E, "(1 - eta_t mu)^E, t = 0..T - 1")
 
     # --- within a round ---------------------------------------------------------------------------
     @cached_property
@@ -552,11 +512,11 @@ class PartialView(CompressedRun):
         }),
     )  # fmt: skip
 
-    shown = {
+    shown: ClassVar = {
         **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "S", "r")},
         "rounds": "T", "pi": "pi",
     }  # fmt: skip
-    reads = {
+    reads: ClassVar = {
         **WITH_ST, "scheme": word(*SCHEMES), "w0": number("d"), "T": whole(1, 20),
         "law": number("N s", least=0, total=1), "down": CompressedView.reads["down"],
     }  # fmt: skip
@@ -571,20 +531,11 @@ class PartialView(CompressedRun):
         squares = np.moveaxis((x * x).sum(axis=-1), 1, -1)
         return (squares * self.chance).sum(axis=-1)
 
-    @property
-    def S(self) -> Any:
-        return self.moments.sum_ps
-
-    @cached_property
-    def eta(self) -> np.ndarray:
-        """16E/(mu (y + E) S), t = 0..T."""
-        return 16 * self.E / (self.mu * (self.y + self.E) * self.S)
+    S = derived(lambda q: q.moments.sum_ps)
+    eta = derived(lambda q: 16 * q.E / (q.mu * (q.y + q.E) * q.S), "16E/(mu (y + E) S), t = 0..T")
 
     # --- the constants ----------------------------------------------------------------------------
-    @property
-    def reach_sq(self) -> Any:
-        """(theta E G)^2."""
-        return self.moments.theta**2 * self.E**2 * self.G_sq
+    reach_sq = derived(lambda q: q.moments.theta**2 * q.E**2 * q.G_sq, "(theta E G)^2")
 
     @property
     def client_factor(self) -> Any:
@@ -601,15 +552,12 @@ class PartialView(CompressedRun):
         """E||w_t - v_t||^2 <= rho^2 eta_t^2."""
         return (self.client_factor + self.server_factor) ** 2 * self.reach_sq
 
-    @property
-    def J(self) -> Any:
-        """32E sum E[p s] D_k/(mu S)."""
-        return 32 * self.E * (self.moments.ps * self.D).sum() / (self.mu * self.S)
-
-    @property
-    def r(self) -> int:
-        """1 where E[p s]/p^k is not the same for all k."""
-        return 0 if self.moments.ratio_equal else 1
+    J = derived(
+        lambda q: 32 * q.E * (q.moments.ps * q.D).sum() / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)"
+    )
+    r = derived(
+        lambda q: 0 if q.moments.ratio_equal else 1, "1 where E[p s]/p^k is not the same for all k"
+    )
 
     @property
     def B(self) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.draws import signed, size
 from fedtheory.theorems.efl.world import EFLWorld
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import anything, number
+from fedtheory.theory.fields import anything, derived, number
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.symbolic import Letters
@@ -95,10 +95,7 @@ def message_drawn(rng: Any, n: int, near: Fraction) -> list[Fraction]:
 class Message(Letters):
     """A message and its compressor as symbols."""
 
-    @property
-    def compressor(self) -> Any:
-        """The compressor's own numbers are letters, too."""
-        return self
+    compressor = derived(lambda q: q, "The compressor's own numbers are letters, too")
 
     def values(self, view: Any) -> dict[Any, Any]:
         """The letters on a view, with its compressor's numbers."""
@@ -120,7 +117,7 @@ class CompressionView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown = {"compressor": "name", "n": "n"}
+    shown: ClassVar = {"compressor": "name", "n": "n"}
     letters = Message(
         {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
         ("error", "square"),
@@ -142,9 +139,7 @@ class CompressionView(EFLWorld):
             facts.add(MOST)
         self.facts = frozenset(facts)
 
-    @property
-    def n(self) -> int:
-        return len(self.x)
+    n = derived(lambda q: len(q.x))
 
     @cached_property
     def k(self) -> Any:
@@ -157,14 +152,8 @@ class CompressionView(EFLWorld):
         # what a view lacks, a formula leaves out
         raise AttributeError(f"{c.name} keeps no number of entries: k is of st, top-k and random-k")
 
-    @cached_property
-    def error(self) -> Any:
-        """E||C(x) - x||^2."""
-        return self.compressor.expected_error_sq(self.x)
-
-    @cached_property
-    def square(self) -> Any:
-        return (self.x * self.x).sum()
+    error = derived(lambda q: q.compressor.expected_error_sq(q.x), "E||C(x) - x||^2")
+    square = derived(lambda q: (q.x * q.x).sum())
 
     @cached_property
     def ternary(self) -> Any:
@@ -173,9 +162,7 @@ class CompressionView(EFLWorld):
         total = abs(self.x[kept]).sum() if kept.any() else 0 * self.square
         return self.square - (total / self.k) ** 2 * (2 * self.k - int(kept.sum()))
 
-    @property
-    def name(self) -> str:
-        return str(self.compressor)
+    name = derived(lambda q: str(q.compressor))
 
     @classmethod
     def made(cls, compressor: Any, x: np.ndarray) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from fedtheory.theorems.efl.inactive_world import check_below_1, check_scheme_c
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import number, whole
+from fedtheory.theory.fields import derived, number, whole
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.judge.view import ClosedView
@@ -63,9 +63,7 @@ class EpochsView(efl.EFLWorld):
         runs=("growth", "threshold", "by_rule", "late", "gamma"),
     )  # fmt: skip
 
-    @property
-    def growth(self) -> Any:
-        return (2 + 1 / (4 * self.kappa)) * self.G_sq
+    growth = derived(lambda q: (2 + 1 / (4 * q.kappa)) * q.G_sq)
 
     def threshold(self, E: int) -> Any:
         """(C/J)/(TE), of (9), up to what does not depend on E: noise/E + 2 G^2 + (2 + mu/(4L))(E - 1) G^2."""
@@ -133,9 +131,9 @@ class KeepView(efl.EFLWorld):
     asks = ("strongly convex quadratic losses", efl.ALONE)
     accepts = given.options("y", "client")
     example = "--problem diabetes --clients 3 --inactive 0,0,0.5"
-    shown = {"client": "a", "y": "y", "J": "J", "f_1(T)": "f_1", "T": "rounds"}
+    shown: ClassVar = {"client": "a", "y": "y", "J": "J", "f_1(T)": "f_1", "T": "rounds"}
     attained = (("noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),)
-    reads = {
+    reads: ClassVar = {
         "y": number(above=0, below=1), "sigma_sq": number(what="of every client's noise", least=0),
         "x0": number(), "rounds": whole(1, 60),
     }  # fmt: skip
@@ -155,10 +153,7 @@ class KeepView(efl.EFLWorld):
         path = second_moments(oracles, laws, list(constants.eta), self.x0)
         return constants, path.second_moment, oracles.star
 
-    @cached_property
-    def kept(self) -> tuple[EFLConstants, Any, Any]:
-        """The run with client a."""
-        return self._run(self.oracles, self.law)
+    kept = derived(lambda q: q._run(q.oracles, q.law), "The run with client a")
 
     @cached_property
     def abandoned(self) -> tuple[EFLConstants, Any, Any]:
@@ -200,23 +195,17 @@ class KeepView(efl.EFLWorld):
         H = (self.oracles.weights[:, None, None] * self.oracles.mean_H).sum(axis=0)
         return np.asarray((H * self.moment(run, self.kept[2])).sum() / 2 + self.least)[()]
 
-    @property
-    def loss_abandoned(self) -> Any:
-        return self.loss(self.abandoned)
-
-    @property
-    def loss_kept(self) -> Any:
-        return self.loss(self.kept)
+    loss_abandoned = derived(lambda q: q.loss(q.abandoned))
+    loss_kept = derived(lambda q: q.loss(q.kept))
 
     @property
     def own_abandoned(self) -> Any:
         """E||w_T - w*||^2 without the client, w* the optimum of those that stay."""
         return np.trace(self.abandoned[1][:-1, :-1])
 
-    @property
-    def own_kept(self) -> Any:
-        """E||w_T - w*||^2 with it, w* the optimum of all."""
-        return np.trace(self.kept[1][:-1, :-1])
+    own_kept = derived(
+        lambda q: np.trace(q.kept[1][:-1, :-1]), "E||w_T - w*||^2 with it, w* the optimum of all"
+    )
 
     @classmethod
     def made(cls, y: Any, sigma_sq: Any, x0: Any, rounds: int) -> Self:
@@ -270,7 +259,7 @@ class AbandonView(efl.Clients):
     kind, about = "abandon", "about keeping or abandoning an inactive client"
     asks, accepts = (efl.CONVEX, efl.ALONE), given.options("y", "client")
     example = "--problem diabetes --clients 3 --inactive 0,0,0.5"
-    shown = {"y": "y", "p^a": "p_a", "L": "L", "mu": "mu"}
+    shown: ClassVar = {"y": "y", "p^a": "p_a", "L": "L", "mu": "mu"}
     demands = (Fact("at least two clients", lambda q: len(q.h) > 1),)
 
     y: Any = number(what="P(s^a = 0)", above=0, below=1)
@@ -289,9 +278,7 @@ class AbandonView(efl.Clients):
         each = self.weights * (self.h * (x - self.c) ** 2).sum(axis=1) / 2
         return each[:-1].sum() if without else each.sum()
 
-    @cached_property
-    def bias_sq(self) -> Any:
-        return ((self.limit(self.y) - self.star) ** 2).sum()
+    bias_sq = derived(lambda q: ((q.limit(q.y) - q.star) ** 2).sum())
 
     @property
     def gap(self) -> Any:
@@ -355,7 +342,8 @@ class CertifiedAbandonView(ClosedView):
     problem, a, y : the clients, the one that is inactive, and how often
     """
 
-    shown, bound = {"client": "a", **AbandonView.shown}, AbandonView.bound
+    shown: ClassVar = {"client": "a", **AbandonView.shown}
+    bound = AbandonView.bound
     problem: Problem
     a: int
     y: float
@@ -382,9 +370,7 @@ class CertifiedAbandonView(ClosedView):
         weights[self.a] *= 1 - share
         return given.reweighted(self.problem, weights).optimum()
 
-    @property
-    def _between(self) -> np.ndarray:
-        return self.optima[self.y].x - self.optima[0.0].x
+    _between = derived(lambda q: q.optima[q.y].x - q.optima[0.0].x)
 
     def limit(self, y: Any) -> np.ndarray:
         """argmin F - y p^a F_a."""
@@ -394,9 +380,7 @@ class CertifiedAbandonView(ClosedView):
         """F(x), or the sum of the clients other than a."""
         return np.asarray((1 - self.p_a) * float(self.rest.objective(x)) if without else float(self.problem.objective(x)))
 
-    @property
-    def bias_sq(self) -> Any:
-        return np.asarray(float((self._between**2).sum()))
+    bias_sq = derived(lambda q: np.asarray(float((q._between**2).sum())))
 
     @property
     def gap(self) -> Any:

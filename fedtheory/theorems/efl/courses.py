@@ -20,6 +20,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
@@ -56,10 +57,7 @@ class EFLRound:
         found = [number(state) for state in self.states]
         return np.array(found, dtype=object if self.states[0].w0.dtype == object else float)
 
-    @property
-    def before(self) -> np.ndarray:
-        """||w_tau - w*||^2: (S,)."""
-        return self.each(lambda v: v.start_sq)
+    before = derived(lambda q: q.each(lambda v: v.start_sq), "||w_tau - w*||^2: (S,)")
 
     @property
     def after(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theorems.efl.draws import few_shares, half, part, rows, shares, signed
 from fedtheory.theorems.efl.world import Clients
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import number, whole
+from fedtheory.theory.fields import derived, number, whole
 from fedtheory.theory.judge.case import Case
 
 LONG = 2000  # rounds of a run in floats, at least 1000
@@ -86,14 +86,8 @@ class Elastic(Clients):
     lam: Any = number(what="lambda", above=0)
     eta: Any = number(above=0)
 
-    @cached_property
-    def U(self) -> np.ndarray:
-        return self.u.sum(axis=0)
-
-    @cached_property
-    def a(self) -> np.ndarray:
-        """sum_k p^k h_k (d,)."""
-        return (self.weights[:, None] * self.h).sum(axis=0)
+    U = derived(lambda q: q.u.sum(axis=0))
+    a = derived(lambda q: (q.weights[:, None] * q.h).sum(axis=0), "sum_k p^k h_k (d,)")
 
     @cached_property
     def b(self) -> np.ndarray:
@@ -148,7 +142,7 @@ class ElasticView(Elastic):
         }),
     )  # fmt: skip
 
-    shown = {"lambda": "lam", "eta": "eta", "argmin": "star"}
+    shown: ClassVar = {"lambda": "lam", "eta": "eta", "argmin": "star"}
     demands = (
         Fact(
             "lambda eta U < 1, or the fixed point need not be the only one",
@@ -249,10 +243,7 @@ class ElasticView(Elastic):
         w = weights * self.h
         return ((w * self.c).sum(axis=0) + pull * to) / (w.sum(axis=0) + pull)
 
-    @cached_property
-    def star(self) -> np.ndarray:
-        """argmin sum_k p^k f_k."""
-        return self.pulled(self.weights[:, None], 0 * self.U, 0)
+    star = derived(lambda q: q.pulled(q.weights[:, None], 0 * q.U, 0), "argmin sum_k p^k f_k")
 
     def fixed(self, eta: Any) -> np.ndarray:
         """sum_k [p^k (1 - lambda eta U) + lambda eta u_k] grad f_k = 0."""
@@ -468,9 +459,7 @@ class ElasticMixingView(Mixing, ElasticView):
         ]
         return np.block(rows)
 
-    @property
-    def stable(self) -> bool:
-        return bool(abs(np.linalg.eigvals(self.recursion)).max() < 1)
+    stable = derived(lambda q: bool(abs(np.linalg.eigvals(q.recursion)).max() < 1))
 
 
 def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
@@ -521,7 +510,7 @@ class StabilityView(Elastic):
         }),
     )  # fmt: skip
 
-    shown = {
+    shown: ClassVar = {
         "lambda": "lam", "eta": "eta", "E": "E", "eta sum p h": "slope", "eta^2 lambda b": "pull",
     }  # fmt: skip
     noise = 0  # of margins
@@ -536,17 +525,9 @@ class StabilityView(Elastic):
         if self.anchors is None:
             self.anchors = 0 * self.c
 
-    @property
-    def V(self) -> np.ndarray:
-        return (self.u * self.anchors).sum(axis=0)
-
-    @property
-    def slope(self) -> np.ndarray:
-        return self.eta * self.a
-
-    @property
-    def pull(self) -> np.ndarray:
-        return self.eta**2 * self.lam * self.b
+    V = derived(lambda q: (q.u * q.anchors).sum(axis=0))
+    slope = derived(lambda q: q.eta * q.a)
+    pull = derived(lambda q: q.eta**2 * q.lam * q.b)
 
     # --- the recursion ----------------------------------------------------------------------------
     def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -653,7 +634,7 @@ class MixingView(Mixing, StabilityView):
     """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
     spectral radius is below 1."""
 
-    shown = {"lambda": "lam", "eta": "eta", "E": "E", "rho, lambda = 0": "rho_0", "rho": "rho"}
+    shown: ClassVar = {"lambda": "lam", "eta": "eta", "E": "E", "rho, lambda = 0": "rho_0", "rho": "rho"}
     noise = ROUNDING
     H: Any = None
 
@@ -667,10 +648,5 @@ class MixingView(Mixing, StabilityView):
             columns.append(np.concatenate([self.weights @ y, V / scale])[: d if lam == 0 else None])
         return 1 - abs(np.linalg.eigvals(np.array(columns).T)).max(keepdims=True)
 
-    @property
-    def rho_0(self) -> float:
-        return float(1 - self.margin(0)[0])
-
-    @property
-    def rho(self) -> float:
-        return float(1 - self.margin(self.lam)[0])
+    rho_0 = derived(lambda q: float(1 - q.margin(0)[0]))
+    rho = derived(lambda q: float(1 - q.margin(q.lam)[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
 from fedtheory.theorems.efl.draws import rows, signed, size
 from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import anything, number, whole, word
+from fedtheory.theory.fields import anything, derived, number, whole, word
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.judge.view import ClosedView
@@ -69,10 +69,7 @@ class Costs:
     dense_distance_sq: np.ndarray
     sent: np.ndarray | None = None
 
-    @property
-    def dense(self) -> Fraction:
-        """Bits of a dense message."""
-        return Fraction(FLOAT_BITS * self.n)
+    dense = derived(lambda q: Fraction(FLOAT_BITS * q.n), "Bits of a dense message")
 
     @property
     def message(self) -> Fraction:
@@ -354,10 +351,7 @@ class ResidualsView(ClosedView):
         made_of = float(abs(self.problem.gradient(at)).max()) + float(self.problem.beta_k.max()) * float(abs(self.run[0]).max())
         return 1e-13 * made_of + self.noise / (self.eta * self.rounds)
 
-    @cached_property
-    def star(self) -> np.ndarray:
-        """The certified optimum."""
-        return self.problem.optimum().x
+    star = derived(lambda q: q.problem.optimum().x, "The certified optimum")
 
     def slope(self, x: np.ndarray) -> np.ndarray:
         """grad F(x)."""
@@ -422,7 +416,7 @@ class TermView(EFLWorld):
     method, example = {"lam": 0.1}, "--problem breast-cancer --lam 0.1"
     local_steps, share = 1, 0.2
 
-    shown = {"lambda": "lam", "Z": "Z"}
+    shown: ClassVar = {"lambda": "lam", "Z": "Z"}
     demands = (Fact("two points or more", lambda q: len(q.points) > 1),)
 
     lam: Any = number(above=0)
@@ -447,10 +441,9 @@ class TermView(EFLWorld):
         """lambda/2 sum_i omega^i' diag(I_i) omega^i."""
         return self.lam * (self.u * self.anchors**2).sum() / 2
 
-    @property
-    def next_Z(self) -> Any:
-        """The same one round later."""
-        return self.lam * (self.next_u * self.next_anchors**2).sum() / 2
+    next_Z = derived(
+        lambda q: q.lam * (q.next_u * q.next_anchors**2).sum() / 2, "The same one round later"
+    )
 
     def slopes(self) -> np.ndarray:
         """The gradient of (2) at the points by central differences (M, d), which are exact for a square."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fedtheory.theorems.efl.draws import law, shares, size
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import number, whole
+from fedtheory.theory.fields import derived, number, whole
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.rounds.coefficients import RoundLaw
@@ -102,10 +102,7 @@ class InactiveView(EFLWorld):
         """T C/(E (T - tau_0) + gamma)^2."""
         return self.T * self.C / (self.E * (self.T - self.tau_0) + self.gamma) ** 2
 
-    @property
-    def threshold(self) -> Any:
-        """f_1(T)/J: (8) says that y is above it."""
-        return self.f_1 / self.J
+    threshold = derived(lambda q: q.f_1 / q.J, "f_1(T)/J: (8) says that y is above it")
 
     def order(self, power: int = 1) -> Any:
         """(C/J)/(TE^power); (9) has the power 1."""
@@ -165,7 +162,7 @@ class IncompleteView(EFLWorld):
     asks = (OF_THEOREM_1, "scheme C; clients that are never inactive, " + ONE_LAW)
     accepts = given.options(*CONSTANTS)
     example = "--problem diabetes --clients 3 --incomplete uniform"
-    shown = {"E": "E", "L": "L", "mu": "mu", "G_sq": "G_sq", "E[B]": "B"}
+    shown: ClassVar = {"E": "E", "L": "L", "mu": "mu", "G_sq": "G_sq", "E[B]": "B"}
     demands = (
         Fact("mu <= L", lambda q: q.mu <= q.L),
         Fact("laws in which s = 0 is impossible", lambda q: not any(q.law[:, 0])),
@@ -179,29 +176,11 @@ class IncompleteView(EFLWorld):
     sigma_sq: np.ndarray = number("N", least=0)
     D: np.ndarray = number("N", least=0)
 
-    @property
-    def E(self) -> int:
-        """The most local steps."""
-        return self.law.shape[1] - 1
-
-    @cached_property
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return RoundLaw(EFL(scheme="C"), self.law, self.weights).single
-
-    @cached_property
-    def drift(self) -> np.ndarray:
-        """E[p s] (N,)."""
-        return (self.moments[0] * np.arange(self.E + 1)).sum(axis=1)
-
-    @cached_property
-    def squares(self) -> np.ndarray:
-        """E[p^2 s] (N,)."""
-        return (self.moments[1] * np.arange(self.E + 1)).sum(axis=1)
-
-    @cached_property
-    def inverse(self) -> np.ndarray:
-        """E[1/s^k] (N,)."""
-        return (self.law[:, 1:] / np.arange(1, self.E + 1)).sum(axis=1)
+    E = derived(lambda q: q.law.shape[1] - 1, "The most local steps")
+    moments = derived(lambda q: RoundLaw(EFL(scheme="C"), q.law, q.weights).single)
+    drift = derived(lambda q: (q.moments[0] * np.arange(q.E + 1)).sum(axis=1), "E[p s] (N,)")
+    squares = derived(lambda q: (q.moments[1] * np.arange(q.E + 1)).sum(axis=1), "E[p^2 s] (N,)")
+    inverse = derived(lambda q: (q.law[:, 1:] / np.arange(1, q.E + 1)).sum(axis=1), "E[1/s^k] (N,)")
 
     @cached_property
     def overlap(self) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fedtheory.theorems.efl.draws import law as law_drawn
 from fedtheory.theorems.efl.draws import rows, shares, signed
 from fedtheory.theorems.efl.world import CONVEX, DIAGONAL, ONE_LAW, PLAIN, Clients
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import number, whole, word
+from fedtheory.theory.fields import derived, number, whole, word
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.statement import Form
 from fedtheory.theory.judge.view import ClosedView
@@ -63,7 +63,7 @@ class LimitView(Clients):
     )
     count, rules = 60, SCHEMES
 
-    shown = {"omega*": "star", "limit": "limit"}
+    shown: ClassVar = {"omega*": "star", "limit": "limit"}
     demands = (
         Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),
         Fact("0 < step h <= offset", lambda q: 0 < q.step * q.h.max() <= q.offset),
@@ -97,15 +97,8 @@ class LimitView(Clients):
         """E[p_tau^k 1{s^k = s}] (N, E + 1)."""
         return RoundLaw(EFL(scheme=self.scheme), self.law, self.weights).single[0]
 
-    @cached_property
-    def drift(self) -> np.ndarray:
-        """E[p_tau^k s^k] (N,)."""
-        return (self.m * np.arange(self.m.shape[1])).sum(axis=1)
-
-    @cached_property
-    def limit(self) -> np.ndarray:
-        """argmin sum_k E[p_tau^k s^k] f_k."""
-        return self.centre(self.drift)
+    drift = derived(lambda q: (q.m * np.arange(q.m.shape[1])).sum(axis=1), "E[p_tau^k s^k] (N,)")
+    limit = derived(lambda q: q.centre(q.drift), "argmin sum_k E[p_tau^k s^k] f_k")
 
     def _pull(self, eta: Any) -> np.ndarray:
         """sum_s m_k(s) (1 - (1 - eta h_k)^s): (N, d)."""
@@ -121,10 +114,9 @@ class LimitView(Clients):
         """The mean after one round from the mean w."""
         return w - (self._pull(eta) * (w - self.c)).sum(axis=0)
 
-    @cached_property
-    def curvature(self) -> np.ndarray:
-        """sum_k E[p_tau^k s^k] h_k (d,)."""
-        return (self.drift[:, None] * self.h).sum(axis=0)
+    curvature = derived(
+        lambda q: (q.drift[:, None] * q.h).sum(axis=0), "sum_k E[p_tau^k s^k] h_k (d,)"
+    )
 
     def second(self, w: np.ndarray) -> np.ndarray:
         """sum_k E[p_tau^k s^k (s^k - 1)/2] h_k^2 |w - c_k|: what one step's curvature leaves, over eta^2."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theorems.efl.world import PLAIN, EFLWorld
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import anything, number, whole
+from fedtheory.theory.fields import anything, derived, number, whole
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 
@@ -167,8 +166,8 @@ class AwayView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown = {"T": "T", "mu": "mu", "gamma": "gamma", "argmin": "star"}
-    reads = {
+    shown: ClassVar = {"T": "T", "mu": "mu", "gamma": "gamma", "argmin": "star"}
+    reads: ClassVar = {
         "weights": number("N", above=0, total=1), "c": number("N d"), "x0": number("d"),
         "mu": number(above=0), "gamma": number(), "T": whole(2, 60),
         "h": number("N d", "curvatures", default=None),
@@ -191,15 +190,8 @@ class AwayView(EFLWorld):
         w[-1] = w[-1] * 0
         return w
 
-    @property
-    def rest(self) -> np.ndarray:
-        """The same, of sum 1."""
-        return self.others / self.others.sum()
-
-    @cached_property
-    def star(self) -> np.ndarray:
-        """omega*, the optimum with a."""
-        return self.clients.argmin(self.weights)
+    rest = derived(lambda q: q.others / q.others.sum(), "The same, of sum 1")
+    star = derived(lambda q: q.clients.argmin(q.weights), "omega*, the optimum with a")
 
     def run(self, start: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
         """Models (T + 1, d) of rounds with these coefficients."""
@@ -306,10 +298,7 @@ class CoefficientView(EFLWorld):
     s: int = whole(1, 100, "those that are done")
     factor: Any = number(what="of p^k in the coefficient, or of eta", least=1)
 
-    @property
-    def distance(self) -> np.ndarray:
-        """|c - w|, (d,)."""
-        return abs(self.away)
+    distance = derived(lambda q: abs(q.away), "|c - w|, (d,)")
 
     def portion(self, steps: int, times: Any = 1) -> np.ndarray:
         """Return the part >= 0 of c - w that so many steps of size ``times`` eta go, (d,)."""
@@ -396,7 +385,7 @@ class SamplesView(EFLWorld):
     )  # fmt: skip
 
     shown = ("n_a", "fewer", "closer")
-    reads = {
+    reads: ClassVar = {
         "samples": number("N", above=0), "h": number("N d", above=0), "c": number("N d"),
         "fewer": number(above=0), "closer": number(above=0, below=1),
         "bend": anything(default=None), "below": anything(default=None),
@@ -415,9 +404,7 @@ class SamplesView(EFLWorld):
     noise: Any = 0
     bent: dict[str, Any] | None = None
 
-    @property
-    def n_a(self) -> Any:
-        return self.samples[-1]
+    n_a = derived(lambda q: q.samples[-1])
 
     def bent_bound(self, n_a: Any = None) -> Any:
         """(11) repaired where F_a has a bend."""

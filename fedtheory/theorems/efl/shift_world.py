@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from fedtheory.theorems.efl.quantities.run import (
 from fedtheory.theorems.efl.world import CONVEX, PLAIN, EFLWorld, constants_told
 from fedtheory.theorems.efl.world import centre as efl_centre
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import number, whole, word
+from fedtheory.theory.fields import derived, number, whole, word
 from fedtheory.theory.judge.case import Case, LocalWork
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.statement import Statement
@@ -95,7 +95,7 @@ class ShiftView(EFLWorld):
     example, count, work = "--problem breast-cancer --departure 2", 60, OPTIMA
     shown = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
-    reads = {
+    reads: ClassVar = {
         "event": word("departure", "arrival"), "samples": number("N", above=0),
         "h": number("N d", "curvatures, client a last", above=0), "c": number("N d", "minimisers"),
         "bend": number(default=None), "below": number(above=0, default=None),
@@ -269,9 +269,7 @@ class DataShift:
     seed: int
     kind: str = "shift"
 
-    @property
-    def name(self) -> str:
-        return f"shift: {self.family} {self.event} N={self.clients} seed={self.seed}"
+    name = derived(lambda q: f"shift: {q.family} {q.event} N={q.clients} seed={q.seed}")
 
     def problem(self) -> Any:
         """The problem with all clients, p^k = n_k/n."""
@@ -367,7 +365,7 @@ class DepartedView(EFLWorld):
     example = "--problem quadratic --inactive 0.3 --departure 2@20"
 
     shown = ("T", "tau_0", "H_T")
-    reads = {
+    reads: ClassVar = {
         "T": whole(1), "tau_0": whole(what="the last round in which a may work"),
         "mean_work": number("T N", "E[p^k s^k]/p^k of the rounds before, a last", least=0),
     }  # fmt: skip
@@ -375,13 +373,8 @@ class DepartedView(EFLWorld):
     ratios: np.ndarray
     tau_0: int
 
-    @property
-    def T(self) -> int:
-        return len(self.ratios)
-
-    @property
-    def H_T(self) -> int:
-        return sum(self.r)
+    T = derived(lambda q: len(q.ratios))
+    H_T = derived(lambda q: sum(q.r))
 
     @property
     def r(self) -> list[int]:
@@ -605,11 +598,11 @@ class ShiftedRunView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown = {
+    shown: ClassVar = {
         "event": "event", "tau_0": "tau_0", "Theorem 1 at the shift": "at_the_shift",
         "Theorem 2": "theorem_2", "gamma, before and after": "gammas",
     }  # fmt: skip
-    reads = {
+    reads: ClassVar = {
         "event": word("departure", "arrival"), "scheme": word(*SCHEMES),
         "weights": number("N", "as samples", above=0, total=1), "h": number("N d", above=0),
         "c": number("N d"), "noise": number("N d", default=None),
@@ -624,26 +617,11 @@ class ShiftedRunView(EFLWorld):
     shift: ShiftView
     noise: Any = 0
 
-    @property
-    def event(self) -> str:
-        return self.shift.event
-
-    @property
-    def at_the_shift(self) -> Any:
-        return self.reached()
-
-    @property
-    def theorem_2(self) -> Any:
-        return self.moved()
-
-    @property
-    def gammas(self) -> list[Any]:
-        return [self.before.y[0], self.fresh.y[0]]
-
-    @property
-    def tau_0(self) -> int:
-        """The round of the shift."""
-        return len(self.before.y) - 1
+    event = derived(lambda q: q.shift.event)
+    at_the_shift = derived(lambda q: q.reached())
+    theorem_2 = derived(lambda q: q.moved())
+    gammas = derived(lambda q: [q.before.y[0], q.fresh.y[0]])
+    tau_0 = derived(lambda q: len(q.before.y) - 1, "The round of the shift")
 
     def moved(self, factor: int = 2, printed: bool = False) -> Any:
         """Theorem 2's bound of ||omega* - hat omega*||^2: (10), (11) repaired, or as printed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fedtheory.theorems.efl.draws import part, size
 from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
 from fedtheory.theory import Fact
-from fedtheory.theory.fields import flag, number
+from fedtheory.theory.fields import derived, flag, number
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.judge.view import ClosedView
@@ -89,10 +89,7 @@ def smallest(G: Any, L: Any, mu: Any, S: Any, root: Any, delta: Any) -> np.ndarr
 class Rows(Letters):
     """The rows as formulas, of the root of epsilon."""
 
-    @property
-    def root(self) -> Any:
-        """sqrt(epsilon)."""
-        return self.epsilon ** Fraction(1, 2)
+    root = derived(lambda q: q.epsilon ** Fraction(1, 2), "sqrt(epsilon)")
 
 
 @dataclass
@@ -106,7 +103,7 @@ class RatesView(EFLWorld):
     accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
     example, count = "--problem diabetes", 60
 
-    shown = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
+    shown: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
     demands = (BELOW,)
     letters = Rows(
         {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"},
@@ -120,9 +117,7 @@ class RatesView(EFLWorld):
     root: Any = number(what="of epsilon", above=0)
     delta: Any = number(what="Hessian dissimilarity", above=0)
 
-    @property
-    def epsilon(self) -> Any:
-        return self.root**2
+    epsilon = derived(lambda q: q.root**2)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times ``scale``: G, L, mu, delta and epsilon are multiplied (``scale`` a square)."""
@@ -196,7 +191,7 @@ class RowView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown = {
+    shown: ClassVar = {
         **{name: name for name in ("L", "mu", "G_sq", "S", "needed")}, "epsilon": "epsilon",
         "row": "row", "factor": "K",
     }  # fmt: skip
@@ -208,27 +203,14 @@ class RowView(EFLWorld):
     K: Any = number(what="the constant before the row", above=0)
     loss: bool = flag("epsilon bounds F - F*, else the squared distance")
 
-    @property
-    def epsilon(self) -> Any:
-        return self.root**2
-
-    @property
-    def row(self) -> Any:
-        return sum(self.terms)
-
-    @property
-    def L(self) -> Any:
-        return self.h.max()
-
-    @property
-    def mu(self) -> Any:
-        return self.h.min()
+    epsilon = derived(lambda q: q.root**2)
+    row = derived(lambda q: sum(q.terms))
+    L = derived(lambda q: q.h.max())
+    mu = derived(lambda q: q.h.min())
 
     S = 1  # one client takes part
 
-    @property
-    def gamma(self) -> Any:
-        return 64 * self.L / self.mu
+    gamma = derived(lambda q: 64 * q.L / q.mu)
 
     @property
     def G_sq(self) -> Any:
@@ -249,10 +231,9 @@ class RowView(EFLWorld):
             out.append(w)
         return np.stack(out)
 
-    @property
-    def needed(self) -> int:
-        """The first round count whose model is within epsilon."""
-        return len(self.path) - 1
+    needed = derived(
+        lambda q: len(q.path) - 1, "The first round count whose model is within epsilon"
+    )
 
     @property
     def terms(self) -> tuple[Any, Any]:
@@ -317,7 +298,7 @@ class MeasuredRowView(ClosedView):
     epsilon, S : the accuracy, and the clients that take part in a round on average
     """
 
-    shown = {"needed": "needed", "row": "row", "factor": "K", "epsilon": "epsilon", "S": "S"}
+    shown: ClassVar = {"needed": "needed", "row": "row", "factor": "K", "epsilon": "epsilon", "S": "S"}
     row = RowView.row
     needed: int
     terms: tuple[float, float]
@@ -336,8 +317,8 @@ class UnitsView(EFLWorld):
     asks, example = (CONVEX, "G of Theorem 1's, or given"), "--problem diabetes"
     accepts = given.options(*CONSTANTS, "S", "epsilon")
 
-    shown = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
-    demands, epsilon = (BELOW,), RatesView.epsilon
+    shown: ClassVar = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
+    demands, epsilon, terms = (BELOW,), RatesView.epsilon, RowView.terms
 
     G: Any = number(above=0)
     L: Any = number()
@@ -354,10 +335,7 @@ class UnitsView(EFLWorld):
         root = (scale if name == "EFL" else a) * self.root
         return rounds(name, a * self.G, a * self.L, a * self.mu, self.S, root, sigma=a * self.sigma, clients=self.clients)
 
-    @property
-    def terms(self) -> tuple[Any, Any]:
-        """Of EFL's row."""
-        return self.G**2 / (self.mu * self.S * self.root**2), self.L / (self.mu * self.root)
+    G_sq = derived(lambda q: q.G**2)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from fedtheory.local import LocalSGD
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
 from fedtheory.theory import Draws, World
-from fedtheory.theory.fields import number
+from fedtheory.theory.fields import derived, number
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.request import Prepared, Request
@@ -127,10 +126,7 @@ class Clients(EFLWorld):
         """argmin sum_k weights_k f_k, weights (N,), or (N, d) one a coordinate."""
         return centre(weights, self.h, self.c)
 
-    @cached_property
-    def star(self) -> np.ndarray:
-        """omega* = argmin sum_k p^k f_k."""
-        return self.centre(self.weights)
+    star = derived(lambda q: q.centre(q.weights), "omega* = argmin sum_k p^k f_k")
 
 
 # --- the constants that the checks carry ----------------------------------------------------------

@@ -65,7 +65,9 @@ class Letters:
     zero : attributes that are 0 in a formula, such as what float64 does not resolve
     runs : methods and properties of the view's class that are run on the symbols
 
-    In the body of the view's class it is given that class. A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
+    Said in the body of the view's class it knows that class.
+
+    A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
     """
 
     def __init__(

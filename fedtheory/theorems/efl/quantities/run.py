@@ -33,6 +33,7 @@ from fedtheory.inputs import real_array, real_number
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.moments import Moments
 from fedtheory.rational import text
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.statement import Form
 from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
@@ -103,18 +104,9 @@ class EFLConstants(RunConstants):
         least = self.D.min()
         return least * 0 if least <= 1e-12 * (self.D.max() + self.L * self.start_sq) else least
 
-    @cached_property
-    def gamma(self) -> Any:
-        return gamma_of(self.E, self.theta, self.L, self.mu, list(self.S))
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        """tau E + gamma, tau = 0..T: (T + 1,)."""
-        return np.arange(self.T + 1) * self.E + self.gamma
-
-    @cached_property
-    def eta(self) -> np.ndarray:
-        return 16 * self.E / (self.mu * self.y[1:] * self.S)
+    gamma = derived(lambda q: gamma_of(q.E, q.theta, q.L, q.mu, list(q.S)))
+    y = derived(lambda q: np.arange(q.T + 1) * q.E + q.gamma, "tau E + gamma, tau = 0..T: (T + 1,)")
+    eta = derived(lambda q: 16 * q.E / (q.mu * q.y[1:] * q.S))
 
     @cached_property
     def r(self) -> np.ndarray:
@@ -122,9 +114,7 @@ class EFLConstants(RunConstants):
         return self.each(lambda m: self._zero + (0 if m.ratio_equal else 1))
 
     # --- the terms of B_t -------------------------------------------------------------------------
-    @cached_property
-    def noise_term(self) -> np.ndarray:
-        return self.each(lambda m: (m.p2s * self.sigma_sq).sum())
+    noise_term = derived(lambda q: q.each(lambda m: (m.p2s * q.sigma_sq).sum()))
 
     @cached_property
     def gap_term(self) -> np.ndarray:
@@ -137,10 +127,7 @@ class EFLConstants(RunConstants):
             return self.each(lambda m: m.sum_ps + self.theta * m.overlap)
         return self.each(lambda m: 2 * m.sum_ps + self.theta * (m.sum_p - 2))
 
-    @cached_property
-    def fourth(self) -> np.ndarray:
-        """sum E[p^2 s]/p^k."""
-        return self.each(lambda m: (m.p2s / self.weights).sum())
+    fourth = derived(lambda q: q.each(lambda m: (m.p2s / q.weights).sum()), "sum E[p^2 s]/p^k")
 
     def B(self, reading: str = "positive part") -> np.ndarray:
         """E[B_t] (T,) with the printed constants and this last bracket; 'no last term': without 2EG^2 sum p^2 s/p^k."""
@@ -178,9 +165,7 @@ class EFLConstants(RunConstants):
         """32E sum E[p s] D_k/(mu S_t), (T,)."""
         return self.each(lambda m: 32 * self.E * (m.ps * self.D).sum() / (self.mu * m.sum_ps))
 
-    @cached_property
-    def J(self) -> Any:
-        return self.J_t.max()
+    J = derived(lambda q: q.J_t.max())
 
     @cached_property
     def J_sharp(self) -> np.ndarray:

@@ -23,6 +23,7 @@ from fedtheory.participation.coefficients import SCHEMES, coefficients
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, unmet
 from fedtheory.theory import World
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.coefficients import RoundLaw
@@ -73,10 +74,9 @@ class StepState:
         """(O, N) local steps."""
         return np.array(list(itertools.product(*(np.nonzero(row > 0)[0] for row in self.law.law))))
 
-    @cached_property
-    def mass(self) -> np.ndarray:
-        """(O,) their probabilities."""
-        return self.law.law[np.arange(self.s.shape[1]), self.s].prod(axis=1)
+    mass = derived(
+        lambda q: q.law.law[np.arange(q.s.shape[1]), q.s].prod(axis=1), "(O,) their probabilities"
+    )
 
     @cached_property
     def p(self) -> np.ndarray:
@@ -84,10 +84,9 @@ class StepState:
         law = self.law
         return coefficients(law.method.scheme, self.s, law.E, law.weights, 1 - law.law[:, 0])
 
-    @cached_property
-    def alpha(self) -> np.ndarray:
-        """(O, N, E) 1 where i < s_k."""
-        return (np.arange(self.law.E) < self.s[:, :, None]).astype(int)
+    alpha = derived(
+        lambda q: (np.arange(q.law.E) < q.s[:, :, None]).astype(int), "(O, N, E) 1 where i < s_k"
+    )
 
     @cached_property
     def _client_paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -124,15 +123,8 @@ class StepState:
         each = self._each(self._client_paths[0])
         return each[:, 0] if self.oracles.common else each.prod(axis=1)
 
-    @cached_property
-    def w(self) -> np.ndarray:
-        """(P, N, E + 1, d) virtual iterates w_i^k."""
-        return self._each(self._client_paths[1])
-
-    @cached_property
-    def g_mean(self) -> np.ndarray:
-        """(P, N, E, d) grad F_k(w_i^k)."""
-        return self._each(self._client_paths[3])
+    w = derived(lambda q: q._each(q._client_paths[1]), "(P, N, E + 1, d) virtual iterates w_i^k")
+    g_mean = derived(lambda q: q._each(q._client_paths[3]), "(P, N, E, d) grad F_k(w_i^k)")
 
     @cached_property
     def stopped(self) -> np.ndarray:
@@ -195,9 +187,7 @@ class StepState:
         each = np.broadcast_to(points[..., None, :], (*points.shape[:-1], n, points.shape[-1]))
         return self._gap_of(self.oracles.gradient(each))
 
-    @cached_property
-    def D(self) -> np.ndarray:
-        return self.oracles.D
+    D = derived(lambda q: q.oracles.D)
 
     @cached_property
     def heterogeneity(self) -> Any:
@@ -220,9 +210,7 @@ class StepState:
         """gamma' = 2 eta (1 - L (1 + theta) eta), between eta and 2 eta."""
         return 2 * self.eta * (1 - self.L * (1 + self.theta) * self.eta)
 
-    @cached_property
-    def start_sq(self) -> Any:
-        return sq(self.w0 - self.oracles.star)
+    start_sq = derived(lambda q: sq(q.w0 - q.oracles.star))
 
     @cached_property
     def rounding(self) -> Any:

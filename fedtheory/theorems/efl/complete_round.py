@@ -4,6 +4,7 @@ The proof is in docs/worst_cases.md; the semidefinite programme showed how far t
 """
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,11 @@ def _judged(q: StepsView, **change: Any) -> Sides:
 def complete_round(q):
     """The round's contraction, and what the clients' differences add."""
     yield repaired(
-        lambda: _judged(q), ROUND,
-        wrong("nine tenths of the first term", lambda: _judged(q, contraction=Fraction(9, 10))),
-        wrong("a tenth of the second term", lambda: _judged(q, floor=Fraction(1, 10))),
-        wrong("without the second term", lambda: _judged(q, floor=0)), holds=True,
-        needs=(COMPLETE,), proof="docs/worst_cases.md#potentials-of-one-round",
+        partial(_judged, q), ROUND,
+        wrong("nine tenths of the first term", contraction=Fraction(9, 10)),
+        wrong("a tenth of the second term", floor=Fraction(1, 10)),
+        wrong("without the second term", floor=0), holds=True, needs=(COMPLETE,),
+        proof="docs/worst_cases.md#potentials-of-one-round",
         note="step 7 has 1 - eta mu E/4 for the first factor and eta^2 B, with G, for the second "
         "term. The first factor is attained where all F_k have curvature mu only",
     )

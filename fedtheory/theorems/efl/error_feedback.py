@@ -1,6 +1,7 @@
 """EFL's error feedback: nothing is lost by it, whether a mean tends to the optimum, and the variants that lose something."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fedtheory.theorems.efl import feedback_world as on
@@ -86,8 +87,8 @@ def compression_bias(q):
         "it is one for every step, its residuals scaled: decaying steps do not cure it",
     )
     yield repaired(
-        lambda: _mean_bias(q), BIAS, wrong("without the residuals", lambda: _mean_bias(q, 0)),
-        NINE_TENTHS, holds=True, needs=(on.CONSISTENT, on.PLAIN), proof="note",
+        partial(_mean_bias, q), BIAS, wrong("without the residuals", residuals=0), NINE_TENTHS,
+        holds=True, needs=(on.CONSISTENT, on.PLAIN), proof="note",
         note="the invariant over eta T: where the residuals stay bounded, which takes a small "
         "step, the mean tends to the optimum",
     )

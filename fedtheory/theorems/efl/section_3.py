@@ -6,6 +6,7 @@ Algorithm 1 in fractions, and the order of C_tau on the constants of Theorem 1's
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,25 +134,24 @@ def _hundredths(v: EFLRun, number: int) -> Any:
 def elastic_rearrangement(q):
     """(2) against (3), its constant Z, and the gradient of both."""
     yield printed(
-        lambda: _rearranged(q), TWO + "=" + THREE + r"+Z\text{ with one }Z\text{ for all }\omega",
-        wrong("lambda for lambda/2", lambda: _rearranged(q, square=2)),
-        wrong("nine tenths of the cross term",
-              lambda: _rearranged(q, cross=9 * q.lam / (10 * q.lam))),
-        holds=True, proof="the squares multiplied out",
+        partial(_rearranged, q), TWO + "=" + THREE + r"+Z\text{ with one }Z\text{ for all }\omega",
+        wrong("lambda for lambda/2", square=2),
+        wrong("nine tenths of the cross term", cross=9 * q.lam / (10 * q.lam)), holds=True,
+        proof="the squares multiplied out",
         note="f_k stands on both sides. diag(I_i) may be read as a matrix or, with products "
         "coordinate by coordinate, as the vector that Algorithm 1 sends",
     )
     yield form(
-        "Z", lambda: _constant(q),
+        "Z", partial(_constant, q),
         TWO + "=" + THREE + r"+Z,\ Z=\tfrac\lambda2\sum_i\omega^{i\top}\mathrm{diag}(I_i)\omega^i",
-        wrong("nine tenths of Z", lambda: _constant(q, 9 * q.lam / (10 * q.lam))), holds=True,
+        wrong("nine tenths of Z", factor=9 * q.lam / (10 * q.lam)), holds=True,
         proof="the squares multiplied out", note="the only Z there can be: put omega = 0",
     )
     yield form(
-        "elastic gradient", lambda: _gradient(q),
+        "elastic gradient", partial(_gradient, q),
         r"\nabla\big(" + TWO + r"\big)=\lambda(U\odot\omega-V),\ U=\sum_iu^i,\ V=\sum_iv^i",
-        wrong("nine tenths of V", lambda: _gradient(q, factor=9 * q.lam / (10 * q.lam))),
-        holds=True, proof="the derivative of each square",
+        wrong("nine tenths of V", factor=9 * q.lam / (10 * q.lam)), holds=True,
+        proof="the derivative of each square",
         note="the left side by central differences, exact for squares. Z has gradient 0: U and V, "
         "two vectors, are all a client needs",
     )
@@ -250,18 +250,17 @@ def server_step(q):
 def order_of_c(q):
     """C_tau against tau, and the rate that follows."""
     yield printed(
-        lambda: _order(q, largest=True),
+        partial(_order, q, largest=True),
         r"C_\tau=\max\{\cdot,\cdot\}\le\tau\max\{" + START + "," + B_MAX + r"\}\ (\tau\ge1)",
-        wrong("without tau", lambda: _order(q, largest=True, power=0)), holds=True,
+        wrong("without tau", power=0), holds=True,
         proof="tau terms are at most tau times the largest, and 1 <= tau",
         note="B_t with its bracket as printed. The statement is about the sequence C_tau, whatever "
         "it bounds; it needs min_t S_t > 0, which gamma asks for as well",
     )
     yield repaired(
-        lambda: _order(q),
-        r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb "
+        partial(_order, q), r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb "
         r"E[B_t]}{S_t^2}\le\tau\big(" + START + "+" + B_MAX + r"\big)\ (\tau\ge1)",
-        wrong("without tau", lambda: _order(q, power=0)),
+        wrong("without tau", power=0),
         wrong("nine tenths of it", lambda: _order(q, share=_hundredths(q, 90))), holds=True,
         proof="tau terms are at most tau times the largest, none is negative, and 1 <= tau",
         note="attained at tau = 1",

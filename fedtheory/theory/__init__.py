@@ -101,8 +101,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+    from fedtheory.theory.fields import anything, derived, flag, number, whole, word
+    from fedtheory.theory.judge.case import Case, LocalWork
     from fedtheory.theory.judge.replay import replay
-    from fedtheory.theory.judge.view import Fact
+    from fedtheory.theory.judge.request import Prepared, Request
+    from fedtheory.theory.judge.statement import Form, Sides, Statement
+    from fedtheory.theory.judge.symbolic import Letters
+    from fedtheory.theory.judge.view import ClosedView, Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
@@ -123,17 +128,26 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthoredStatement",
     "Bernoulli",
+    "Case",
+    "ClosedView",
     "Draws",
     "Fact",
+    "Form",
     "Full",
     "GradientSteps",
     "IrregularRun",
+    "Letters",
     "Lipschitz",
+    "LocalWork",
     "Minimise",
     "Paper",
+    "Prepared",
     "Quadratics",
+    "Request",
+    "Sides",
     "Smooth",
     "SmoothConvex",
+    "Statement",
     "StronglyConvex",
     "Study",
     "Uniform",
@@ -141,11 +155,15 @@ __all__ = [
     "World",
     "above",
     "among",
+    "anything",
+    "derived",
     "eq",
+    "flag",
     "form",
     "le",
     "load_file",
     "method",
+    "number",
     "printed",
     "quantities",
     "repaired",
@@ -154,12 +172,19 @@ __all__ = [
     "study",
     "upto",
     "verify",
+    "whole",
+    "word",
     "wrong",
 ]
 
 _HELD = {  # imported when first used: what judges statements needs none of them
     "participation.cohorts": ("Bernoulli", "Full", "Uniform"),
-    "theory.judge.view": ("Fact",),
+    "theory.fields": ("anything", "derived", "flag", "number", "whole", "word"),
+    "theory.judge.case": ("Case", "LocalWork"),
+    "theory.judge.request": ("Prepared", "Request"),
+    "theory.judge.statement": ("Form", "Sides", "Statement"),
+    "theory.judge.symbolic": ("Letters",),
+    "theory.judge.view": ("ClosedView", "Fact"),
     "theory.paper": ("AuthoredStatement", "Paper", "load_file"),
     "theory.proofs": ("step",),
     "theory.rounds.declare": ("GradientSteps", "Minimise", "above", "among", "method", "upto"),

@@ -11,8 +11,7 @@ from fedtheory.theorems.efl.compressed_world import CLEAR, CompressedView, Froze
 from fedtheory.theorems.efl.feedback_world import CONSISTENT, LITERAL, TEXT
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 _PERIOD = r"\text{the model held at }\omega^*:\ \textstyle\sum\Delta\omega=0\text{ over a period of the residuals}"
 _STEPS = r"\eta_t=\tfrac{16}{\mu((t+1)E+\gamma)},\ \gamma=\max\{\tfrac{4E}\delta,\tfrac{64L}\mu\}"
@@ -151,7 +150,7 @@ def _sharp_round(v: CompressedView, first: Any = 1, rest: Any = 1) -> Sides:
 
 def part(v: Any, millionths: int) -> Any:
     """millionths/10^6 in the arithmetic of the view."""
-    return (0 * v.mu + millionths) / 10**6
+    return (0 * getattr(v, "mu", 0) + millionths) / 10**6
 
 
 def sharpened(

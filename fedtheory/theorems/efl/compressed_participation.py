@@ -10,8 +10,7 @@ import numpy as np
 from fedtheory.theorems.efl.compressed_convergence import part, sharpened
 from fedtheory.theorems.efl.compressed_world import PartialView
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, repaired, wrong
 
 _V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16E/\mu)^2B/S^2}{(tE+\gamma)^2}+\tfrac{H_tJ}{tE+\gamma}"
 _SIZES = (

@@ -28,12 +28,7 @@ from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.draws import signed, size
 from fedtheory.theorems.efl.world import EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import anything, derived, number
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Letters, Sides, anything, derived, number
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
 ROUNDS = 20

@@ -21,11 +21,7 @@ from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
 from fedtheory.theorems.efl.inactive_world import check_below_1, check_scheme_c
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import derived, number, whole
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, number, whole
 from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
 

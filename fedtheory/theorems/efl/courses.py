@@ -20,8 +20,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, derived
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness

@@ -16,8 +16,7 @@ from fedtheory.rational import objects
 from fedtheory.theorems.efl import elastic_world as on
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 _RUN = "all clients active, fixed u^k, no compression, quadratics whose coordinates do not mix, a constant step"
 _TENTH = Fraction(1, 10)

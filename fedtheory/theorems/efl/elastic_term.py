@@ -14,8 +14,7 @@ import numpy as np
 from fedtheory.theorems.efl import elastic_world as on
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 
 def _stays(v: on.ElasticView, eta: Any, at: np.ndarray) -> Sides:

@@ -27,9 +27,7 @@ from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theorems.efl.draws import few_shares, half, part, rows, shares, signed
 from fedtheory.theorems.efl.world import Clients
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import derived, number, whole
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Fact, derived, number, whole
 
 LONG = 2000  # rounds of a run in floats, at least 1000
 ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1

@@ -7,8 +7,7 @@ from typing import Any
 from fedtheory.theorems.efl import feedback_world as on
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 INVARIANT = r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k"
 BIAS = (

@@ -22,11 +22,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
 from fedtheory.theorems.efl.draws import rows, signed, size
 from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import anything, derived, number, whole, word
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Letters, anything, derived, number, whole, word
 
 MOST_NUMBERS = 2000  # in fractions
 CONSISTENT = Fact(

@@ -17,10 +17,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
 from fedtheory.theorems.efl.draws import law, shares, size
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import derived, number, whole
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import Case, Fact, Letters, derived, number, whole
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
 MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one

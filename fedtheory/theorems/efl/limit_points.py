@@ -12,8 +12,7 @@ import numpy as np
 
 from fedtheory.theorems.efl import limit_world as on
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 LIMIT = r"\lim\mathbb E\omega_\tau=\text{argmin}\,\textstyle\sum_k%sf_k"
 

@@ -24,11 +24,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.draws import law as law_drawn
 from fedtheory.theorems.efl.draws import rows, shares, signed
 from fedtheory.theorems.efl.world import CONVEX, DIAGONAL, ONE_LAW, PLAIN, Clients
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import derived, number, whole, word
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Form, derived, number, whole, word
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
 IN_FRACTIONS = 30  # rounds of a run in fractions, at most
@@ -215,7 +211,7 @@ class CertifiedLimitView(ClosedView):
 
     Attributes
     ----------
-    scheme, law : of EFL, and (N, E + 1)
+    scheme, weights, law : of EFL, p^k (N,), and (N, E + 1)
     limit, star : (d,)
     noise : of their difference
     why : what a form in fractions lacks here
@@ -223,6 +219,7 @@ class CertifiedLimitView(ClosedView):
 
     shown = LimitView.shown
     scheme: str
+    weights: np.ndarray
     law: np.ndarray
     limit: np.ndarray
     star: np.ndarray
@@ -247,4 +244,4 @@ def certified_limit(case: Case, scheme: str, law: np.ndarray, why: str) -> Certi
         raise InvalidInput("nobody ever takes part: the limit is not defined")
     at, star = given.reweighted(problem, drift).optimum(), problem.optimum()
     noise = given.distance_off(problem, at) + given.distance_off(problem, star)
-    return CertifiedLimitView(scheme, law, at.x, star.x, noise, why)
+    return CertifiedLimitView(scheme, problem.weights, law, at.x, star.x, noise, why)

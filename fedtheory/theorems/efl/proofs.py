@@ -23,8 +23,9 @@ from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.theorem_1_recursion import total_drift
+from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step
-from fedtheory.theory.judge.statement import Sides, eq, le
+from fedtheory.theory.judge.statement import eq, le
 
 __all__ = ["PROOFS"]
 

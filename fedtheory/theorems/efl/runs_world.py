@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,35 +16,15 @@ from fedtheory.problems.datasets import breast_cancer
 from fedtheory.problems.generators import random_least_squares, random_logistic
 from fedtheory.problems.partitions import dirichlet, federate
 from fedtheory.randomness import Stream
+from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
-from fedtheory.theorems.efl.cases.theorem_1 import (
-    ROUNDS,
-    STEPS,
-    anchors_of,
-    assumption_failure,
-    check_present,
-    check_step_sizes,
-    constants_on,
-    law_of,
-    local_sgd_of,
-    view_of,
-)
+from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws, run_of
 from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLRun, gamma_of
 from fedtheory.theorems.efl.quantities.step import StepsView, reached, steps_of
-from fedtheory.theorems.efl.world import (
-    CONSTANTS,
-    CONVEX,
-    OF_THEOREM_1,
-    PLAIN,
-    EFLWorld,
-    constants_told,
-)
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Form, Request, Statement
 from fedtheory.theory.judge.record import OwnRun, Record
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 THEOREM = "efl/theorem-1"
@@ -405,17 +384,17 @@ def _complete(seed: int) -> list[Any]:
     ]
 
 
-class Runs(EFLWorld):
+class Runs(efl.EFLWorld):
     """Runs of EFL's local SGD, each an `EFLRun`."""
 
     kind, about = "run", "about a run of EFL without compression"
     asks = (
-        CONVEX, OF_THEOREM_1, "EFL without compression; lambda = 0, or anchors that never move",
+        efl.CONVEX, efl.OF_THEOREM_1, "EFL without compression; lambda = 0, or anchors that never move",
         "LocalSGD with Theorem 1's steps",
     )  # fmt: skip
-    accepts = given.options(*CONSTANTS, "u_0", "v_0")
+    accepts = given.options(*efl.CONSTANTS, "u_0", "v_0")
     example = "--problem diabetes --inactive 0.3 --incomplete uniform"
-    share, rules, usual_scenarios = 0.05, SCHEMES, 200
+    share, rules, usual_scenarios, sampled = 0.05, SCHEMES, 200, True
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Any:
@@ -435,7 +414,7 @@ class Runs(EFLWorld):
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> Any:
         """Make the user's run, or its first rounds; Theorem 1 is judged from tau = 1 on."""
-        view = view_of(cls.kind, case)
+        view = cases.view_of(cls.kind, case)
         if statement == THEOREM:  # at tau = 0 both sides are ||w_0 - w*||^2
             return replace(view, horizons=view.horizons[view.horizons > 0])
         return view
@@ -449,21 +428,21 @@ class Runs(EFLWorld):
         if statement.id != THEOREM:
             made: OwnRun = super().own_run(statement, form, case, record)
             return made
-        problem, law = case.problem, law_of(case)
-        if anchors_of(case) is not None:
+        problem, law = case.problem, cases.law_of(case)
+        if cases.anchors_of(case) is not None:
             raise InvalidInput("u_0, v_0: frozen anchors are judged on runs of this package only; leave them out")
-        if reason := assumption_failure(problem, case.algorithm, case.local_solver):
+        if reason := cases.assumption_failure(problem, case.algorithm, case.local_solver):
             raise InvalidInput(reason)
         if not isinstance(case.sampling, Participation) and case.local_solver is None:
             raise InvalidInput(
                 "the local steps E of the run are not said: give sampling=participation.complete(N, E) "
                 "or another law of s_k, or local_solver=LocalSGD(E, 1.0)"
             )
-        solver = local_sgd_of(case, law)
-        check_present(law, record.rounds)
-        check_step_sizes(problem, case.algorithm, law, record.rounds, solver, case.given)
+        solver = cases.local_sgd_of(case, law)
+        cases.check_present(law, record.rounds)
+        cases.check_step_sizes(problem, case.algorithm, law, record.rounds, solver, case.given)
         start = record.common_start(case.x0)
-        constants = constants_on(replace(case, x0=start, rounds=record.rounds), law)
+        constants = cases.constants_on(replace(case, x0=start, rounds=record.rounds), law)
         optimum = problem.optimum()
         if record.models is None:
             distance_sq = np.zeros((record.rounds + 1, 1))
@@ -499,38 +478,25 @@ class Runs(EFLWorld):
         return TheoremStep(mu, participation.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
 
     @classmethod
-    def prepare(cls, statement: Statement, request: Request) -> Prepared:
-        """Make a case whose local work is that of the theorem, where a user does not say."""
-        problem = request.problem("quadratic")
-        algorithm, o = request.algorithm("efl", problem), request.options
-        rounds = request.rounds or ROUNDS
-        E = STEPS if o.get("local_steps") is None else o["local_steps"]
-        sampling = request.participation(problem, E, rounds)
-        plain = o.get("lr_schedule") in (None, "theorem")
-        if plain and o.get("local_lr") is not None:
+    def solver(cls, request: Request, algorithm: Any, problem: Any, law: Any, rounds: int) -> Any:
+        """Make the local work of the theorem, where a user does not say."""
+        o = request.options
+        if o.get("lr_schedule") not in (None, "theorem"):
+            solver = request.local_sgd(algorithm, problem, law, rounds)
+            return solver if callable(solver.lr) else replace(solver, lr=Constant(solver.lr))
+        if o.get("local_lr") is not None:
             raise InvalidInput(
                 f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with "
                 "--lr-schedule constant the verdict is 'not applicable')"
-            )
-        if plain:  # a number stands for Theorem 1's steps
-            solver = LocalSGD(sampling.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
-        else:
-            solver = request.local_sgd(algorithm, problem, sampling, rounds)
-            solver = solver if callable(solver.lr) else replace(solver, lr=Constant(solver.lr))
-        work = ", ".join(
-            [f"E = {E} local steps"]
-            + [f"mini-batches of {solver.batch_size}"] * (solver.batch_size is not None)
-            + [f"noise of norm {solver.noise_std:g}"] * (solver.noise_std > 0)
-        )
-        who = request.participation_in_words(problem)
-        head = [f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, {work}, T = {rounds}"]
-        details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": rounds}
-        options = {
-            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": rounds, "mode": request.mode, "scenarios": request.scenarios,
-            "seed": request.seed,
-        }
-        return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
+            )  # a number stands for Theorem 1's steps
+        return LocalSGD(law.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
+
+    @classmethod
+    def work_told(cls, E: int, solver: Any, rounds: int) -> str:
+        """Say what clients do, and for how long."""
+        batches = f", mini-batches of {solver.batch_size}" if solver.batch_size is not None else ""
+        noise = f", noise of norm {solver.noise_std:g}" if solver.noise_std > 0 else ""
+        return f"E = {E} local steps{batches}{noise}, T = {rounds}"
 
 
 class Steps(Runs):
@@ -538,7 +504,7 @@ class Steps(Runs):
 
     kind, about = "step", "about one round of EFL from a given state"
     asks = (
-        "strongly convex quadratic losses", "few independent clients, rounds enumerated", PLAIN,
+        "strongly convex quadratic losses", "few independent clients, rounds enumerated", efl.PLAIN,
         "LocalSGD, no additive noise",
     )  # fmt: skip
     accepts = given.options()

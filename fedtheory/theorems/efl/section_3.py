@@ -16,8 +16,7 @@ from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
-from fedtheory.theory import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 TWO = r"\tfrac\lambda2\sum_{i=1}^N(\omega-\omega^i)^\top\mathrm{diag}(I_i)(\omega-\omega^i)"
 THREE = r"\tfrac\lambda2\omega^\top\sum_i\mathrm{diag}(I_i)\omega-\lambda\omega^\top\sum_i\mathrm{diag}(I_i)\omega^i"

@@ -18,8 +18,7 @@ from fedtheory.theorems.efl.inactive_world import LATE, SOME, InactiveView
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.section_4_world import APART, MIXED, AwayView
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 AT_T = r"\|\omega_T^{(%s)}-\omega^*\|^2"
 GAP = r"F_a(\omega_T^{(%s)})-F_a^*"

@@ -14,8 +14,7 @@ import numpy as np
 from fedtheory.theorems.efl import section_4_world as on
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 FEWER = r"n_a'<n_a\Rightarrow"
 QUADRATICS = ("a quadratic client, full gradients, factor times eta at most 1/L", "factor >= 1")

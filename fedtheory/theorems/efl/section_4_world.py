@@ -23,10 +23,7 @@ from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theorems.efl.world import PLAIN, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import anything, derived, number, whole
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole
 
 MOST_ROUNDS = 60  # of runs that are made once for every round
 

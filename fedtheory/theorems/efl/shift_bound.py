@@ -15,8 +15,7 @@ import numpy as np
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.shift_world import ShiftedRunView
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
-from fedtheory.theory import form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, wrong
 
 ALPHAS = (Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(3))
 AT_SHIFT = r"\mathbb E\|\omega_{\tau_0}-\hat\omega^*\|^2\le"

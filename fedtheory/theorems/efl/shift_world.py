@@ -25,36 +25,28 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases import given
-from fedtheory.theorems.efl.cases.theorem_1 import (
-    ROUNDS,
-    assumption_failure,
-    law_of,
-    local_sgd_of,
-)
+from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.draws import curvatures, law, rows, shares, signed, size
+from fedtheory.theorems.efl.quantities import run as of_runs
 from fedtheory.theorems.efl.quantities.exact_run import round_laws
-from fedtheory.theorems.efl.quantities.run import (
-    EFLConstants,
-    gamma_of,
-    given_curvatures,
-    step_sizes,
-)
 from fedtheory.theorems.efl.world import CONVEX, PLAIN, EFLWorld, constants_told
 from fedtheory.theorems.efl.world import centre as efl_centre
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import derived, number, whole, word
-from fedtheory.theory.judge.case import Case, LocalWork
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Statement
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import (
+    Case,
+    Fact,
+    Letters,
+    LocalWork,
+    Prepared,
+    Request,
+    Statement,
+    derived,
+    number,
+    whole,
+    word,
+)  # fmt: skip
+from fedtheory.theory.rounds import second_moments as moments
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import exact_oracles
-from fedtheory.theory.rounds.second_moments import (
-    Path,
-    QuadraticOracles,
-    oracles_of,
-    second_moments,
-)
 
 MOST = 400  # rounds in fractions
 OPTIMA = LocalWork(
@@ -186,7 +178,7 @@ class ShiftView(EFLWorld):
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> ShiftView:
         """Find both optima, whatever the algorithm."""
-        if reason := assumption_failure(case.problem, EFL(), None):
+        if reason := cases.assumption_failure(case.problem, EFL(), None):
             raise InvalidInput(reason)
         event = event_of(statement)
         who = given.client_of(case) if "client" in case.given else None
@@ -409,10 +401,10 @@ class DepartedView(EFLWorld):
         else its window's, else half of them. What the others' ratios become afterwards does not
         matter: they are > 0 and its own is 0.
         """
-        scheme, rounds, a = given.uncompressed(case.algorithm).scheme, case.rounds or ROUNDS, given.client_of(case)
+        scheme, rounds, a = given.uncompressed(case.algorithm).scheme, case.rounds or cases.ROUNDS, given.client_of(case)
         if scheme == "C-corrected":
             raise InvalidInput("a client that has left for good has no corrected coefficient: use scheme A, B or C")
-        law, weights = law_of(case), given.weights_of(case.problem)
+        law, weights = cases.law_of(case), given.weights_of(case.problem)
         gone = (getattr(law, "present", None) or [(None, None)] * case.problem.num_clients)[a][1]
         tau_0 = given.given_whole(case, "tau_0", rounds // 2 if gone is None else gone - 2, most=rounds - 1)
         if gone is not None and tau_0 != gone - 2:
@@ -516,12 +508,12 @@ class AfterShiftView(EFLWorld):
         old, new = (rest / rest.sum(), everybody) if arrive else (everybody, rest / rest.sum())
         given.curvatures(problem)
         L = float(problem.beta_k[others if not arrive else slice(None)].max())
-        L, mu = given_curvatures(case.given, L, float(problem.mu_k.min()))
+        L, mu = of_runs.given_curvatures(case.given, L, float(problem.mu_k.min()))
         curvature, axes = np.linalg.eigh(np.einsum("n,nij->ij", new, H))
         points = [np.linalg.solve(np.einsum("n,nij->ij", w, H), w @ b) for w in (old, new)]
         h, start = simplest_each(curvature), simplest_each(axes.T @ (points[0] - points[1]))
         mu = min(simplest(float(mu)), h.min())
-        gamma = given.given_number(case, "gamma", lambda: gamma_of(1, 1, simplest(float(L)), mu, [Fraction(1)]), above=0)
+        gamma = given.given_number(case, "gamma", lambda: of_runs.gamma_of(1, 1, simplest(float(L)), mu, [Fraction(1)]), above=0)
         if 16 * h.max() > mu * (1 + gamma):
             raise InvalidInput(
                 f"gamma = {float(gamma):.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, use "
@@ -542,7 +534,7 @@ def rounds_that_halve(tau_0: int, gamma: float) -> float:
 
 
 # --- a run across the shift ----------------------------------------------------------------------
-Side = tuple[QuadraticOracles, list[RoundLaw]]
+Side = tuple[moments.QuadraticOracles, list[RoundLaw]]
 
 
 @dataclass(frozen=True)
@@ -556,7 +548,7 @@ class Leg:
     distance_sq : (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
     """
 
-    constants: EFLConstants
+    constants: of_runs.EFLConstants
     y: np.ndarray
     distance_sq: np.ndarray
 
@@ -676,15 +668,16 @@ class ShiftedRunView(EFLWorld):
             Clients that come or go more than once, that depend on each other, or that are not
             quadratic; one client; one round.
         """
-        problem, algorithm, rounds, law = case.problem, given.uncompressed(case.algorithm), case.rounds or ROUNDS, law_of(case)
+        problem, algorithm = case.problem, given.uncompressed(case.algorithm)
+        rounds, law = case.rounds or cases.ROUNDS, cases.law_of(case)
         if problem.num_clients < 2 or rounds < 2:
             raise InvalidInput(f"N = {problem.num_clients}, T = {rounds}: a shift needs two clients and a round before it and after it")
         law.check_run(problem.num_clients, rounds)
         if not isinstance(law, Irregular) or any(joint_law(law, t) is not None for t in range(1, rounds + 1)):
             raise MissingCapability("clients that depend on each other: exact second moments are for independent ones")
         event, a, tau_0 = move_of(case, rounds)
-        solver = local_sgd_of(case, law)
-        oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
+        solver = cases.local_sgd_of(case, law)
+        oracles = moments.oracles_of(problem, solver.batch_size, solver.noise_std)
         rest, others = oracles.without(a), np.delete(np.arange(problem.num_clients), a)
 
         def side(there: bool, when: range) -> Any:
@@ -719,18 +712,18 @@ def move_of(case: Case, rounds: int) -> tuple[str, int, int]:
 
 def _gamma(shift: ShiftView, laws: list[RoundLaw]) -> Any:
     rounds = [law.moments for law in laws]
-    return gamma_of(laws[0].E, max(m.theta for m in rounds), shift.L, shift.mu, [m.sum_ps for m in rounds])
+    return of_runs.gamma_of(laws[0].E, max(m.theta for m in rounds), shift.L, shift.mu, [m.sum_ps for m in rounds])
 
 
 def _leg(
     shift: ShiftView, side: Side, w0: np.ndarray, gamma: Any, moment: np.ndarray | None = None, first: int = 0
-) -> tuple[Leg, Path]:
+) -> tuple[Leg, moments.Path]:
     """Rounds with the steps 16E/(mu ((first + t + 1)E + gamma) S_t)."""
     oracles, laws = side
     E, rounds = laws[0].E, [law.moments for law in laws]
     y_0 = first * E + gamma
-    path = second_moments(oracles, laws, step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
-    constants = EFLConstants(
+    path = moments.second_moments(oracles, laws, of_runs.step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
+    constants = of_runs.EFLConstants(
         E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D,
         oracles.weights, rounds, path.distance_sq[0],
     )

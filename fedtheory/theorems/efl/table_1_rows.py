@@ -15,8 +15,7 @@ from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLRun
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
-from fedtheory.theory import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 _ROW = r"T\le K\big(\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}\big)"
 _ANY = "for every K there is such a problem, so that no constant before the row saves it"

@@ -23,11 +23,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
 from fedtheory.theorems.efl.draws import part, size
 from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.fields import derived, flag, number
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, flag, number
 
 STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
 ROWS = (*STRONGLY_CONVEX, "VRL-SGD", "FedAMP")

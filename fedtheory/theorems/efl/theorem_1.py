@@ -24,8 +24,7 @@ from fedtheory.theorems.efl.quantities.run import (
 )
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.worst_runs import worst_at
-from fedtheory.theory import form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, printed, repaired, wrong
 from fedtheory.theory.rounds.irregular_run import COMMON
 
 __all__ = ["ASSUMPTIONS", "PROOF", "bound"]

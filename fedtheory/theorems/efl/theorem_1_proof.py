@@ -20,8 +20,7 @@ from fedtheory.theorems.efl.quantities.run import UNCORRELATED
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, sq
 from fedtheory.theorems.efl.runs_world import Steps
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS, PROOF
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, repaired, wrong
 
 __all__ = [
     "at_states", "bias_at_start", "contraction", "distance", "from_start", "gradient", "inner",

@@ -16,8 +16,7 @@ from fedtheory.theorems.efl.quantities.step import StepState, sq
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import PROOF
 from fedtheory.theorems.efl.theorem_1_proof import at_states, distance, step
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 __all__ = ["total_drift"]
 

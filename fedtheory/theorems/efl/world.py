@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +13,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
-from fedtheory.theory import Draws, World
-from fedtheory.theory.fields import derived, number
-from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory import Draws, LocalWork, Prepared, Request, Statement, World, derived, number
 from fedtheory.theory.judge.check import Check
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Statement
 from fedtheory.theory.judge.witness import Witness
 
 LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
@@ -43,12 +40,14 @@ class EFLWorld(World):
     method, local_steps : hyperparameters of EFL and local steps where the command line is told none
     count : instances of a full campaign that are drawn
     attained : (label, data) of instances on which a bound is nearly attained
+    sampled : whether a user's runs may be drawn, with Theorem 1's steps
     """
 
     method: ClassVar[dict[str, Any]] = {}
     local_steps: ClassVar[int] = STEPS
     count: ClassVar[int] = 40
     attained: ClassVar[tuple[tuple[str, dict[str, Any]], ...]] = ()
+    sampled: ClassVar[bool] = False
     own_method, work = False, LOCAL_SGD
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -79,33 +78,48 @@ class EFLWorld(World):
         return [*rows[:1], *losses, *rows[1:]]
 
     @classmethod
+    def solver(cls, request: Request, algorithm: Any, problem: Any, law: Any, rounds: int) -> Any:
+        """Make the local work that was asked for, else None: it is as the statement has it."""
+        work = ("local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
+        asked = any(request.options.get(name) is not None for name in work)
+        return request.local_sgd(algorithm, problem, law, rounds) if asked else None
+
+    @classmethod
+    def work_told(cls, E: int, solver: Any, rounds: int) -> str:
+        """Say what clients do, for the line above the table."""
+        return f"E = {E}"
+
+    @classmethod
     def prepare(cls, statement: Statement, request: Request) -> Prepared:
-        """Make a case with local work where that was asked for, else as the statement has it."""
-        if request.mode != "auto":
+        """Make a case of the law of participation and the local work that were asked for."""
+        if request.mode != "auto" and not cls.sampled:
             raise InvalidInput(
                 f"--mode {request.mode}: {statement.id} is judged without Monte Carlo; leave it out"
             )
-        problem, o = request.problem("quadratic"), request.options
-        algorithm, rounds = request.algorithm("efl", problem, **cls.method), request.rounds or ROUNDS
+        problem, o, rounds = request.problem("quadratic"), request.options, request.rounds or ROUNDS
+        algorithm = request.algorithm("efl", problem, **cls.method)
         E = cls.local_steps if o.get("local_steps") is None else o["local_steps"]
         sampling = request.participation(problem, E, rounds)
-        work = ("local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
-        asked = any(o.get(name) is not None for name in work)
-        solver = request.local_sgd(algorithm, problem, sampling, rounds) if asked else None
+        solver = cls.solver(request, algorithm, problem, sampling, rounds)
         who, scheme = request.participation_in_words(problem), algorithm.scheme
         head = (
             f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, "
-            f"scheme {scheme}, E = {E}"
+            f"scheme {scheme}, {cls.work_told(E, solver, rounds)}"
         )
+        shown = rounds if cls.sampled else request.rounds
         options = {
             "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": request.rounds, "seed": request.seed, "given": o.get("given") or {},
+            "rounds": shown, "seed": request.seed,
         }  # fmt: skip
         details = {
             "scheme": scheme, "sampling": repr(sampling), "local_solver": repr(solver),
-            "rounds": request.rounds,
+            "rounds": shown,
         }  # fmt: skip
-        return Prepared(problem, algorithm, options, [head], details)
+        if not cls.sampled:
+            options["given"] = o.get("given") or {}
+            return Prepared(problem, algorithm, options, [head], details)
+        options |= {"mode": request.mode, "scenarios": request.scenarios}
+        return Prepared(problem, algorithm, options, [head], details, partial(constants_told, details))
 
 
 def centre(weights: np.ndarray, h: np.ndarray, c: np.ndarray) -> np.ndarray:

@@ -23,7 +23,8 @@ from fedtheory.inputs import whole_number
 from fedtheory.participation.coefficients import Scheme
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun, step_sizes
-from fedtheory.theory.judge.statement import Sides, Worst
+from fedtheory.theory import Sides
+from fedtheory.theory.judge.statement import Worst
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, Vector, own, square, value

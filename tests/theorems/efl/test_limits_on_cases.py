@@ -133,7 +133,7 @@ def test_the_limit_of_other_losses_is_that_of_the_reweighted_ones(scheme):
     for found, weights in ((view.limit, drift), (view.star, P)):
         w = np.asarray(weights, dtype=float)[:, None] * H
         assert found == pytest.approx(TURN @ ((w * C).sum(axis=0) / w.sum(axis=0)), abs=1e-9)
-    assert view.rule == scheme and 0 < view.noise < 1e-9
+    assert (view.rule, view.weights.tolist()) == (scheme, P.tolist()) and 0 < view.noise < 1e-9
     shown = view.printed_constants()
     assert shown["omega*"] == view.star.tolist() and shown["limit"] == view.limit.tolist()
 

@@ -33,9 +33,7 @@ from fedtheory.inputs import real_array, real_number
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.moments import Moments
 from fedtheory.rational import text
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form, derived
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
 
 __all__ = [

@@ -22,10 +22,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import SCHEMES, coefficients
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, unmet
-from fedtheory.theory import World
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Form, Sides
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form, Sides, World, derived
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles

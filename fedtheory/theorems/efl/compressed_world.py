@@ -35,10 +35,10 @@ from fedtheory.steps import Loop
 from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
-from fedtheory.theorems.efl.draws import few_shares, half, part, rows
 from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theory import Case, Fact, derived, flag, number, whole, word
+from fedtheory.theory.draws import few_shares, half, part, rows
 from fedtheory.theory.fields import reads_of
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||

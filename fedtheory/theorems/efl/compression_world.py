@@ -26,9 +26,9 @@ from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
-from fedtheory.theorems.efl.draws import signed, size
 from fedtheory.theorems.efl.world import EFLWorld
 from fedtheory.theory import Case, ClosedView, Fact, Letters, Sides, anything, derived, number
+from fedtheory.theory.draws import signed, size
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
 ROUNDS = 20

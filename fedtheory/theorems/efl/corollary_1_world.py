@@ -17,11 +17,11 @@ from fedtheory.rational import objects
 from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases import theorem_1 as cases
-from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
 from fedtheory.theorems.efl.inactive_world import check_below_1, check_scheme_c
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, number, whole
+from fedtheory.theory.draws import curvatures, rows, shares, signed, size
 from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
 

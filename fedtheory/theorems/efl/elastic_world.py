@@ -25,9 +25,10 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.rational import objects, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
-from fedtheory.theorems.efl.draws import few_shares, half, part, rows, shares, signed
 from fedtheory.theorems.efl.world import Clients
 from fedtheory.theory import Case, Fact, derived, number, whole
+from fedtheory.theory.draws import few_shares, half, part, rows, shares, signed
+from fedtheory.theory.rounds.linear_algebra import contracts
 
 LONG = 2000  # rounds of a run in floats, at least 1000
 ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1
@@ -460,28 +461,6 @@ class ElasticMixingView(Mixing, ElasticView):
     stable = derived(lambda q: bool(abs(np.linalg.eigvals(q.recursion)).max() < 1))
 
 
-def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
-    """Return whether the powers of M = [[a, b], [c, d]] tend to 0, in fractions.
-
-    They do iff M'PM - P = -I has a positive definite solution P, which is found by Cramer's rule.
-    """
-    rows = [[a * a - 1, 2 * a * c, c * c], [a * b, a * d + b * c - 1, c * d], [b * b, 2 * b * d, d * d - 1]]
-    right = [-1, 0, -1]
-
-    def determinant(m: list[list[Any]]) -> Any:
-        (p, q, r), (s, t, u), (v, w, x) = m
-        return p * (t * x - u * w) - q * (s * x - u * v) + r * (s * w - t * v)
-
-    whole = determinant(rows)
-    if whole == 0:
-        return False
-    x, y, z = (
-        Fraction(determinant([[v if j == at else e for j, e in enumerate(row)] for row, v in zip(rows, right, strict=True)]), whole)
-        for at in range(3)
-    )
-    return x > 0 and x * z > y * y
-
-
 @dataclass
 class StabilityView(Elastic):
     """The elastic term with E local steps and any lambda and eta.
@@ -557,15 +536,15 @@ class StabilityView(Elastic):
 
     @cached_property
     def settles(self) -> np.ndarray:
-        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off three rounds, and
-        a certificate in fractions."""
-        at, zero, one = [], 0 * self.c[0], 0 * self.c[0] + 1
-        for w, V in ((zero, zero), (one, zero), (zero, one)):
-            y, after = self.round(w, V, self.lam)
-            at.append(((self.weights[:, None] * y).sum(axis=0), after))
-        columns = [(w - at[0][0], V - at[0][1]) for w, V in at[1:]]
-        (a, c), (b, d) = columns
-        return objects([Fraction(contracts(*entries)) for entries in zip(a, b, c, d, strict=True)])
+        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off two rounds of the
+        clients with minimisers 0, and a certificate in fractions."""
+        linear, one = replace(self, c=0 * self.c), 0 * self.c[0] + 1
+        columns = []
+        for w, V in ((one, 0 * one), (0 * one, one)):
+            y, after = linear.round(w, V, self.lam)
+            columns.append([(self.weights[:, None] * y).sum(axis=0), after])
+        matrices = np.array(columns, dtype=object).transpose(2, 1, 0)  # (d, 2, 2)
+        return objects([Fraction(contracts([M])) for M in matrices])
 
     @property
     def best(self) -> Any:

@@ -20,9 +20,9 @@ from fedtheory.rational import integer, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
-from fedtheory.theorems.efl.draws import rows, signed, size
 from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
 from fedtheory.theory import Case, ClosedView, Fact, Letters, anything, derived, number, whole, word
+from fedtheory.theory.draws import rows, signed, size
 
 MOST_NUMBERS = 2000  # in fractions
 CONSISTENT = Fact(

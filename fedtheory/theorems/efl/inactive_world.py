@@ -14,10 +14,10 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
-from fedtheory.theorems.efl.draws import law, shares, size
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
 from fedtheory.theory import Case, Fact, Letters, derived, number, whole
+from fedtheory.theory.draws import law, shares, size
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
 MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one

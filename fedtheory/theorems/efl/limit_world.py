@@ -21,10 +21,10 @@ from fedtheory.participation.moments import round_moments
 from fedtheory.rational import simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
-from fedtheory.theorems.efl.draws import law as law_drawn
-from fedtheory.theorems.efl.draws import rows, shares, signed
 from fedtheory.theorems.efl.world import CONVEX, DIAGONAL, ONE_LAW, PLAIN, Clients
 from fedtheory.theory import Case, ClosedView, Fact, Form, derived, number, whole, word
+from fedtheory.theory.draws import law as law_drawn
+from fedtheory.theory.draws import rows, shares, signed
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
 IN_FRACTIONS = 30  # rounds of a run in fractions, at most

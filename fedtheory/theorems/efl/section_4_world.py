@@ -19,11 +19,12 @@ from fedtheory.local import LocalSGD
 from fedtheory.rational import fraction, simplest, simplest_each, table, to_file
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
-from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theorems.efl.world import PLAIN, EFLWorld
 from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole
+from fedtheory.theory.draws import curvatures, rows, shares, signed, size
+from fedtheory.theory.rounds.linear_algebra import semidefinite, solve
 
 MOST_ROUNDS = 60  # of runs that are made once for every round
 
@@ -48,31 +49,6 @@ SEVERAL = Fact("more than one local step", lambda q: q.s != 1)
 QUADRATIC = Fact("quadratic losses", lambda q: q.bent is None)
 BENT = Fact("an F_a of one coordinate with two curvatures", lambda q: q.bent is not None)
 OUTWARD = Fact(BENT + ", which does not fall away from a's minimiser", _steepens)
-
-
-def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The x with H x = b for a positive definite H, by elimination in fractions, or in floats."""
-    if H.dtype != object:
-        return np.linalg.solve(H, b)
-    rows = np.concatenate([H, b[:, None]], axis=1)
-    for i in range(len(b)):
-        rows[i] = rows[i] / rows[i, i]
-        for j in range(len(b)):
-            if j != i:
-                rows[j] = rows[j] - rows[j, i] * rows[i]
-    return rows[:, -1]
-
-
-def definite(H: np.ndarray) -> bool:
-    """Return whether a symmetric matrix of fractions is positive semidefinite. No pivot is below 0,
-    and nothing is left beside one that is 0."""
-    H = H.copy()
-    for i in range(len(H)):
-        if H[i, i] < 0 or (H[i, i] == 0 and (H[i, i:] != 0).any()):
-            return False
-        if H[i, i] > 0:
-            H[i:, i:] = H[i:, i:] - H[i:, i, None] * H[i, None, i:] / H[i, i]
-    return True
 
 
 @dataclass
@@ -108,7 +84,7 @@ class QuadraticClients:
 
     def argmin(self, weights: np.ndarray) -> np.ndarray:
         """argmin sum_k weights_k f_k."""
-        return solved((weights[:, None, None] * self.H).sum(axis=0), weights @ self.b)
+        return solve((weights[:, None, None] * self.H).sum(axis=0), weights @ self.b)
 
     def gap(self, k: int, w: np.ndarray) -> Any:
         """f_k(w) - f_k^*."""
@@ -224,7 +200,7 @@ class AwayView(EFLWorld):
         clients = QuadraticClients.diagonal(h, c) if H is None else QuadraticClients.of(H, c)
         mu, one = values["mu"], np.eye(c.shape[1], dtype=int)
         most = mu * (1 + values["gamma"]) / 16 * one
-        if not all(definite(H - mu * one) and definite(most - H) for H in clients.H):
+        if not all(semidefinite(H - mu * one) and semidefinite(most - H) for H in clients.H):
             raise InvalidInput("mu must be at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
         return cls(clients, **values)
 

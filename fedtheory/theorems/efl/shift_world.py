@@ -26,7 +26,6 @@ from fedtheory.randomness import Stream
 from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases import theorem_1 as cases
-from fedtheory.theorems.efl.draws import curvatures, law, rows, shares, signed, size
 from fedtheory.theorems.efl.quantities import run as of_runs
 from fedtheory.theorems.efl.quantities.exact_run import round_laws
 from fedtheory.theorems.efl.world import CONVEX, PLAIN, EFLWorld, constants_told
@@ -44,6 +43,7 @@ from fedtheory.theory import (
     whole,
     word,
 )  # fmt: skip
+from fedtheory.theory.draws import curvatures, law, rows, shares, signed, size
 from fedtheory.theory.rounds import second_moments as moments
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import exact_oracles

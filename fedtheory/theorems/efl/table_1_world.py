@@ -20,10 +20,10 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.rational import simplest, text
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
-from fedtheory.theorems.efl.draws import part, size
 from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
 from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, flag, number
+from fedtheory.theory.draws import part, size
 
 STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
 ROWS = (*STRONGLY_CONVEX, "VRL-SGD", "FedAMP")

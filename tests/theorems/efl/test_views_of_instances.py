@@ -18,11 +18,11 @@ from efl_both_writings import WORKED as BOTH
 from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView, contracts
+from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, LARGE, LATE, RULE, SOME
-from fedtheory.theorems.efl.section_4_world import definite, solved
 from fedtheory.theorems.efl.shift_world import rounds_that_halve
 from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, rounds, smallest
+from fedtheory.theory.rounds.linear_algebra import contracts, semidefinite, solve
 
 WORKED = {key: found[0] for key, found in BOTH.items()}
 
@@ -166,7 +166,7 @@ def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
     found = {True: 0, False: 0}
     for a, b, c, d in itertools.product(numbers, repeat=4):
         inside = abs(a + d) < 1 + a * d - b * c < 2
-        assert contracts(a, b, c, d) == inside, (a, b, c, d)
+        assert contracts([np.array([[a, b], [c, d]], dtype=object)]) == inside, (a, b, c, d)
         found[inside] += 1
     assert min(found.values()) > 100
 
@@ -185,12 +185,12 @@ MATRICES = [
 @each("rows", MATRICES)
 def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
     eigenvalues = np.linalg.eigvalsh(np.array(rows, dtype=float))
-    assert definite(np.array(rows)) == (eigenvalues.min() > -1e-9)
+    assert semidefinite(np.array(rows)) == (eigenvalues.min() > -1e-9)
     if eigenvalues.min() > 1e-9:
         b = np.array([Fraction(2), Fraction(-3), Fraction(5, 2)][: len(rows)])
-        x = solved(np.array(rows), b)
+        x = solve(np.array(rows), b)
         assert list(np.array(rows) @ x) == list(b)
-        assert solved(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
+        assert solve(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
 
 
 # --- other views --------------------------------------------------------------------------------------

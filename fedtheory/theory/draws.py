@@ -1,4 +1,4 @@
-"""Random fractions that EFL's instances are made of."""
+"""Random fractions for `World.draw`: numbers, shares, laws and tables of them."""
 
 from __future__ import annotations
 

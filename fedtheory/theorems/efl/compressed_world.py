@@ -664,10 +664,7 @@ class Cases:
 def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
     """Every s of independent clients that has a probability, from their law (N, E + 1).
 
-    Raises
-    ------
-    InvalidInput
-        More than `MOST` of them.
+    Raises `InvalidInput`: More than `MOST` of them.
     """
     rows = [[(s, chance) for s, chance in enumerate(row) if chance > 0] for row in law]
     if (count := math.prod(len(row) for row in rows)) > MOST:

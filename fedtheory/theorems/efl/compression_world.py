@@ -185,12 +185,6 @@ class CompressionView(EFLWorld):
         Of several messages, or of those that the clients of a real run compress (D^k = R^k + x^k,
         at most 64), each is judged. A number is read as the simplest fraction that rounds to it;
         nothing is rounded after that, so that the verdict is exact.
-
-        Raises
-        ------
-        InvalidInput
-            No compressor, one that rounds to 32 bits, or messages that are no rows of numbers or
-            too many to be judged in fractions.
         """
         compressor = getattr(case.algorithm, "compressor", None)
         if compressor is None:

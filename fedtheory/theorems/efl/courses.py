@@ -115,10 +115,8 @@ def _at_the_end(run: EFLRun, T: int) -> EFLRun:
 def replayed(witness: Witness, proof: Proof) -> Course:
     """The run of a witness in fractions.
 
-    Raises
-    ------
-    InvalidInput
-        A witness of another kind than a run; more states than can be gone through.
+    Raises `InvalidInput`: A witness of another kind than a run; more states than can be gone
+    through.
     """
     data = witness.data
     if witness.kind != "run":
@@ -146,12 +144,8 @@ def _check_form(proof: Proof, run: EFLRun) -> None:
 def course(case: Case, proof: Proof) -> Course:
     """The run of a user's problem: quadratic losses, independent clients, lambda = 0.
 
-    Raises
-    ------
-    InvalidInput, MissingCapability
-        What the theorem, or the enumeration of its rounds, asks of the problem and of who takes part.
-    NotCertified
-        An optimum that cannot be certified.
+    Raises `InvalidInput`, `MissingCapability`: What the theorem, or the enumeration of its rounds,
+    asks of the problem and of who takes part; `NotCertified`: An optimum that cannot be certified.
     """
     wanted = case.rounds or ROUNDS
     oracles, laws, run = as_enumerated(replace(case, rounds=wanted))

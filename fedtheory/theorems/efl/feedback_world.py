@@ -254,15 +254,7 @@ class FeedbackView(Clients):
 
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> ResidualsView:
-        """Run the user's method, T = 20 rounds where nothing else is said, one scenario.
-
-        Raises
-        ------
-        InvalidInput
-            A method that is not EFL, a variant that compresses nothing or is none of the
-            statement's, residuals that are not kept, the elastic term, clients that come or go; of
-            forms about quadratics with E = 1 what they lack.
-        """
+        """Run the user's method, T = 20 rounds where nothing else is said, one scenario."""
         algorithm = case.algorithm
         if not isinstance(algorithm, EFL):
             raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")

@@ -23,7 +23,7 @@ from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_law
 from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLRun, gamma_of
 from fedtheory.theorems.efl.quantities.step import StepsView, reached, steps_of
-from fedtheory.theory import Case, Form, Request, Statement
+from fedtheory.theory import Case, Form, Request, Statement, derived
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
@@ -79,6 +79,12 @@ def participation_laws(participation: str, clients: int, E: int, rng: np.random.
 class Named:
     """An instance that is told by its fields and its name."""
 
+    seed: int
+
+    def rng(self, what: str) -> np.random.Generator:
+        """Give the randomness of a part of it."""
+        return Stream(self.seed).generator(f"efl {what}")
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "name": self.name}  # type: ignore[call-overload, attr-defined]
 
@@ -130,16 +136,13 @@ class QuadraticInstance(Named):
         drawn = " common draws" if self.common else ""
         return f"{text}{extra}{drawn} start={self.start:g}{f' lam={self.lam:g}' if self.lam else ''} seed={self.seed}"
 
-    def _rng(self, what: str) -> np.random.Generator:
-        return Stream(self.seed).generator(f"efl {what}")
-
     def weights(self) -> np.ndarray:
-        w = np.exp(self.skew * self._rng("weights").standard_normal(self.clients))
+        w = np.exp(self.skew * self.rng("weights").standard_normal(self.clients))
         return w / w.sum()
 
     def oracles(self) -> QuadraticOracles:
         """Curvatures from 1 to L/mu in random directions, samples that differ in curvature and in their linear terms."""
-        rng, n, j, d = self._rng("quadratics"), self.clients, self.samples, self.dim
+        rng, n, j, d = self.rng("quadratics"), self.clients, self.samples, self.dim
         size = self.condition ** rng.random((n, d))
         if self.condition > 1:
             size.flat[:2] = (self.condition, 1.0)[: size.size]
@@ -159,76 +162,23 @@ class QuadraticInstance(Named):
         return QuadraticOracles(H, b, np.full((n, j), 1 / j), self.weights(), extra, common=self.common)
 
     def laws(self) -> list[np.ndarray]:
-        return participation_laws(self.participation, self.clients, self.E, self._rng("laws"))
+        return participation_laws(self.participation, self.clients, self.E, self.rng("laws"))
 
     def anchors(self) -> tuple[float, np.ndarray, np.ndarray] | None:
         if not self.lam:
             return None
-        rng = self._rng("anchors")
+        rng = self.rng("anchors")
         return self.lam, rng.random((self.clients, self.dim)), rng.standard_normal((self.clients, self.dim))
 
     def view(self) -> EFLRun | StepsView:
         oracles = self.oracles()
-        direction = self._rng("start").standard_normal(self.dim)
+        direction = self.rng("start").standard_normal(self.dim)
         w0 = oracles.star + self.start * direction / np.linalg.norm(direction)
         laws = round_laws(self.scheme, self.laws(), self.rounds, oracles.weights)
         if self.kind == "step":
-            return reached(oracles, laws, w0, self._rng("path"))
+            return reached(oracles, laws, w0, self.rng("path"))
         horizons = np.unique(np.concatenate([[0, 1, 2, 3], np.linspace(0, self.rounds, self.looks).astype(int)]))
         return quadratic_run(oracles, laws, w0, horizons[(horizons >= self.first_look) & (horizons <= self.rounds)], self.anchors())
-
-
-@dataclass(frozen=True)
-class RealInstance(Named):
-    """A real run of EFL without compression on ridge-regularised logistic regression.
-
-    Attributes
-    ----------
-    data : 'synthetic' or 'breast cancer'
-    clients, E, rounds, scenarios : N, E, T, S
-    scheme, participation : of `SCHEMES`, `PARTICIPATION`
-    ridge : mu
-    batch_size : samples a step; None: all
-    """
-
-    seed: int
-    data: str = "breast cancer"
-    clients: int = 10
-    E: int = 5
-    rounds: int = 30
-    scheme: str = "C"
-    participation: str = "inactive"
-    ridge: float = 1.0
-    batch_size: int | None = None
-    scenarios: int = 200
-    kind: str = "run"
-    family: str = "logistic regression"
-
-    @property
-    def name(self) -> str:
-        batch = "full gradients" if self.batch_size is None else f"batch={self.batch_size}"
-        text = f"logistic, {self.data} N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
-        return f"{text} {batch} ridge={self.ridge:g} S={self.scenarios} seed={self.seed}"
-
-    def problem(self) -> Problem:
-        if self.data == "synthetic":
-            sizes = 5 + Stream(self.seed).generator("efl sizes").integers(0, 20, self.clients)
-            return random_logistic(self.clients, 6, sizes, ridge=self.ridge, seed=self.seed, weights="samples")
-        data = breast_cancer()
-        parts = dirichlet(data.targets, self.clients, 1.0 if self.clients <= 30 else 10.0, seed=self.seed)
-        return federate(data, parts, ridge=self.ridge, weights="samples")
-
-    def sampling(self) -> Irregular:
-        laws = participation_laws(self.participation, self.clients, self.E, Stream(self.seed).generator("efl laws"))
-        return Irregular(self.E, laws)
-
-    def view(self) -> EFLRun:
-        rng = Stream(self.seed).generator("efl real start")
-        problem = self.problem()
-        x0 = rng.standard_normal(problem.dim) / np.sqrt(problem.dim)
-        return measured_run(
-            problem, self.scheme, self.sampling(), self.rounds, x0, self.scenarios, self.seed, self.batch_size
-        )
 
 
 @dataclass(frozen=True)
@@ -238,8 +188,10 @@ class LeastSquaresInstance(Named):
 
     Attributes
     ----------
-    clients, E, rounds, scheme, participation, ridge, batch_size : as in `RealInstance`;
-        mini-batches are drawn with replacement
+    clients, E, rounds : N, E, T
+    scheme, participation : of `SCHEMES`, `PARTICIPATION`
+    ridge : mu
+    batch_size : samples a step, drawn with replacement; None: all
     """
 
     seed: int
@@ -252,21 +204,70 @@ class LeastSquaresInstance(Named):
     batch_size: int | None = None
     kind: str = "run"
     family: str = "least squares"
+    losses, scenarios_told = "least squares", ""
 
     @property
     def name(self) -> str:
         batch = "full gradients" if self.batch_size is None else f"batch={self.batch_size}"
-        text = f"least squares N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
-        return f"{text} {batch} ridge={self.ridge:g} seed={self.seed}"
+        text = f"{self.losses} N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
+        return f"{text} {batch} ridge={self.ridge:g}{self.scenarios_told} seed={self.seed}"
+
+    def sizes(self) -> np.ndarray:
+        """Draw the clients' numbers of samples."""
+        return 5 + self.rng("sizes").integers(0, 20, self.clients)
+
+    def laws(self) -> list[np.ndarray]:
+        """Draw the laws of s_k."""
+        return participation_laws(self.participation, self.clients, self.E, self.rng("laws"))
+
+    def problem(self) -> Problem:
+        """Draw the losses."""
+        return random_least_squares(
+            self.clients, 3, self.sizes(), ridge=self.ridge, weights="samples", seed=self.seed
+        )
 
     def view(self) -> EFLRun:
-        stream = Stream(self.seed)
-        sizes = 5 + stream.generator("efl sizes").integers(0, 20, self.clients)
-        problem = random_least_squares(self.clients, 3, sizes, ridge=self.ridge, weights="samples", seed=self.seed)
-        laws = participation_laws(self.participation, self.clients, self.E, stream.generator("efl laws"))
-        x0 = stream.generator("efl real start").standard_normal(problem.dim)
-        rounds = round_laws(self.scheme, laws, self.rounds, problem.weights)
-        return quadratic_run(oracles_of(problem, self.batch_size), rounds, x0, np.unique(np.linspace(1, self.rounds, 8).astype(int)))
+        """Make the run."""
+        problem = self.problem()
+        x0 = self.rng("real start").standard_normal(problem.dim)
+        rounds = round_laws(self.scheme, self.laws(), self.rounds, problem.weights)
+        horizons = np.unique(np.linspace(1, self.rounds, 8).astype(int))
+        return quadratic_run(oracles_of(problem, self.batch_size), rounds, x0, horizons)
+
+
+@dataclass(frozen=True)
+class RealInstance(LeastSquaresInstance):
+    """A real run on ridge-regularised logistic regression.
+
+    Attributes
+    ----------
+    data, scenarios : 'synthetic' or 'breast cancer', and S
+    """
+
+    clients: int = 10
+    rounds: int = 30
+    ridge: float = 1.0
+    family: str = "logistic regression"
+    data: str = "breast cancer"
+    scenarios: int = 200
+
+    losses = derived(lambda q: f"logistic, {q.data}")
+    scenarios_told = derived(lambda q: f" S={q.scenarios}")
+
+    def problem(self) -> Problem:
+        """Draw the losses, or deal the data."""
+        how: dict[str, Any] = {"ridge": self.ridge, "weights": "samples"}
+        if self.data == "synthetic":
+            return random_logistic(self.clients, 6, self.sizes(), seed=self.seed, **how)
+        data, alike = breast_cancer(), 1.0 if self.clients <= 30 else 10.0
+        return federate(data, dirichlet(data.targets, self.clients, alike, seed=self.seed), **how)
+
+    def view(self) -> EFLRun:
+        """Make the run."""
+        problem, law = self.problem(), Irregular(self.E, self.laws())
+        x0 = self.rng("real start").standard_normal(problem.dim) / np.sqrt(problem.dim)
+        how = (self.scenarios, self.seed, self.batch_size)
+        return measured_run(problem, self.scheme, law, self.rounds, x0, *how)
 
 
 SQUARES: tuple[dict[str, Any], ...] = (

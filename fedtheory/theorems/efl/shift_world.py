@@ -111,10 +111,8 @@ class ShiftView(EFLWorld):
     def made(cls, event: str, samples: Any, h: Any, c: Any, bend: Any = None, below: Any = None) -> Self:
         """Make the shift; a bend and below, the curvature left of it, are those of client a (d = 1).
 
-        Raises
-        ------
-        InvalidInput
-            Fewer than two clients (nobody stays), or a bend right of a's minimiser.
+        Raises `InvalidInput`: Fewer than two clients (nobody stays), or a bend right of a's
+        minimiser.
         """
         if len(samples) < 2:
             raise InvalidInput("samples: give at least two clients")
@@ -293,10 +291,7 @@ class DataShift:
 def who_moves(sampling: Sampling | None, event: str, clients: int, given: Any = None) -> int:
     """The client that is named, else the one with a window that says so, else the last client.
 
-    Raises
-    ------
-    InvalidInput
-        Several clients that leave (or join): the theorem moves one.
+    Raises `InvalidInput`: Several clients that leave (or join): the theorem moves one.
     """
     if given is not None:
         return int(given)
@@ -312,12 +307,8 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
 
     Weights p^k stand for n_k/n; with p^k = n_k/n the samples themselves are shown.
 
-    Raises
-    ------
-    InvalidInput
-        Fewer than two clients, or no such client.
-    NotCertified
-        An optimum that cannot be certified.
+    Raises `InvalidInput`: Fewer than two clients, or no such client; `NotCertified`: An optimum
+    that cannot be certified.
     """
     N = problem.num_clients
     if N < 2:
@@ -660,14 +651,7 @@ class ShiftedRunView(EFLWorld):
 
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> ShiftedRunView:
-        """Run strongly convex quadratic clients that one of them leaves or joins.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            Clients that come or go more than once, that depend on each other, or that are not
-            quadratic; one client; one round.
-        """
+        """Run strongly convex quadratic clients that one of them leaves or joins."""
         problem, algorithm = case.problem, given.uncompressed(case.algorithm)
         rounds, law = case.rounds or cases.ROUNDS, cases.law_of(case)
         if problem.num_clients < 2 or rounds < 2:

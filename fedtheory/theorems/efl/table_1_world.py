@@ -255,12 +255,6 @@ class RowView(EFLWorld):
         """Make the user's run with Theorem 1's steps.
 
         epsilon is ||w_0 - w*||^2/2, and K 1, unless given.
-
-        Raises
-        ------
-        InvalidInput
-            A run without exact second moments; an accuracy that is not reached, or is there from
-            the start.
         """
         view = view_of("run", case)
         if not isinstance(view, EFLRun) or not view.exact:

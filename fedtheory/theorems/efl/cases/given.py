@@ -62,10 +62,7 @@ def given_number(
 ) -> Fraction:
     """A number that the user set, else the default, as a fraction.
 
-    Raises
-    ------
-    InvalidInput
-        No number, or one outside its limits; none at all.
+    Raises `InvalidInput`: No number, or one outside its limits; none at all.
     """
     value = case.given[name] if name in case.given else default() if callable(default) else default
     if value is None:
@@ -97,10 +94,7 @@ def given_whole(case: Case, name: str, default: int, least: int = 0, most: int |
 def client_of(case: Case) -> int:
     """The client that was named, else the one that leaves, else the one that is inactive most often, else the last.
 
-    Raises
-    ------
-    InvalidInput
-        No such client, several that leave, or fewer than two clients.
+    Raises `InvalidInput`: No such client, several that leave, or fewer than two clients.
     """
     clients = case.problem.num_clients
     if clients < 2:
@@ -119,10 +113,8 @@ def client_of(case: Case) -> int:
 def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
     """The algorithm, if it is EFL without compression, and without the elastic term unless it is about that.
 
-    Raises
-    ------
-    InvalidInput
-        Another method, a compressor, or lambda that is 0 where it must not be, or is not 0 where it must.
+    Raises `InvalidInput`: Another method, a compressor, or lambda that is 0 where it must not be,
+    or is not 0 where it must.
     """
     if not isinstance(algorithm, EFL):
         raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
@@ -137,10 +129,8 @@ def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
 def constant_step(case: Case, default: Any) -> Fraction:
     """The constant local step that the user set, else the default.
 
-    Raises
-    ------
-    InvalidInput
-        Local work that is not plain SGD with full gradients, or whose step changes with the rounds.
+    Raises `InvalidInput`: Local work that is not plain SGD with full gradients, or whose step
+    changes with the rounds.
     """
     solver = case.local_solver
     if solver is None:
@@ -155,10 +145,8 @@ def constant_step(case: Case, default: Any) -> Fraction:
 def check_all_active(case: Case, mover: int | None = None, arrives: bool = False) -> None:
     """Nothing where all clients make one local step in every round, but for one that leaves for good, or joins for good.
 
-    Raises
-    ------
-    InvalidInput
-        E > 1, or a client that may do nothing, or is not there, in some round; all named.
+    Raises `InvalidInput`: E > 1, or a client that may do nothing, or is not there, in some round;
+    all named.
     """
     if case.sampling is None or isinstance(case.sampling, Full):
         return
@@ -195,10 +183,8 @@ def curvatures(problem: Problem, given: Mapping[str, Any] | None = None) -> tupl
 def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
     """P(s^k = s) (N, E + 1) in fractions, the same in all rounds and independent between clients.
 
-    Raises
-    ------
-    InvalidInput
-        Laws that change from round to round, clients that come or go, or, under scheme A, clients that are not independent.
+    Raises `InvalidInput`: Laws that change from round to round, clients that come or go, or, under
+    scheme A, clients that are not independent.
     """
     law, clients = law_of(case), case.problem.num_clients
     law.check_run(clients, case.rounds or ROUNDS)

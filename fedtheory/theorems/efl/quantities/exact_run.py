@@ -110,10 +110,7 @@ def moving_anchors(
     limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and G^2 are the largest
     F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
 
-    Raises
-    ------
-    InvalidInput
-        Clients that are not complete, noise, or Hessians that are not diagonal.
+    Raises `InvalidInput`: Clients that are not complete, noise, or Hessians that are not diagonal.
     """
     h, b, U = np.diagonal(oracles.H[:, 0], axis1=-2, axis2=-1), oracles.b[:, 0], u.sum(axis=0)
     if any((law.law[:, -1] != 1).any() for law in laws) or oracles.H.shape[1] > 1 or oracles.noise_sq.any():

@@ -44,11 +44,8 @@ def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
     """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after
     Newton steps from 0.
 
-    Raises
-    ------
-    NotCertified
-        A client whose bound is further than ``gap`` (relative to max(1, |F_k|)) below F_k(y), or
-        that is not strongly convex.
+    Raises `NotCertified`: A client whose bound is further than ``gap`` (relative to max(1, |F_k|))
+    below F_k(y), or that is not strongly convex.
     """
     mu = problem.mu_k
     if not (mu > 0).all():
@@ -121,12 +118,8 @@ def gradient_bounds(
 ) -> GradientBounds:
     """G^2 and sigma_k^2 as in the module's docstring.
 
-    Raises
-    ------
-    MissingCapability
-        Losses whose slopes are not bounded.
-    InvalidInput
-        eta ridge > 1 (not possible with Theorem 1's steps).
+    Raises `MissingCapability`: Losses whose slopes are not bounded; `InvalidInput`: eta ridge > 1
+    (not possible with Theorem 1's steps).
     """
     c, ridge = _slope(problem), float(problem.ridge)
     norms = c * np.linalg.norm(problem.features, axis=-1)
@@ -147,10 +140,7 @@ def gradient_bounds(
 def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[Moments]:
     """One `Moments` a round; equal laws share one.
 
-    Raises
-    ------
-    InvalidInput
-        Clients that come or go: the objective of Theorem 1 is fixed.
+    Raises `InvalidInput`: Clients that come or go: the objective of Theorem 1 is fixed.
     """
     kept: dict[bytes, Moments] = {}
     out = []
@@ -231,12 +221,8 @@ def measured_run(
 
     given : as of `constants_of`; a G that the run shows to be none is refused
 
-    Raises
-    ------
-    NotCertified
-        The optimum of F, or of a client, cannot be certified.
-    MissingCapability, InvalidInput
-        Assumptions of Theorem 1 that the problem does not meet.
+    Raises `NotCertified`: The optimum of F, or of a client, cannot be certified;
+    `MissingCapability`, `InvalidInput`: Assumptions of Theorem 1 that the problem does not meet.
     """
     E, start = sampling.max_steps, check_start(problem, x0, 1)
     constants, optimum = constants_of(problem, scheme, sampling, rounds, start, batch_size, given)

@@ -28,8 +28,6 @@ from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
-__all__ = ["EFLRound", "course", "replayed"]
-
 ROUNDS, DRAWN_ROUNDS = 50, 10  # where none are asked for: of runs with one state in every round, and of others
 STATES, SCENARIOS = 400, 50  # the most states of one round, and scenarios
 NUMBERS = 40_000_000  # that are enumerated in all

@@ -16,9 +16,9 @@ from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
-from fedtheory.rational import integer, simplest, simplest_each
+from fedtheory.rational import integer, objects, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
-from fedtheory.theorems.efl.cases.theorem_1 import law_of
+from fedtheory.theorems.efl.cases.theorem_1 import check_present, law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
 from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
 from fedtheory.theory import Case, ClosedView, Fact, Letters, anything, derived, number, whole, word
@@ -172,31 +172,33 @@ class FeedbackView(Clients):
     @cached_property
     def rounds_seen(self) -> list[ServerRound]:
         """Every round of the run."""
-        eta, st = self.eta, compressors.ST(self.q)
-        n = len(self.h)
-        zero = self.x0 * 0
-        w, R_G, R, out = self.x0, zero, np.stack([zero] * n), []
+        eta, st, consistent = self.eta, compressors.ST(self.q), self.variant == "consistent"
+        w, R_G, R, out = self.x0, self.x0 * 0, self.h * 0, []
         for t in range(self.rounds):
-            received, before = zero, (w, R_G, R.copy())
-            p, moves, last = 0 * self.weights, R * 0, R * 0
-            for k in range(n):
-                s = int(self.schedule[t % len(self.schedule), k])
-                if s == 0:
-                    continue
-                factor = Fraction(self.E, s)  # scheme C
-                x = ((1 - eta * self.h[k]) ** s - 1) * (w - self.c[k])
-                p[k], moves[k], last[k] = self.weights[k] * factor, x, eta * self.h[k] * (w + x - self.c[k])
-                D = R[k] + (factor * x if self.variant == "consistent" else x)
-                sent = st.compress(D)
-                R[k] = D - sent
-                share = self.weights[k] * (1 if self.variant == "consistent" else factor)
-                received = received + share * (D if self.variant == "literal" else sent)
-            D_G = R_G + received
+            steps, p = self.who_works(t)
+            on, factor = steps[:, None] > 0, (p / self.weights)[:, None]
+            x = self.moves(w, steps)
+            last = np.where(on, eta * self.h * (w + x - self.c), 0 * x)
+            D = R + (factor * x if consistent else x)
+            sent = np.where(on, st.compress(D), 0 * D)
+            share = (self.weights if consistent else p)[:, None]
+            D_G = R_G + (share * (np.where(on, D, 0 * D) if self.variant == "literal" else sent)).sum(axis=0)
             down = st.compress(D_G)
-            R_G = D_G - down
-            w = w + (down if self.variant in ("consistent", "after") else D_G)
-            out.append(ServerRound(before[0], w, before[1], R_G, before[2], R.copy(), self.weights, p, moves, last))
+            after = w + (down if self.variant in ("consistent", "after") else D_G)
+            kept = np.where(on, D - sent, R)
+            out.append(ServerRound(w, after, R_G, D_G - down, R, kept, self.weights, p, x, last))
+            w, R_G, R = after, D_G - down, kept
         return out
+
+    def who_works(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """Local steps s_t^k, and p_t^k of scheme C: (N,)."""
+        steps = self.schedule[t % len(self.schedule)]
+        factors = [Fraction(self.E, int(s)) if s else Fraction(0) for s in steps]
+        return steps, self.weights * objects(factors)
+
+    def moves(self, w: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """omega_s^k - omega_0^k after the clients' steps from w (N, d)."""
+        return ((1 - self.eta * self.h) ** steps[:, None] - 1) * (w - self.c)
 
     @cached_property
     def costs(self) -> Costs:
@@ -204,14 +206,12 @@ class FeedbackView(Clients):
         k = compressors.ST(self.q).sizes(len(self.x0))[0]
         if self.variant != "consistent":
             return Costs(len(self.x0), k, self.schedule[:0], self.x0[:0], self.x0[:0])
-        steps = np.stack([self.schedule[t % len(self.schedule)] for t in range(self.rounds)])
-        w, dense = self.x0, [self.x0]
-        for row in steps:
-            p = np.array([w_k * Fraction(self.E, int(s)) if s else 0 * w_k for w_k, s in zip(self.weights, row, strict=True)])
-            w = w + (p[:, None] * ((1 - self.eta * self.h) ** row[:, None] - 1) * (w - self.c)).sum(axis=0)
-            dense.append(w)
+        work = [self.who_works(t) for t in range(self.rounds)]
+        dense = [self.x0]
+        for row, p in work:
+            dense.append(dense[-1] + (p[:, None] * self.moves(dense[-1], row)).sum(axis=0))
         found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
-        return Costs(len(self.x0), k, steps, *found)
+        return Costs(len(self.x0), k, np.stack([row for row, _ in work]), *found)
 
     @cached_property
     def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -266,10 +266,7 @@ class FeedbackView(Clients):
         if not (algorithm.client_feedback and algorithm.server_feedback):
             raise InvalidInput("residuals are not kept: use client_feedback=True and server_feedback=True")
         law, T = law_of(case), case.rounds or ROUNDS
-        for t in range(1, T + 1):
-            present = law.present_in(t)
-            if present is not None and not present.all():
-                raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
+        check_present(law, T)
         states, recorded, found = simulated(case, lambda new, clients: [_fields_of(clients.cohort.dense())])
         cohorts: list[Any] = [Cohort(*values) for values in found]
         problem, weights = case.problem, case.problem.weights

@@ -6,8 +6,6 @@ from fractions import Fraction
 
 from fedtheory.theory import wrong
 
-__all__ = ["FLIPPED", "HALF", "NINE_TENTHS", "SYMBOLS"]
-
 NINE_TENTHS = wrong("nine tenths of it", share=Fraction(9, 10))
 HALF = wrong("half of it", share=Fraction(1, 2))
 FLIPPED = wrong("the other way round")

@@ -27,8 +27,6 @@ from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import eq, le
 
-__all__ = ["PROOFS"]
-
 
 def _arrives(e: Ended) -> np.ndarray:
     """rho_{tau+1} ... rho_{T-1} for every tau: (T,)."""

@@ -27,8 +27,6 @@ from fedtheory.theorems.efl.worst_runs import worst_at
 from fedtheory.theory import Sides, form, le, printed, repaired, wrong
 from fedtheory.theory.rounds.irregular_run import COMMON
 
-__all__ = ["ASSUMPTIONS", "PROOF", "bound"]
-
 PROOF = "docs/efl.md#the-proof"
 # the ratios of C-corrected are always equal: H J is 0, or something is added
 UNLESS_CORRECTED = {**dict.fromkeys(SCHEMES, "violated"), "C-corrected": "holds"}

@@ -22,11 +22,6 @@ from fedtheory.theorems.efl.runs_world import Steps
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS, PROOF
 from fedtheory.theory import Sides, form, le, repaired, wrong
 
-__all__ = [
-    "at_states", "bias_at_start", "contraction", "distance", "from_start", "gradient", "inner",
-    "noise", "step",
-]  # fmt: skip
-
 
 def step(number: int, title: str) -> Callable[[Any], Any]:
     """Declare one step of the proof."""

@@ -18,8 +18,6 @@ from fedtheory.theorems.efl.theorem_1 import PROOF
 from fedtheory.theorems.efl.theorem_1_proof import at_states, distance, step
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
-__all__ = ["total_drift"]
-
 
 def one_client_drift(v: StepState, factor: int = 1, share: Any = 1) -> Sides:
     """Step 6a: E||w_i^k - w_0||^2 <= eta^2 G^2 i^2; ``share`` of it for a mutant."""

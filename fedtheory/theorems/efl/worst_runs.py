@@ -32,8 +32,6 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import maximise
 from fedtheory.worst_cases.runs import OPTIMUM, Run
 
-__all__ = ["MOST_STEPS", "constants_of", "distance_family", "rate_of", "worst_at", "worst_distance"]
-
 BOUND, G_SQ = "minus the bound", "G^2"
 MOST_STEPS = 25  # gradients of a client: half a minute of the solver
 SCHEME: Scheme = "C"

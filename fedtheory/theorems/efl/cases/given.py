@@ -17,7 +17,7 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.problems.base import Problem
 from fedtheory.rational import simplest, simplest_each
-from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, check_present, constants_on, law_of
 from fedtheory.theorems.efl.quantities.run import EFLConstants, given_curvatures
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.rounds.of_a_problem import (  # noqa: F401 - for the worlds
@@ -188,11 +188,9 @@ def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
     """
     law, clients = law_of(case), case.problem.num_clients
     law.check_run(clients, case.rounds or ROUNDS)
+    check_present(law, case.rounds or ROUNDS)
     rows = law.law(1)
     for t in range(1, (case.rounds or ROUNDS) + 1):
-        present = law.present_in(t)
-        if present is not None and not present.all():
-            raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
         if not np.array_equal(law.law(t), rows):
             raise InvalidInput(f"the law of s^k is another one in round {t} than in round 1: the statement is about one law")
         if scheme == "A" and joint_law(law, t) is not None:

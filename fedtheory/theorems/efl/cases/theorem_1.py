@@ -17,18 +17,13 @@ from fedtheory.participation.irregular import Participation
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run, moments_of_rounds
+from fedtheory.theorems.efl.quantities.measured_run import check_present, constants_of, measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
 from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import enumerable, law_of, local_sgd_of
 from fedtheory.theory.rounds.second_moments import oracles_of
-
-__all__ = [
-    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present",
-    "check_step_sizes", "constants_on", "law_of", "local_sgd_of", "view_of",
-]
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
@@ -83,14 +78,6 @@ def check_step_sizes(
     for t, eta in enumerate(step_sizes(E, mu, gamma, S), start=1):
         if abs(solver.lr(t) - eta) > 1e-9 * eta:
             raise InvalidInput(f"lr({t}) = {solver.lr(t):.6g}, but Theorem 1 takes eta_{t - 1} = {eta:.6g}: use TheoremStep")
-
-
-def check_present(sampling: Participation, rounds: int) -> None:
-    for t in range(1, rounds + 1):
-        present = sampling.present_in(t)
-        if present is not None and not present.all():
-            k = int(np.argmin(present))
-            raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
 
 
 def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:

@@ -24,8 +24,6 @@ from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import HOW, exact_oracles, laws_of, laws_of_rounds
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
-__all__ = ["frozen", "moving_anchors", "quadratic_run", "round_laws", "run_of"]
-
 
 def round_laws(scheme: str, laws: list[np.ndarray], rounds: int, weights: np.ndarray, every: int | None = None) -> list[RoundLaw]:
     """One law a round of EFL under a scheme, the last one for all rounds that follow."""

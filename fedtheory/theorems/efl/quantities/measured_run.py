@@ -37,8 +37,6 @@ from fedtheory.theorems.efl.quantities.run import (
     step_sizes,
 )
 
-__all__ = ["GradientBounds", "client_minima", "constants_of", "gradient_bounds", "measured_run", "moments_of_rounds"]
-
 
 def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
     """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after
@@ -137,18 +135,27 @@ def gradient_bounds(
     return GradientBounds(radius, float(((mean + ridge * radius) ** 2 + variance).max()), variance)
 
 
+def check_present(sampling: Participation, rounds: int) -> None:
+    """Raise `InvalidInput` for clients that come or go: the objective is fixed."""
+    for t in range(1, rounds + 1):
+        present = sampling.present_in(t)
+        if present is not None and not present.all():
+            k = int(np.argmin(present))
+            raise InvalidInput(
+                f"client {k} is not there in round {t}: the objective is fixed; let it be inactive "
+                "instead"
+            )
+
+
 def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[Moments]:
     """One `Moments` a round; equal laws share one.
 
     Raises `InvalidInput`: Clients that come or go: the objective of Theorem 1 is fixed.
     """
+    check_present(sampling, rounds)
     kept: dict[bytes, Moments] = {}
     out = []
     for t in range(1, rounds + 1):
-        present = sampling.present_in(t)
-        if present is not None and not present.all():
-            k = int(np.argmin(present))
-            raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
         key, joint = sampling.law(t).tobytes(), joint_law(sampling, t)
         if joint is not None:  # correlated clients: their single laws do not tell the round's
             key += joint.steps.tobytes() + joint.probability.astype(float).tobytes()

@@ -36,11 +36,6 @@ from fedtheory.rational import text
 from fedtheory.theory import Fact, Form, derived
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
 
-__all__ = [
-    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of",
-    "given_bounds", "given_curvatures", "step_sizes", "unmet",
-]
-
 EVERY_D = Fact("every D_k > 0")
 UNCORRELATED = Fact("mini-batches of different clients uncorrelated within a step")
 FROZEN = Fact("frozen anchors: lambda > 0, and they never move")

@@ -27,8 +27,6 @@ from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
-__all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of", "steps_of"]
-
 COMPLETE = Fact("all clients do all E steps along full gradients, t < 4/3 and eta mu < 1")
 EQUAL = Fact("E[p^k s^k]/p^k the same for all clients")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -174,37 +173,16 @@ class IncompleteView(EFLWorld):
     D: np.ndarray = number("N", least=0)
 
     E = derived(lambda q: q.law.shape[1] - 1, "The most local steps")
-    moments = derived(lambda q: RoundLaw(EFL(scheme="C"), q.law, q.weights).single)
-    drift = derived(lambda q: (q.moments[0] * np.arange(q.E + 1)).sum(axis=1), "E[p s] (N,)")
-    squares = derived(lambda q: (q.moments[1] * np.arange(q.E + 1)).sum(axis=1), "E[p^2 s] (N,)")
+    constants = derived(
+        lambda q: EFLConstants(
+            q.E, q.L, q.mu, q.E, q.G_sq, q.sigma_sq, q.D, q.weights,
+            [RoundLaw(EFL(scheme="C"), q.law, q.weights).moments], 0 * q.L,
+        ),
+        "of Theorem 1, theta = E",
+    )  # fmt: skip
+    drift = derived(lambda q: q.constants.rounds[0].ps, "E[p s] (N,)")
+    B = derived(lambda q: q.constants.B()[0], "E[B_t] of Theorem 1 as repaired")
     inverse = derived(lambda q: (q.law[:, 1:] / np.arange(1, q.E + 1)).sum(axis=1), "E[1/s^k] (N,)")
-
-    @cached_property
-    def overlap(self) -> Any:
-        """E[(sum p - 2)_+ sum p s]: sum p s = E in every case."""
-        total = 0
-        support = [[(s, q) for s, q in enumerate(row) if q] for row in self.law]
-
-        def visit(k: int, p: Any, chance: Any) -> None:
-            nonlocal total
-            if k == len(support):
-                total = total + chance * max(p - 2, 0) * self.E
-                return
-            for s, q in support[k]:
-                visit(k + 1, p + self.E * self.weights[k] / s, chance * q)
-
-        visit(0, 0 * self.L, 1)
-        return total
-
-    @cached_property
-    def B(self) -> Any:
-        """E[B_t] of Theorem 1 as repaired, theta = E."""
-        E, theta = self.E, self.E
-        drift = self.drift.sum()
-        third = (2 + self.mu / (2 * (1 + theta) * self.L)) * E * (E - 1) * self.G_sq * (drift + theta * self.overlap)
-        fourth = 2 * E * self.G_sq * (self.squares / self.weights).sum()
-        noise = (self.squares * self.sigma_sq).sum()
-        return noise + 2 * (2 + theta) * self.L * (self.drift * self.D).sum() + third + fourth
 
     def rate(self, power: int = 5) -> Any:
         """E^2 sum (p sigma)^2 E[1/s] + (6 L max D + 17/4 G^2) E^power sum p E[1/s]."""

@@ -69,9 +69,6 @@ class FrozenView(efl.EFLWorld):
 
     Attributes
     ----------
-    variant : 'consistent', 'literal' (the formulas as printed) or 'text' (section 3.1)
-    gradients : (N, d) at w*, of mean 0
-    moves : (P, d) of the server's model, over one period of the residuals
     gap : the least difference, over the period, between a magnitude that is sent and the largest that is not
     """
 
@@ -89,9 +86,9 @@ class FrozenView(efl.EFLWorld):
 
     reads: ClassVar = {**WITH_ST, "variant": word(*VARIANTS)}
 
-    variant: str
-    gradients: np.ndarray
-    moves: np.ndarray
+    variant: str  # 'consistent', 'literal' (the formulas as printed) or 'text' (section 3.1)
+    gradients: np.ndarray  # (N, d) at w*, of mean 0
+    moves: np.ndarray  # (P, d) of the server's model, over one period of the residuals
     gap: Any
 
     def __post_init__(self) -> None:
@@ -226,25 +223,22 @@ class CompressedRun(efl.EFLWorld):
 
     Attributes
     ----------
-    weights : (N,) p^k
-    E, gamma, L, mu, G_sq : of Theorem 1; G^2 is the largest E||g||^2 of this run
     delta, down : the factor of the clients' compressor, and of the server's; None where nothing is compressed
-    D, star : (N,), and w* (d,)
     w, R, R_G : models (T + 1, P, d), residuals of the clients (T + 1, P, N, d) and of the server (T + 1, P, d)
     """
 
     accepts, method = given.options("L", "mu"), efl.BOTH_WAYS
     count, share, horizon = 24, 0.1, "t"
 
-    weights: np.ndarray
-    E: int
+    weights: np.ndarray  # (N,) p^k
+    E: int  # E, gamma, L, mu, G_sq: of Theorem 1; G^2 is the largest E||g||^2 of this run
     gamma: Any
     L: Any
     mu: Any
     G_sq: Any
     delta: Any
     down: Any
-    D: np.ndarray
+    D: np.ndarray  # D, star: (N,), and w* (d,)
     star: np.ndarray
     w: np.ndarray
     R: np.ndarray
@@ -305,9 +299,6 @@ class CompressedView(CompressedRun):
 
     Attributes
     ----------
-    sigma_sq : (N,)
-    local : (T, E + 1, P, N, d) the clients' models within a round, the first one w_t
-    sent : (T, P, N, d) what clients sent
     noise, noise_of_points : absolute error of squared distances, and of models, of what is known in floats
     """
 
@@ -340,9 +331,9 @@ class CompressedView(CompressedRun):
         "noise": number("N d", "gradients are off by +-n_k in every step", default=None),
     }  # fmt: skip
 
-    sigma_sq: np.ndarray
-    local: np.ndarray
-    sent: np.ndarray
+    sigma_sq: np.ndarray  # (N,)
+    local: np.ndarray  # (T, E + 1, P, N, d) the clients' models within a round, the first one w_t
+    sent: np.ndarray  # (T, P, N, d) what clients sent
     noise: Any = 0
     noise_of_points: Any = 0
 
@@ -483,15 +474,7 @@ def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
 
 @dataclass
 class PartialView(CompressedRun):
-    """A run over P paths of participation.
-
-    Attributes
-    ----------
-    chance : (P,) probabilities of the paths
-    moments : of (p_tau, s_tau)
-    pi : (N,) P(client k sends)
-    noise : absolute error of squared distances, of what is known in floats
-    """
+    """A run over P paths of participation."""
 
     kind, about = "compressed-partial", "about convergence with compression and irregular clients"
     asks = (
@@ -520,10 +503,10 @@ class PartialView(CompressedRun):
         "law": number("N s", least=0, total=1), "down": CompressedView.reads["down"],
     }  # fmt: skip
 
-    chance: np.ndarray
-    moments: Moments
-    pi: np.ndarray
-    noise: Any = 0
+    chance: np.ndarray  # (P,) probabilities of the paths
+    moments: Moments  # of (p_tau, s_tau)
+    pi: np.ndarray  # (N,) P(client k sends)
+    noise: Any = 0  # absolute error of squared distances, of what is known in floats
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         """E ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""

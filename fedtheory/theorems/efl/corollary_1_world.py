@@ -113,15 +113,7 @@ class KeepView(efl.EFLWorld):
 
     (8) is asked for with the larger f_1 (both parts of C added, B_t as repaired) and the smaller J
     of Theorem 1 as printed and as repaired: it then holds with either. The instances of a campaign
-    are two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, of which a is the second.
-
-    Attributes
-    ----------
-    oracles, law : all clients, and their laws (N, E + 1)
-    a, y : the client, and its probability of being inactive
-    x0, rounds : the start (d,), and T
-    least : what is added to F - F*
-    """
+    are two clients (w - 1)^2/2 and (w + 1)^2/2 of weight 1/2, E = 1, of which a is the second."""
 
     kind, about = "keep", "about keeping or abandoning an inactive client"
     asks = ("strongly convex quadratic losses", efl.ALONE)
@@ -134,13 +126,13 @@ class KeepView(efl.EFLWorld):
         "x0": number(), "rounds": whole(1, 60),
     }  # fmt: skip
 
-    oracles: QuadraticOracles
+    oracles: QuadraticOracles  # oracles, law: all clients, and their laws (N, E + 1)
     law: np.ndarray
-    a: int
+    a: int  # a, y: the client, and its probability of being inactive
     y: Any
-    x0: np.ndarray
+    x0: np.ndarray  # x0, rounds: the start (d,), and T
     rounds: int
-    least: Any = 0
+    least: Any = 0  # what is added to F - F*
 
     def _run(self, oracles: QuadraticOracles, law: np.ndarray) -> tuple[EFLConstants, Any, Any]:
         """Constants, the last second moment of (w_T - w*, 1), and w*."""
@@ -331,16 +323,11 @@ class CertifiedAbandonView(ClosedView):
 
     The limit with a inactive with probability y minimises F - y p^a F_a, so that F there grows with
     y, and Theorem 2 for the fraction y of a's weight bounds its distance from omega*. A point with
-    gradient g is within ||g||/mu of its minimiser, and its value within ||g||^2/(2 mu).
-
-    Attributes
-    ----------
-    problem, a, y : the clients, the one that is inactive, and how often
-    """
+    gradient g is within ||g||/mu of its minimiser, and its value within ||g||^2/(2 mu)."""
 
     shown: ClassVar = {"client": "a", **AbandonView.shown}
     bound = AbandonView.bound
-    problem: Problem
+    problem: Problem  # problem, a, y: the clients, the one that is inactive, and how often
     a: int
     y: float
 

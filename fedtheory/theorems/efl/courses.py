@@ -35,18 +35,11 @@ NUMBERS = 40_000_000  # that are enumerated in all
 
 @dataclass
 class EFLRound:
-    """Round tau from S states.
+    """Round tau from S states."""
 
-    Attributes
-    ----------
-    states : list of `StepState`
-    tau : its number, from 0
-    constants : of the whole run
-    """
-
-    states: list[StepState]
-    tau: int
-    constants: EFLConstants
+    states: list[StepState]  # list of `StepState`
+    tau: int  # its number, from 0
+    constants: EFLConstants  # of the whole run
     rule: str
 
     def each(self, number: Any) -> np.ndarray:

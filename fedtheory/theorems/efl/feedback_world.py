@@ -52,15 +52,13 @@ class Costs:
 
     Attributes
     ----------
-    n, k : entries of a message, and those that ST keeps
-    steps : (T, N) local steps of every round
     distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without; (0,) where rounds are not counted
     sent : (T, N) who sends a message; None where all do that make steps. Under scheme A those do that are complete
     """
 
-    n: int
+    n: int  # n, k: entries of a message, and those that ST keeps
     k: int
-    steps: np.ndarray
+    steps: np.ndarray  # (T, N) local steps of every round
     distance_sq: np.ndarray
     dense_distance_sq: np.ndarray
     sent: np.ndarray | None = None
@@ -96,28 +94,18 @@ class Costs:
 
 @dataclass(frozen=True)
 class ServerRound:
-    """The changes that one round of EFL with compression makes.
+    """The changes that one round of EFL with compression makes."""
 
-    Attributes
-    ----------
-    w, after : (d,) the server's model before and after
-    R_G, R_G_after : (d,) its residual before and after
-    R, R_after : (N, d) the clients'
-    weights, p : (N,) p^k and p_tau^k, 0 for clients that are inactive
-    x : (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
-    last : (N, d) eta times the gradient at omega_s^k, which no local step takes
-    """
-
-    w: np.ndarray
+    w: np.ndarray  # w, after: (d,) the server's model before and after
     after: np.ndarray
-    R_G: np.ndarray
+    R_G: np.ndarray  # R_G, R_G_after: (d,) its residual before and after
     R_G_after: np.ndarray
-    R: np.ndarray
+    R: np.ndarray  # R, R_after: (N, d) the clients'
     R_after: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray  # weights, p: (N,) p^k and p_tau^k, 0 for clients that are inactive
     p: np.ndarray
-    x: np.ndarray
-    last: np.ndarray
+    x: np.ndarray  # (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
+    last: np.ndarray  # (N, d) eta times the gradient at omega_s^k, which no local step takes
 
 
 class Messages(Letters):
@@ -307,20 +295,16 @@ class ResidualsView(ClosedView):
     Attributes
     ----------
     run : models (T + 1, d), R^G (d,), R^k (N, d), and w_0 + sum_t sum_k p_t^k x_t^k
-    weights, x0, rounds, eta : (N,), (d,), T, and the constant step, or None
-    problem : for its gradient and its optimum
-    rounds_seen : the same run, round by round
-    costs : of ST both ways; None for other compressors
     """
 
     run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-    weights: np.ndarray
+    weights: np.ndarray  # weights, x0, rounds, eta: (N,), (d,), T, and the constant step, or None
     x0: np.ndarray
     rounds: int
     eta: Any
-    problem: Problem
-    rounds_seen: list[ServerRound]
-    costs: Costs | None
+    problem: Problem  # for its gradient and its optimum
+    rounds_seen: list[ServerRound]  # the same run, round by round
+    costs: Costs | None  # of ST both ways; None for other compressors
     facts: frozenset[str]
 
     @cached_property

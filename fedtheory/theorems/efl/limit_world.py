@@ -207,24 +207,16 @@ class CertifiedLimitView(ClosedView):
 
     The mean move of a round is -eta sum_k E[p s] grad f_k(w) + O(eta^2), so that steps which tend to 0 and sum to infinity
     lead to the one zero of the sum, argmin sum_k E[p s] f_k. A point with gradient g is within ||g||/mu of its minimiser,
-    which is the noise of an equality between the two.
-
-    Attributes
-    ----------
-    scheme, weights, law : of EFL, p^k (N,), and (N, E + 1)
-    limit, star : (d,)
-    noise : of their difference
-    why : what a form in fractions lacks here
-    """
+    which is the noise of an equality between the two."""
 
     shown = LimitView.shown
-    scheme: str
+    scheme: str  # scheme, weights, law: of EFL, p^k (N,), and (N, E + 1)
     weights: np.ndarray
     law: np.ndarray
-    limit: np.ndarray
+    limit: np.ndarray  # limit, star: (d,)
     star: np.ndarray
-    noise: float
-    why: str
+    noise: float  # of their difference
+    why: str  # what a form in fractions lacks here
 
     @property
     def rule(self) -> str:  # type: ignore[override]

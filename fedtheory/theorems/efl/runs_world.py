@@ -95,36 +95,26 @@ class QuadraticInstance(Named):
 
     Attributes
     ----------
-    clients, dim, E, rounds : N, d, E, T
-    scheme, participation : of `SCHEMES`, `PARTICIPATION`
-    condition : L/mu up to a rotation
     spread : size of the clients' distances from each other; 0: all minimisers are equal, D_k = 0
-    noise : of the gradients, root mean square
-    samples : terms of each F_k; a step draws one of them (1: full gradients)
     common : all clients draw the same one, and its noise pushes them alike (samples > 1)
-    skew : p^k proportional to exp(skew * normal)
-    start : ||w_0 - w*|| (0: at the optimum)
-    lam : lambda, with frozen anchors (0: no elastic term)
-    looks : how many horizons are judged
-    first_look : the first of them (at 0 the bound is attained)
     """
 
     seed: int
-    clients: int = 2
+    clients: int = 2  # clients, dim, E, rounds: N, d, E, T
     dim: int = 2
     E: int = 2
     rounds: int = 100
-    scheme: str = "B"
+    scheme: str = "B"  # scheme, participation: of `SCHEMES`, `PARTICIPATION`
     participation: str = "inactive"
-    condition: float = 5.0
+    condition: float = 5.0  # L/mu up to a rotation
     spread: float = 1.0
-    noise: float = 0.0
-    samples: int = 1
-    skew: float = 0.5
-    start: float = 1.0
-    lam: float = 0.0
-    looks: int = 40
-    first_look: int = 0
+    noise: float = 0.0  # of the gradients, root mean square
+    samples: int = 1  # terms of each F_k; a step draws one of them (1: full gradients)
+    skew: float = 0.5  # p^k proportional to exp(skew * normal)
+    start: float = 1.0  # ||w_0 - w*|| (0: at the optimum)
+    lam: float = 0.0  # lambda, with frozen anchors (0: no elastic term)
+    looks: int = 40  # how many horizons are judged
+    first_look: int = 0  # the first of them (at 0 the bound is attained)
     common: bool = False
     kind: str = "run"
     family: str = "exact quadratics"
@@ -184,24 +174,16 @@ class QuadraticInstance(Named):
 @dataclass(frozen=True)
 class LeastSquaresInstance(Named):
     """EFL without compression on ridge-regularised least squares with samples, in exact second
-    moments.
-
-    Attributes
-    ----------
-    clients, E, rounds : N, E, T
-    scheme, participation : of `SCHEMES`, `PARTICIPATION`
-    ridge : mu
-    batch_size : samples a step, drawn with replacement; None: all
-    """
+    moments."""
 
     seed: int
-    clients: int = 3
+    clients: int = 3  # clients, E, rounds: N, E, T
     E: int = 5
     rounds: int = 60
-    scheme: str = "C"
+    scheme: str = "C"  # scheme, participation: of `SCHEMES`, `PARTICIPATION`
     participation: str = "inactive"
-    ridge: float = 0.1
-    batch_size: int | None = None
+    ridge: float = 0.1  # mu
+    batch_size: int | None = None  # samples a step, drawn with replacement; None: all
     kind: str = "run"
     family: str = "least squares"
     losses, scenarios_told = "least squares", ""
@@ -237,18 +219,13 @@ class LeastSquaresInstance(Named):
 
 @dataclass(frozen=True)
 class RealInstance(LeastSquaresInstance):
-    """A real run on ridge-regularised logistic regression.
-
-    Attributes
-    ----------
-    data, scenarios : 'synthetic' or 'breast cancer', and S
-    """
+    """A real run on ridge-regularised logistic regression."""
 
     clients: int = 10
     rounds: int = 30
     ridge: float = 1.0
     family: str = "logistic regression"
-    data: str = "breast cancer"
+    data: str = "breast cancer"  # data, scenarios: 'synthetic' or 'breast cancer', and S
     scenarios: int = 200
 
     losses = derived(lambda q: f"logistic, {q.data}")

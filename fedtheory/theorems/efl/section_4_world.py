@@ -53,14 +53,9 @@ OUTWARD = Fact(BENT + ", which does not fall away from a's minimiser", _steepens
 
 @dataclass
 class QuadraticClients:
-    """Clients w' H_k w/2 - b_k' w.
+    """Clients w' H_k w/2 - b_k' w."""
 
-    Attributes
-    ----------
-    H, b : (N, d, d), symmetric and positive definite, and (N, d)
-    """
-
-    H: np.ndarray
+    H: np.ndarray  # H, b: (N, d, d), symmetric and positive definite, and (N, d)
     b: np.ndarray
 
     @classmethod
@@ -106,15 +101,6 @@ def a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
 @dataclass
 class AwayView(EFLWorld):
     """Runs of T rounds with Theorem 1's steps eta_t = 16/(mu (t + 1 + gamma)), client a (the last one) there or not.
-
-    Attributes
-    ----------
-    clients : the losses
-    weights : (N,) p^k
-    mu, gamma : of the steps
-    T : rounds
-    x0 : (d,) a start other than the optimum
-    noise : of a squared distance or a loss, 0 for fractions
     """
 
     kind, about = "away", "about runs in which one client is away"
@@ -148,13 +134,13 @@ class AwayView(EFLWorld):
     }  # fmt: skip
     demands = (Fact("at least two clients", lambda q: len(q.weights) > 1),)
 
-    clients: QuadraticClients
-    weights: np.ndarray
-    mu: Any
+    clients: QuadraticClients  # the losses
+    weights: np.ndarray  # (N,) p^k
+    mu: Any  # mu, gamma: of the steps
     gamma: Any
-    T: int
-    x0: np.ndarray
-    noise: Any = 0
+    T: int  # rounds
+    x0: np.ndarray  # (d,) a start other than the optimum
+    noise: Any = 0  # of a squared distance or a loss, 0 for fractions
 
     @property
     def others(self) -> np.ndarray:
@@ -334,11 +320,6 @@ class SamplesView(EFLWorld):
 
     Attributes
     ----------
-    clients : the losses, client a last
-    samples : (N,) of every client
-    fewer : samples of a, fewer than it has
-    closer : the factor that draws all minimisers together
-    L, mu : smoothness and strong convexity of all clients
     bent : of one coordinate, data of kind 'shift' with a bend in F_a; None for quadratics
     """
 
@@ -368,11 +349,11 @@ class SamplesView(EFLWorld):
         Fact("fewer samples than client a has", lambda q: q.fewer < q.n_a),
     )
 
-    clients: QuadraticClients
-    samples: np.ndarray
-    fewer: Any
-    closer: Any
-    L: Any
+    clients: QuadraticClients  # the losses, client a last
+    samples: np.ndarray  # (N,) of every client
+    fewer: Any  # samples of a, fewer than it has
+    closer: Any  # the factor that draws all minimisers together
+    L: Any  # L, mu: smoothness and strong convexity of all clients
     mu: Any
     noise: Any = 0
     bent: dict[str, Any] | None = None

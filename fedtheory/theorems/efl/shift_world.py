@@ -69,18 +69,7 @@ def event_of(statement: str) -> str:
 
 @dataclass
 class ShiftView(EFLWorld):
-    """One shift of the objective.
-
-    Attributes
-    ----------
-    event : 'departure' or 'arrival'
-    n : samples before the shift (of a departure they include those of the client that leaves)
-    n_a : samples of client a
-    L, mu : smoothness and strong convexity of all clients
-    distance_sq : ||omega* - hat omega*||^2, the optima before and after
-    D_new, D_old : F_a - F_a* at the optimum after and before the shift
-    noise : uncertainty of what was computed numerically (0 for fractions)
-    """
+    """One shift of the objective."""
 
     kind, about = "shift", "about the optima before and after one client leaves or joins"
     asks, accepts = (CONVEX, "at least two clients"), given.options("client")
@@ -97,15 +86,15 @@ class ShiftView(EFLWorld):
         "D_new": r"\hat D_a", "D_old": "D_a",
     }, ("distance_sq", "D_new", "D_old"), zero=("noise",))  # fmt: skip
 
-    event: str
-    n: Any
-    n_a: Any
-    L: Any
+    event: str  # 'departure' or 'arrival'
+    n: Any  # samples before the shift (of a departure they include those of the client that leaves)
+    n_a: Any  # samples of client a
+    L: Any  # L, mu: smoothness and strong convexity of all clients
     mu: Any
-    distance_sq: Any
-    D_new: Any
+    distance_sq: Any  # ||omega* - hat omega*||^2, the optima before and after
+    D_new: Any  # D_new, D_old: F_a - F_a* at the optimum after and before the shift
     D_old: Any
-    noise: Any = 0
+    noise: Any = 0  # uncertainty of what was computed numerically (0 for fractions)
 
     @classmethod
     def made(cls, event: str, samples: Any, h: Any, c: Any, bend: Any = None, below: Any = None) -> Self:
@@ -245,17 +234,11 @@ class Client:
 @dataclass(frozen=True)
 class DataShift:
     """A departure or arrival on data: l2-regularised logistic regression or least squares, with certified optima.
-
-    Attributes
-    ----------
-    family : 'logistic', 'least squares' or 'breast cancer'
-    event : 'departure' or 'arrival'
-    clients : N, the one that leaves or joins among them
     """
 
-    family: str
-    event: str
-    clients: int
+    family: str  # 'logistic', 'least squares' or 'breast cancer'
+    event: str  # 'departure' or 'arrival'
+    clients: int  # N, the one that leaves or joins among them
     seed: int
     kind: str = "shift"
 
@@ -334,13 +317,7 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
 
 @dataclass
 class DepartedView(EFLWorld):
-    """r_t of T rounds in which client a does nothing after round tau_0 (rounds from 0).
-
-    Attributes
-    ----------
-    ratios : (T, N) E[p_t^k s_t^k]/p^k, exact
-    tau_0 : the last round in which a may work
-    """
+    """r_t of T rounds in which client a does nothing after round tau_0 (rounds from 0)."""
 
     kind, about = "departed", "about rounds after a client has left"
     asks = ("a law of s^k, and a client that leaves", "scheme A, B or C, " + PLAIN)
@@ -353,8 +330,8 @@ class DepartedView(EFLWorld):
         "mean_work": number("T N", "E[p^k s^k]/p^k of the rounds before, a last", least=0),
     }  # fmt: skip
 
-    ratios: np.ndarray
-    tau_0: int
+    ratios: np.ndarray  # (T, N) E[p_t^k s_t^k]/p^k, exact
+    tau_0: int  # the last round in which a may work
 
     T = derived(lambda q: len(q.ratios))
     H_T = derived(lambda q: sum(q.r))
@@ -530,18 +507,11 @@ Side = tuple[moments.QuadraticOracles, list[RoundLaw]]
 
 @dataclass(frozen=True)
 class Leg:
-    """The rounds before the shift, or those after it.
+    """The rounds before the shift, or those after it."""
 
-    Attributes
-    ----------
-    constants : Theorem 1's, of these rounds
-    y : (T + 1,) tau E + gamma as the steps of these rounds have it
-    distance_sq : (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
-    """
-
-    constants: of_runs.EFLConstants
-    y: np.ndarray
-    distance_sq: np.ndarray
+    constants: of_runs.EFLConstants  # Theorem 1's, of these rounds
+    y: np.ndarray  # (T + 1,) tau E + gamma as the steps of these rounds have it
+    distance_sq: np.ndarray  # (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
 
     def bound(self, start_sq: Any, start: Any = 1, rest: Any = 1) -> np.ndarray:
         """(y_0^2 start_sq + (16E/mu)^2 sum E[B_t]/S_t^2)/y^2 + H J/y, (T + 1,): Theorem 1 from y_0 on, repaired."""
@@ -556,8 +526,6 @@ class ShiftedRunView(EFLWorld):
     Attributes
     ----------
     before, before_kept : the rounds up to the shift, with the old federation's gamma and with the larger of both
-    fresh, kept : the rounds after it, with a fresh start of the steps and without one
-    shift : ||omega* - hat omega*||^2 and what Theorem 2 needs
     """
 
     kind, about = "restart", "about a run that a client leaves or joins"
@@ -595,9 +563,9 @@ class ShiftedRunView(EFLWorld):
 
     before: Leg
     before_kept: Leg
-    fresh: Leg
+    fresh: Leg  # fresh, kept: the rounds after it, with a fresh start of the steps and without one
     kept: Leg
-    shift: ShiftView
+    shift: ShiftView  # ||omega* - hat omega*||^2 and what Theorem 2 needs
     noise: Any = 0
 
     event = derived(lambda q: q.shift.event)

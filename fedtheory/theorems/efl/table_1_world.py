@@ -280,20 +280,14 @@ class RowView(EFLWorld):
 @dataclass
 class MeasuredRowView(ClosedView):
     """The rounds that a run of the user's took until E||w_T - w*||^2 <= epsilon, in exact second moments, and the row.
-
-    Attributes
-    ----------
-    needed, terms : the number of rounds, and both terms of the row
-    K : the constant before the row
-    epsilon, S : the accuracy, and the clients that take part in a round on average
     """
 
     shown: ClassVar = {"needed": "needed", "row": "row", "factor": "K", "epsilon": "epsilon", "S": "S"}
     row = RowView.row
-    needed: int
+    needed: int  # needed, terms: the number of rounds, and both terms of the row
     terms: tuple[float, float]
-    K: float
-    epsilon: float
+    K: float  # the constant before the row
+    epsilon: float  # epsilon, S: the accuracy, and the clients that take part in a round on average
     S: float
     h, loss = (), False  # not of the family
 

@@ -38,16 +38,14 @@ class EFLWorld(World):
     Attributes
     ----------
     method, local_steps : hyperparameters of EFL and local steps where the command line is told none
-    count : instances of a full campaign that are drawn
     attained : (label, data) of instances on which a bound is nearly attained
-    sampled : whether a user's runs may be drawn, with Theorem 1's steps
     """
 
     method: ClassVar[dict[str, Any]] = {}
     local_steps: ClassVar[int] = STEPS
-    count: ClassVar[int] = 40
+    count: ClassVar[int] = 40  # instances of a full campaign that are drawn
     attained: ClassVar[tuple[tuple[str, dict[str, Any]], ...]] = ()
-    sampled: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False  # whether a user's runs may be drawn, with Theorem 1's steps
     own_method, work = False, LOCAL_SGD
 
     def __init_subclass__(cls, **more: Any) -> None:

@@ -70,16 +70,10 @@ def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GradientBounds:
-    """Suprema along every possible run.
+    """Suprema along every possible run."""
 
-    Attributes
-    ----------
-    radius : of the ball around 0 that no iterate leaves
-    G_sq : number; sigma_sq : (N,)
-    """
-
-    radius: float
-    G_sq: float
+    radius: float  # of the ball around 0 that no iterate leaves
+    G_sq: float  # number; sigma_sq : (N,)
     sigma_sq: np.ndarray
 
 

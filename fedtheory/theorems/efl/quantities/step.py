@@ -45,14 +45,13 @@ class StepState:
     Attributes
     ----------
     oracles, law, eta, w0 : the clients, the law of (p, s), the step size, the state (d,)
-    L, mu, theta : constants of the run
     """
 
     oracles: QuadraticOracles
     law: RoundLaw
     eta: Any
     w0: np.ndarray
-    L: Any
+    L: Any  # L, mu, theta: constants of the run
     mu: Any
     theta: Any
 
@@ -233,13 +232,11 @@ class StepsView(World):
 
     Attributes
     ----------
-    states : list of StepState
-    taus : list of ints, their rounds
     rule : scheme
     """
 
-    states: list[StepState]
-    taus: list[int]
+    states: list[StepState]  # list of StepState
+    taus: list[int]  # list of ints, their rounds
     rule: str = field()  # no default, as a world has
     kind, rules = "step", SCHEMES
 

@@ -4,8 +4,6 @@ It is a user's message, one of a real run's, or one that is drawn; expectations 
 randomness are exact, messages in fractions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction

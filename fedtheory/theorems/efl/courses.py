@@ -5,8 +5,6 @@ All states that can be reached, with their probabilities, where these are few; e
 round of which is enumerated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

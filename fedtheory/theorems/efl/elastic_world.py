@@ -7,8 +7,6 @@ affine recursion; whether it contracts does not depend on the minimisers c_k. A 
 whose coordinates mix are judged in floats.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property

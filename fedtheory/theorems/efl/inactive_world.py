@@ -1,7 +1,5 @@
 """The worlds of EFL's sections 4.1 and 4.2: inactive and incomplete clients under scheme C."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar

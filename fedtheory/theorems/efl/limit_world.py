@@ -5,8 +5,6 @@ m_k(s) = E[p_tau^k; s^k = s], E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)
 fixed point for a constant step, and the limit for steps that tend to 0, are in closed form.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Symbols, a short constructor, builders of views from a file's data, and instances of EFL."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from fedtheory.theory import wrong

@@ -11,8 +11,6 @@ rho_{tau+1} ... rho_{T-1}, and the slack of the theorem is their exact sum. As G
 expectations over the state, steps 1 and 6 are claimed in the mean over the states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The worlds of EFL's Theorem 1 and of the steps of its proof: exact quadratics, and real runs."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 

@@ -4,8 +4,6 @@ eta_tau = 16E/(mu ((tau + 1)E + gamma) S_tau); E[B_t], H_tau, J and gamma are le
 `fedtheory.theorems.efl.quantities.run.EFLConstants`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -7,8 +7,6 @@ outcome, step 1 given (p, s), steps 5 to 7 in expectation. Only step 1, and what
 step 7, asks how the clients' mini-batches are correlated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Step 7 is about a round from a given state, and about each round of a whole run,
 moments; the bound at tau is put through it by induction.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

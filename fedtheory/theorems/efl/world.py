@@ -1,7 +1,5 @@
 """What EFL's closed worlds have in common: their instances in a campaign, and a user's options."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -7,8 +7,6 @@ and G^2, which bounds every gradient that a client takes; each by itself, or the
 The value is the same for every N >= 2 with equal weights.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction

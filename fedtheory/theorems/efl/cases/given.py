@@ -1,7 +1,5 @@
 """Options of a statement that a user sets, and what is read of a case beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache

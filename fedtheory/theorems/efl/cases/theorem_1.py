@@ -1,7 +1,5 @@
 """Theorem 1 of EFL, and the steps of its proof, on a problem of a user's: assumptions first, by name, value and limit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Views of Theorem 1 on quadratics: the run in exact second moments, its constants, and the witnesses in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -9,8 +9,6 @@ the ball too while P = sum_k p_k (1 - rho^{s_k}) <= 1, and the radius grows by t
 most where P > 1. On that ball E||g||^2 <= (mean norm + ridge radius)^2 + variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

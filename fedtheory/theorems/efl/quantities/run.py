@@ -19,8 +19,6 @@ How the constants are known:
   decided from the law.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any

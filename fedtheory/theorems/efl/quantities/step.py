@@ -6,8 +6,6 @@ coordinates. Clients' trajectories are virtual: each makes all its E steps; ``al
 them count. Numbers are floats or Fractions.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field

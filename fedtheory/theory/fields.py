@@ -29,10 +29,13 @@ from fedtheory.rational import fraction, integer, table, vector
 __all__ = ["Read", "anything", "derived", "flag", "number", "read", "reads_of", "whole", "word"]
 
 NEEDED: Any = object()  # in place of a default
-LIMITS = {"above": (gt, min, ">"), "least": (ge, min, ">="), "below": (lt, max, "<"), "most": (le, max, "<=")}
+LIMITS = {
+    "above": (gt, min, ">"), "least": (ge, min, ">="), "below": (lt, max, "<"),
+    "most": (le, max, "<="),
+}  # fmt: skip
 
 
-class derived(cached_property):  # type: ignore[type-arg]
+class derived(cached_property[Any]):
     """What follows from the fields, computed once.
 
     Parameters
@@ -74,7 +77,9 @@ def _declared(take: Callable[..., Any], what: str, shape: str = "", default: Any
     return field(metadata={"read": one}, **({} if default is NEEDED else {"default": default}))
 
 
-def number(shape: str = "", what: str = "", *, total: Any = None, default: Any = NEEDED, **limits: Any) -> Any:
+def number(
+    shape: str = "", what: str = "", *, total: Any = None, default: Any = NEEDED, **limits: Any
+) -> Any:
     """Declare fractions: one, or an array of a shape such as ``"N d"``.
 
     Parameters
@@ -85,6 +90,7 @@ def number(shape: str = "", what: str = "", *, total: Any = None, default: Any =
     axes = shape.split()
 
     def take(name: str, value: Any, before: Mapping[str, Any]) -> Any:
+        found: Any
         if not axes:
             found = fraction(value, name)
         elif len(axes) == 1:
@@ -97,9 +103,11 @@ def number(shape: str = "", what: str = "", *, total: Any = None, default: Any =
             within, extreme, sign = LIMITS[word]
             entry = extreme(np.ravel(found)) if axes else found
             if not within(entry, limit):
-                raise InvalidInput(f"{name} = {entry}{f' ({what})' if what else ''}: it must be {sign} {limit}")
+                told = f" ({what})" if what else ""
+                raise InvalidInput(f"{name} = {entry}{told}: it must be {sign} {limit}")
         if total is not None and any(row.sum() != total for row in np.atleast_2d(found)):
-            raise InvalidInput(f"{name}: the numbers must sum to {total}{', in every row' if len(axes) > 1 else ''}")
+            each = ", in every row" if len(axes) > 1 else ""
+            raise InvalidInput(f"{name}: the numbers must sum to {total}{each}")
         return found
 
     return _declared(take, what, shape, default)
@@ -140,7 +148,10 @@ def anything(what: str = "", **default: Any) -> Any:
 def reads_of(cls: Any) -> dict[str, Read]:
     """The fields that a world reads from data: its ``reads``, else those of the dataclass."""
     own = {f.name: f for f in fields_of(cls)} if is_dataclass(cls) else {}
-    declared = {n: f if isinstance(f, Read) else f.metadata.get("read") for n, f in (cls.reads or own).items()}
+    declared = {
+        name: one if isinstance(one, Read) else one.metadata.get("read")
+        for name, one in (cls.reads or own).items()
+    }
     return {name: one for name, one in declared.items() if one is not None}
 
 
@@ -163,13 +174,14 @@ def read(reads: Mapping[str, Read], data: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = one.default
             continue
         found[name] = one.take(name, data[name], found)
-        for letter, size in zip(one.shape, np.shape(found[name]) if one.shape else (), strict=True):
+        sizes_here = np.shape(found[name]) if one.shape else ()
+        for letter, size in zip(one.shape, sizes_here, strict=True):
             wanted = found[letter] if letter in found else sizes.setdefault(letter, size)
             if size != wanted:
-                axes = f"({', '.join(one.shape)})"
+                others, axes = ", ".join([*found][:-1]), ", ".join(one.shape)
                 raise InvalidInput(
-                    f"{name} {np.shape(found[name])} does not fit {', '.join([*found][:-1])}: it has "
-                    f"the shape {axes}, with {letter} = {wanted}"
+                    f"{name} {np.shape(found[name])} does not fit {others}: it has the shape "
+                    f"({axes}), with {letter} = {wanted}"
                 )
     if data.get("arithmetic") == "float":
         return {name: _in_floats(value) for name, value in found.items()}

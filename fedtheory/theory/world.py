@@ -137,9 +137,9 @@ class World(ClosedView):
         return found
 
     @classmethod
-    def made(cls, **values: Any) -> Self:
+    def made(cls, *args: Any, **values: Any) -> Self:
         """Make an instance of what was read of its data, by default a dataclass of it."""
-        return cls(**values)
+        return cls(*args, **values)
 
     @classmethod
     def instance(cls, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:

@@ -321,7 +321,7 @@ class CompressedView(CompressedRun):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {
+    shows: ClassVar = {
         **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "down")},
         "rounds": "T", "eta_0": "eta_0", "rho^2": "rho_sq",
     }  # fmt: skip
@@ -494,7 +494,7 @@ class PartialView(CompressedRun):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {
+    shows: ClassVar = {
         **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "S", "r")},
         "rounds": "T", "pi": "pi",
     }  # fmt: skip
@@ -718,5 +718,5 @@ def play(
     def each(rounds: list[tuple[np.ndarray, ...]], i: int) -> np.ndarray:
         return np.stack([np.repeat(r[i], len(mass) // len(r[i]), axis=0) for r in rounds])
 
-    paths, (local, sent) = [each(kept, i) for i in range(3)], (each(within, i) for i in range(2))
-    return Paths(mass, most, *paths, local.swapaxes(1, 2), sent)
+    w, R, R_G = (each(kept, i) for i in range(3))
+    return Paths(mass, most, w, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))

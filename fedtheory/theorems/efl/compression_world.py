@@ -110,7 +110,7 @@ class CompressionView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {"compressor": "name", "n": "n"}
+    shows: ClassVar = {"compressor": "name", "n": "n"}
     letters = Message(
         {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
         ("error", "square"),

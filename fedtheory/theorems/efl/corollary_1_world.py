@@ -43,7 +43,7 @@ class EpochsView(efl.EFLWorld):
 
     kind, about = "epochs", "about keeping or abandoning an inactive client"
     asks, accepts = (efl.CONVEX, efl.OF_THEOREM_1), given.options(*efl.CONSTANTS, "noise")
-    example, shown = "--problem diabetes", ("noise", "G_sq", "kappa", "E", "T")
+    example, shows = "--problem diabetes", ("noise", "G_sq", "kappa", "E", "T")
     attained = (
         ("many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
     )
@@ -119,7 +119,7 @@ class KeepView(efl.EFLWorld):
     asks = ("strongly convex quadratic losses", efl.ALONE)
     accepts = given.options("y", "client")
     example = "--problem diabetes --clients 3 --inactive 0,0,0.5"
-    shown: ClassVar = {"client": "a", "y": "y", "J": "J", "f_1(T)": "f_1", "T": "rounds"}
+    shows: ClassVar = {"client": "a", "y": "y", "J": "J", "f_1(T)": "f_1", "T": "rounds"}
     attained = (("noise only", {"y": "1/2", "sigma_sq": "1", "x0": "1", "rounds": 1}),)
     reads: ClassVar = {
         "y": number(above=0, below=1), "sigma_sq": number(what="of every client's noise", least=0),
@@ -247,7 +247,7 @@ class AbandonView(efl.Clients):
     kind, about = "abandon", "about keeping or abandoning an inactive client"
     asks, accepts = (efl.CONVEX, efl.ALONE), given.options("y", "client")
     example = "--problem diabetes --clients 3 --inactive 0,0,0.5"
-    shown: ClassVar = {"y": "y", "p^a": "p_a", "L": "L", "mu": "mu"}
+    shows: ClassVar = {"y": "y", "p^a": "p_a", "L": "L", "mu": "mu"}
     demands = (Fact("at least two clients", lambda q: len(q.h) > 1),)
 
     y: Any = number(what="P(s^a = 0)", above=0, below=1)
@@ -325,11 +325,11 @@ class CertifiedAbandonView(ClosedView):
     y, and Theorem 2 for the fraction y of a's weight bounds its distance from omega*. A point with
     gradient g is within ||g||/mu of its minimiser, and its value within ||g||^2/(2 mu)."""
 
-    shown: ClassVar = {"client": "a", **AbandonView.shown}
+    shows: ClassVar = {"client": "a", **AbandonView.shows}
     bound = AbandonView.bound
     problem: Problem  # problem, a, y: the clients, the one that is inactive, and how often
     a: int
-    y: float
+    y: Any
 
     def __post_init__(self) -> None:
         self.y = float(self.y)

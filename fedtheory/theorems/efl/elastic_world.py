@@ -139,7 +139,7 @@ class ElasticView(Elastic):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {"lambda": "lam", "eta": "eta", "argmin": "star"}
+    shows: ClassVar = {"lambda": "lam", "eta": "eta", "argmin": "star"}
     demands = (
         Fact(
             "lambda eta U < 1, or the fixed point need not be the only one",
@@ -411,7 +411,7 @@ class ElasticMixingView(Mixing, ElasticView):
     def noise(self) -> np.ndarray:  # type: ignore[override]
         """Sums of gradients that cancel are known up to rounding of what they are made of, whatever
         the condition of the systems."""
-        return 1e-12 * sum(self._made_of(w) for w in (self.fixed(self.eta), self.star))
+        return 1e-12 * (self._made_of(self.fixed(self.eta)) + self._made_of(self.star))
 
     @property
     def noise_of_round(self) -> np.ndarray:  # type: ignore[override]
@@ -485,10 +485,10 @@ class StabilityView(Elastic):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {
+    shows: ClassVar = {
         "lambda": "lam", "eta": "eta", "E": "E", "eta sum p h": "slope", "eta^2 lambda b": "pull",
     }  # fmt: skip
-    noise = 0  # of margins
+    noise: ClassVar[float] = 0  # of margins
 
     E: int = whole(1, 50)
     start: Any = number("d", default=None)
@@ -609,7 +609,7 @@ class MixingView(Mixing, StabilityView):
     """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
     spectral radius is below 1."""
 
-    shown: ClassVar = {"lambda": "lam", "eta": "eta", "E": "E", "rho, lambda = 0": "rho_0", "rho": "rho"}
+    shows: ClassVar = {"lambda": "lam", "eta": "eta", "E": "E", "rho, lambda = 0": "rho_0", "rho": "rho"}
     noise = ROUNDING
     H: Any = None
 

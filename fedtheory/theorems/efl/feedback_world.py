@@ -385,7 +385,7 @@ class TermView(EFLWorld):
     method, example = {"lam": 0.1}, "--problem breast-cancer --lam 0.1"
     local_steps, share = 1, 0.2
 
-    shown: ClassVar = {"lambda": "lam", "Z": "Z"}
+    shows: ClassVar = {"lambda": "lam", "Z": "Z"}
     demands = (Fact("two points or more", lambda q: len(q.points) > 1),)
 
     lam: Any = number(above=0)

@@ -48,7 +48,7 @@ class InactiveView(EFLWorld):
     )
     accepts = given.options(*CONSTANTS, "gamma", "J", "C", "y", "client", "tau_0")
     example, count = "--problem diabetes --inactive 0.3", 60
-    shown = ("E", "T", "gamma", "J", "C", "y")
+    shows = ("E", "T", "gamma", "J", "C", "y")
     attained = (
         ("abandoned at T/2", {**LONG, "tau_0": 200}),
         ("abandoned at once", {**LONG, "tau_0": 0}),
@@ -156,7 +156,7 @@ class IncompleteView(EFLWorld):
     asks = (OF_THEOREM_1, "scheme C; clients that are never inactive, " + ONE_LAW)
     accepts = given.options(*CONSTANTS)
     example = "--problem diabetes --clients 3 --incomplete uniform"
-    shown: ClassVar = {"E": "E", "L": "L", "mu": "mu", "G_sq": "G_sq", "E[B]": "B"}
+    shows: ClassVar = {"E": "E", "L": "L", "mu": "mu", "G_sq": "G_sq", "E[B]": "B"}
     demands = (
         Fact("mu <= L", lambda q: q.mu <= q.L),
         Fact("laws in which s = 0 is impossible", lambda q: not any(q.law[:, 0])),

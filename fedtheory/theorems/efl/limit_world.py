@@ -57,7 +57,7 @@ class LimitView(Clients):
     )
     count, rules = 60, SCHEMES
 
-    shown: ClassVar = {"omega*": "star", "limit": "limit"}
+    shows: ClassVar = {"omega*": "star", "limit": "limit"}
     demands = (
         Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),
         Fact("0 < step h <= offset", lambda q: 0 < q.step * q.h.max() <= q.offset),
@@ -207,7 +207,7 @@ class CertifiedLimitView(ClosedView):
     lead to the one zero of the sum, argmin sum_k E[p s] f_k. A point with gradient g is within ||g||/mu of its minimiser,
     which is the noise of an equality between the two."""
 
-    shown = LimitView.shown
+    shows = LimitView.shows
     scheme: str  # scheme, weights, law: of EFL, p^k (N,), and (N, E + 1)
     weights: np.ndarray
     law: np.ndarray

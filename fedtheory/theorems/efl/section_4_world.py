@@ -125,7 +125,7 @@ class AwayView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {"T": "T", "mu": "mu", "gamma": "gamma", "argmin": "star"}
+    shows: ClassVar = {"T": "T", "mu": "mu", "gamma": "gamma", "argmin": "star"}
     reads: ClassVar = {
         "weights": number("N", above=0, total=1), "c": number("N d"), "x0": number("d"),
         "mu": number(above=0), "gamma": number(), "T": whole(2, 60),
@@ -238,7 +238,7 @@ class CoefficientView(EFLWorld):
     )
     accepts = given.options("client", "s")
     example = "--problem diabetes --local-steps 4 --given s=2"
-    shown = ("eta", "E", "s", "factor")
+    shows = ("eta", "E", "s", "factor")
 
     demands = (
         Fact("factor eta h <= 1", lambda q: (q.factor * q.eta * q.h).max() <= 1),
@@ -338,7 +338,7 @@ class SamplesView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown = ("n_a", "fewer", "closer")
+    shows = ("n_a", "fewer", "closer")
     reads: ClassVar = {
         "samples": number("N", above=0), "h": number("N d", above=0), "c": number("N d"),
         "fewer": number(above=0), "closer": number(above=0, below=1),

@@ -74,7 +74,7 @@ class ShiftView(EFLWorld):
     kind, about = "shift", "about the optima before and after one client leaves or joins"
     asks, accepts = (CONVEX, "at least two clients"), given.options("client")
     example, count, work = "--problem breast-cancer --departure 2", 60, OPTIMA
-    shown = ("n", "n_a", "L", "mu", "D_new", "D_old")
+    shows = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
     reads: ClassVar = {
         "event": word("departure", "arrival"), "samples": number("N", above=0),
@@ -324,7 +324,7 @@ class DepartedView(EFLWorld):
     accepts = given.options("client", "tau_0")
     example = "--problem quadratic --inactive 0.3 --departure 2@20"
 
-    shown = ("T", "tau_0", "H_T")
+    shows = ("T", "tau_0", "H_T")
     reads: ClassVar = {
         "T": whole(1), "tau_0": whole(what="the last round in which a may work"),
         "mean_work": number("T N", "E[p^k s^k]/p^k of the rounds before, a last", least=0),
@@ -403,7 +403,7 @@ class AfterShiftView(EFLWorld):
         PLAIN + ", E = 1, full gradients or additive noise",
     )  # fmt: skip
     accepts = given.options("client", "tau_0", "gamma", "sigma_sq", "L", "mu")
-    example, local_steps, shown = "--problem diabetes", 1, ("tau_0", "gamma", "mu", "sigma_sq")
+    example, local_steps, shows = "--problem diabetes", 1, ("tau_0", "gamma", "mu", "sigma_sq")
 
     demands = (
         Fact("mu at most every curvature", lambda q: q.mu <= q.curvature.min()),
@@ -549,7 +549,7 @@ class ShiftedRunView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {
+    shows: ClassVar = {
         "event": "event", "tau_0": "tau_0", "Theorem 1 at the shift": "at_the_shift",
         "Theorem 2": "theorem_2", "gamma, before and after": "gammas",
     }  # fmt: skip

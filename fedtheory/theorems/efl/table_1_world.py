@@ -99,7 +99,7 @@ class RatesView(EFLWorld):
     accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
     example, count = "--problem diabetes", 60
 
-    shown: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
+    shows: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
     demands = (BELOW,)
     letters = Rows(
         {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"},
@@ -187,7 +187,7 @@ class RowView(EFLWorld):
         }),
     )  # fmt: skip
 
-    shown: ClassVar = {
+    shows: ClassVar = {
         **{name: name for name in ("L", "mu", "G_sq", "S", "needed")}, "epsilon": "epsilon",
         "row": "row", "factor": "K",
     }  # fmt: skip
@@ -231,10 +231,10 @@ class RowView(EFLWorld):
         lambda q: len(q.path) - 1, "The first round count whose model is within epsilon"
     )
 
-    @property
-    def terms(self) -> tuple[Any, Any]:
-        """G^2/(mu S epsilon) and L/(mu sqrt(epsilon))."""
-        return self.G_sq / (self.mu * self.S * self.root**2), self.L / (self.mu * self.root)
+    terms = derived(
+        lambda q: (q.G_sq / (q.mu * q.S * q.root**2), q.L / (q.mu * q.root)),
+        "G^2/(mu S epsilon) and L/(mu sqrt(epsilon))",
+    )
 
     def in_units(self, c: Any, s: Any) -> RowView:
         """The same run for c^2 F(s w); epsilon is c^2 times as large where it bounds the loss, else divided by s^2."""
@@ -282,7 +282,7 @@ class MeasuredRowView(ClosedView):
     """The rounds that a run of the user's took until E||w_T - w*||^2 <= epsilon, in exact second moments, and the row.
     """
 
-    shown: ClassVar = {"needed": "needed", "row": "row", "factor": "K", "epsilon": "epsilon", "S": "S"}
+    shows: ClassVar = {"needed": "needed", "row": "row", "factor": "K", "epsilon": "epsilon", "S": "S"}
     row = RowView.row
     needed: int  # needed, terms: the number of rounds, and both terms of the row
     terms: tuple[float, float]
@@ -301,7 +301,7 @@ class UnitsView(EFLWorld):
     asks, example = (CONVEX, "G of Theorem 1's, or given"), "--problem diabetes"
     accepts = given.options(*CONSTANTS, "S", "epsilon")
 
-    shown: ClassVar = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
+    shows: ClassVar = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
     demands, epsilon, terms = (BELOW,), RatesView.epsilon, RowView.terms
 
     G: Any = number(above=0)

@@ -84,13 +84,13 @@ class ClosedView:
     facts : frozenset of str
         What holds of this instance, beside each `Fact` with a test of its own; a form names what it
         needs in `Form.needs`.
-    shown : of the constants that are shown with the verdict the attributes, by name or {name: attribute}
+    shows : the attributes that are shown as constants with the verdict, or {name shown: attribute}
     """
 
     exact = True
     rule = "any"
     facts: frozenset[str] = frozenset()
-    shown: ClassVar[Mapping[str, str] | tuple[str, ...]] = ()
+    shows: ClassVar[Mapping[str, str] | tuple[str, ...]] = ()
 
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this instance has not, or None."""
@@ -123,7 +123,7 @@ class ClosedView:
 
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""
-        shown = self.shown if isinstance(self.shown, Mapping) else {name: name for name in self.shown}
+        shown = self.shows if isinstance(self.shows, Mapping) else {name: name for name in self.shows}
         return {name: told(getattr(self, of)) for name, of in shown.items()}
 
 

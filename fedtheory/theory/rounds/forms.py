@@ -195,6 +195,9 @@ def wrong(
         fraction; default the form the other way round
     changes : what the form's sides are called with instead, where they are a function
     """
+    if sides is not None and changes:
+        told = ", ".join(changes)
+        raise InvalidInput(f"{name!r} has sides of its own and changes {told}: give one of them")
     return Wrong(name, _Changed(share, changes) if sides is None else sides)
 
 

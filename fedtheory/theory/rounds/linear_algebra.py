@@ -25,7 +25,7 @@ def identity(d: int, dtype: Any = object) -> np.ndarray:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The matrix product; of fractions by whole numbers, as every sum of two fractions is reduced."""
+    """The matrix product; of fractions by whole numbers, as sums of fractions are reduced each."""
     if a.dtype != object:
         return a @ b
     (m, p), (n, q) = _whole(a), _whole(b)

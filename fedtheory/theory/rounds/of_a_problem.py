@@ -23,28 +23,37 @@ __all__ = ["coordinates_of", "distance_off", "quadratics_of", "reweighted", "wei
 def distance_off(problem: Problem, found: Any) -> float:
     """Bound the distance of a certified point from the minimiser: ||g||/mu for a gradient g.
 
-    The gradient itself is known up to the rounding of what it is made of, the clients' gradients and L ||x||.
+    The gradient itself is known up to the rounding of what it is made of, the clients' gradients
+    and L ||x||.
     """
     at = np.stack([found.x, 0 * found.x])
-    made_of = float(np.linalg.norm(problem.gradient(at), axis=-1).max()) + float(problem.beta_k.max()) * float(np.linalg.norm(found.x))
+    steepest, L = np.linalg.norm(problem.gradient(at), axis=-1).max(), problem.beta_k.max()
+    made_of = float(steepest) + float(L) * float(np.linalg.norm(found.x))
     return (float(found.kkt_residual) + 1e-14 * made_of) / float(problem.mu_k.min())
 
 
 def weights_of(problem: Problem) -> np.ndarray:
     """p^k (N,) in fractions, of sum 1. Raises `InvalidInput` where one of them is 0."""
     if not problem.weights.min() > 0:
-        raise InvalidInput(f"client {int(np.argmin(problem.weights))} has p^k = 0, the limit is > 0: leave it out")
+        k = int(np.argmin(problem.weights))
+        raise InvalidInput(f"client {k} has p^k = 0, the limit is > 0: leave it out")
     w = simplest_each(problem.weights)
     return w / w.sum()
 
 
 def quadratics_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Hessians (N, d, d) and H_k c_k (N, d) of quadratic clients, in floats. Raises `MissingCapability` for other losses."""
+    """Hessians (N, d, d) and H_k c_k (N, d) of quadratic clients, in floats.
+
+    Raises `MissingCapability` for other losses.
+    """
     if isinstance(problem, LeastSquares):
         return np.asarray(problem.gram), np.asarray(problem.moment)
     if isinstance(problem, Quadratic):
         return problem.hessians, (problem.hessians * problem.minimisers[:, None, :]).sum(axis=-1)
-    raise MissingCapability(f"{type(problem).__name__} is no quadratic loss: use problems.Quadratic or problems.LeastSquares")
+    name = type(problem).__name__
+    raise MissingCapability(
+        f"{name} is no quadratic loss: use problems.Quadratic or problems.LeastSquares"
+    )
 
 
 def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +75,8 @@ def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         )
     if not h.min() > 0:
         k = int(np.argmin(h.min(axis=1)))
-        raise InvalidInput(f"client {k} has the curvature {float(h[k].min()):.6g}, the limit is > 0: add a ridge")
+        least = float(h[k].min())
+        raise InvalidInput(f"client {k} has the curvature {least:.6g}, the limit is > 0: add a ridge")
     c = problem.minimisers if isinstance(problem, Quadratic) else b / h
     return simplest_each(h), simplest_each(c)
 
@@ -75,5 +85,6 @@ def reweighted(problem: Problem, weights: np.ndarray) -> Problem:
     """The same clients with other weights (N,) over their sum; those of weight 0 are left out."""
     some = np.flatnonzero(weights > 0)
     other = problem.subset(some)
-    other.weights = np.asarray(weights, dtype=float)[some] / float(np.asarray(weights, dtype=float)[some].sum())
+    kept = np.asarray(weights, dtype=float)[some]
+    other.weights = kept / float(kept.sum())
     return other

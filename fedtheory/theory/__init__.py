@@ -48,7 +48,8 @@ problems
 over
     'round' (one round from a state that can be reached), 'run' (T rounds from any start), or
     'fixed-point' (a round that begins where it ends). Or a `World`: a class of your own that says
-    what an instance is (``draw``, ``from_data``) and what is known of it, for identities and claims
+    what an instance is (its fields by `number`, `whole`, `word`, `flag` or `anything`, which
+    ``from_data`` reads; ``draw``) and what is known of it (`derived`), for identities and claims
     about numbers, or for losses that none of these classes has; then problems, local and sampling
     are left out, and ``q`` is an instance of it. examples/own_world.py is such a file. An
     `IrregularRun` is the world of runs in which clients are inactive or stop early.

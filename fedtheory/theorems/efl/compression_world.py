@@ -85,17 +85,6 @@ def message_drawn(rng: Any, n: int, near: Fraction) -> list[Fraction]:
     return [signed(rng) * near / 3 for _ in range(n)]
 
 
-class Message(Letters):
-    """A message and its compressor as symbols."""
-
-    compressor = derived(lambda q: q, "The compressor's own numbers are letters, too")
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view, with its compressor's numbers."""
-        own = {n: getattr(view.compressor, n, None) for n in ("epsilon", "step")}
-        return super().values(view) | {getattr(self, n): value for n, value in own.items() if value is not None}
-
-
 @dataclass
 class CompressionView(EFLWorld):
     """One message x (n,) and one compressor."""
@@ -111,10 +100,10 @@ class CompressionView(EFLWorld):
     )  # fmt: skip
 
     shows: ClassVar = {"compressor": "name", "n": "n"}
-    letters = Message(
-        {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
-        ("error", "square"),
-    )
+    letters = Letters({
+        "n": "n", "k": "k", "compressor": Letters({"epsilon": r"\epsilon", "step": r"\Delta"}),
+        "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2",
+    }, ("error", "square"))  # fmt: skip
 
     compressor: Compressor = anything("its name and parameters")
     x: np.ndarray = number("n", "the message")

@@ -108,16 +108,6 @@ class ServerRound:
     last: np.ndarray  # (N, d) eta times the gradient at omega_s^k, which no local step takes
 
 
-class Messages(Letters):
-    """A run, of which only the messages of a round are written."""
-
-    costs = Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The lengths of the run's messages."""
-        return self.costs.values(view.costs)
-
-
 @dataclass
 class FeedbackView(Clients):
     """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second
@@ -136,7 +126,9 @@ class FeedbackView(Clients):
     example, method = ST_BOTH_WAYS, BOTH_WAYS
     local_steps, count = 1, 80
 
-    letters = Messages({})
+    letters = Letters(
+        {"costs": Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))}
+    )
     demands = (Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),)
     noise = 0  # of the models and residuals
     noise_of_slope = 0  # of the gradient at the mean, and of what bounds it

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -39,7 +38,7 @@ from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theory import Case, Fact, derived, flag, number, whole, word
 from fedtheory.theory.draws import few_shares, half, part, rows
-from fedtheory.theory.fields import reads_of
+from fedtheory.theory.fields import derived, reads_of
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
 MOST, MOST_SIGNS = 1296, 4096  # paths of participation, and of the noise
@@ -352,21 +351,18 @@ class CompressedView(CompressedRun):
     apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
 
     # --- the constants ----------------------------------------------------------------------------
-    @property
-    def client_factor(self) -> Any:
-        """4/delta of the clients, 1 where they send uncompressed."""
-        return 1 if self.delta is None else 4 / self.delta
-
-    @property
-    def whole_factor(self) -> Any:
-        """A = (4/delta)(4/delta of the server), without the factor of an uncompressed side."""
-        return self.client_factor * (1 if self.down is None else 4 / self.down)
-
-    @property
-    def rho_sq(self) -> Any:
-        """((A - 1) E G)^2: E||w_t - v_t||^2 <= rho^2 eta_t^2."""
-        return (self.whole_factor - 1) ** 2 * self.E**2 * self.G_sq
-
+    client_factor = derived(
+        lambda q: 1 if q.delta is None else 4 / q.delta,
+        "4/delta of the clients, 1 where they send uncompressed",
+    )
+    whole_factor = derived(
+        lambda q: q.client_factor * (1 if q.down is None else 4 / q.down),
+        "A = (4/delta)(4/delta of the server), without the factor of an uncompressed side",
+    )
+    rho_sq = derived(
+        lambda q: (q.whole_factor - 1) ** 2 * q.E**2 * q.G_sq,
+        "((A - 1) E G)^2: E||w_t - v_t||^2 <= rho^2 eta_t^2",
+    )
     squares = derived(lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2")
     spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k")
     variance = derived(lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2")
@@ -376,18 +372,17 @@ class CompressedView(CompressedRun):
         drift = self.squares * self.G_sq + residuals * self.E * self.rho_sq
         return self.E * (self.variance + 6 * self.L * self.spread) + (2 + self.mu / (2 * self.L)) * drift
 
-    @property
-    def off(self) -> Any:
-        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2."""
-        return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
-
+    off = derived(
+        lambda q: (q.E - 1) ** 2 * q.G_sq + q.rho_sq,
+        "(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2",
+    )
     kept = derived(lambda q: (1 - q.eta[:-1] * q.mu) ** q.E, "(1 - eta_t mu)^E, t = 0..T - 1")
 
     # --- within a round ---------------------------------------------------------------------------
-    @cached_property
-    def inner(self) -> np.ndarray:
-        """vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)."""
-        return self.v[:-1, None] + self.average(self.local - self.w[:-1, None, :, None])
+    inner = derived(
+        lambda q: q.v[:-1, None] + q.average(q.local - q.w[:-1, None, :, None]),
+        "vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)",
+    )
 
     @classmethod
     def made(
@@ -518,22 +513,18 @@ class PartialView(CompressedRun):
 
     # --- the constants ----------------------------------------------------------------------------
     reach_sq = derived(lambda q: q.moments.theta**2 * q.E**2 * q.G_sq, "(theta E G)^2")
-
-    @property
-    def client_factor(self) -> Any:
-        """16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 for uncompressed clients."""
-        return 0 if self.delta is None else 16 / (5 * self.delta)
-
-    @property
-    def server_factor(self) -> Any:
-        """(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression."""
-        return 0 if self.down is None else (4 / self.down - 1) * (self.client_factor + 1)
-
-    @property
-    def rho_sq(self) -> Any:
-        """E||w_t - v_t||^2 <= rho^2 eta_t^2."""
-        return (self.client_factor + self.server_factor) ** 2 * self.reach_sq
-
+    client_factor = derived(
+        lambda q: 0 if q.delta is None else 16 / (5 * q.delta),
+        "16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 for uncompressed clients",
+    )
+    server_factor = derived(
+        lambda q: 0 if q.down is None else (4 / q.down - 1) * (q.client_factor + 1),
+        "(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression",
+    )
+    rho_sq = derived(
+        lambda q: (q.client_factor + q.server_factor) ** 2 * q.reach_sq,
+        "E||w_t - v_t||^2 <= rho^2 eta_t^2",
+    )
     J = derived(
         lambda q: 32 * q.E * (q.moments.ps * q.D).sum() / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)"
     )
@@ -559,10 +550,10 @@ class PartialView(CompressedRun):
         drift = (1 + self.mu / ((1 + m.theta) * self.L)) * self.S * ((E - 1) * (2 * E - 1)) / 6
         return gap + self.G_sq * (E * (E - 1) * (m.sum_ps + m.theta * m.overlap) / 2 + drift)
 
-    @property
-    def off(self) -> Any:
-        """(11/2) L S rho^2: what the residuals add in a round, over eta_t^3."""
-        return 11 * self.L * self.S * self.rho_sq / 2
+    off = derived(
+        lambda q: 11 * q.L * q.S * q.rho_sq / 2,
+        "(11/2) L S rho^2: what the residuals add in a round, over eta_t^3",
+    )
 
     @classmethod
     def made(

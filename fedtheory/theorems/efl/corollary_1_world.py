@@ -142,11 +142,10 @@ class KeepView(efl.EFLWorld):
         return constants, path.second_moment, oracles.star
 
     kept = derived(lambda q: q._run(q.oracles, q.law), "The run with client a")
-
-    @cached_property
-    def abandoned(self) -> tuple[EFLConstants, Any, Any]:
-        """The run without it."""
-        return self._run(self.oracles.without(self.a), np.delete(self.law, self.a, axis=0))
+    abandoned = derived(
+        lambda q: q._run(q.oracles.without(q.a), np.delete(q.law, q.a, axis=0)),
+        "The run without it",
+    )
 
     @cached_property
     def J(self) -> Any:
@@ -161,15 +160,14 @@ class KeepView(efl.EFLWorld):
         noise = c.noise_sum(c.B_sharp if sharp else c.B())[-1]
         return c.gamma**2 * c.start_sq / below, noise / below
 
-    @property
-    def f_1(self) -> Any:
-        """C/(TE + gamma)^2, C the sum of both parts: at least what the printed maximum gives."""
-        return sum(self.parts())
-
-    @property
-    def f_1_sharp(self) -> Any:
-        """The same with B of Theorem 1 as sharpened: no G for E = 1."""
-        return sum(self.parts(sharp=True))
+    f_1 = derived(
+        lambda q: sum(q.parts()),
+        "C/(TE + gamma)^2, C the sum of both parts: at least what the printed maximum gives",
+    )
+    f_1_sharp = derived(
+        lambda q: sum(q.parts(sharp=True)),
+        "The same with B of Theorem 1 as sharpened: no G for E = 1",
+    )
 
     def moment(self, run: tuple[EFLConstants, Any, Any], centre: np.ndarray) -> np.ndarray:
         """E[(w_T - centre)(w_T - centre)'] of a run."""
@@ -185,12 +183,10 @@ class KeepView(efl.EFLWorld):
 
     loss_abandoned = derived(lambda q: q.loss(q.abandoned))
     loss_kept = derived(lambda q: q.loss(q.kept))
-
-    @property
-    def own_abandoned(self) -> Any:
-        """E||w_T - w*||^2 without the client, w* the optimum of those that stay."""
-        return np.trace(self.abandoned[1][:-1, :-1])
-
+    own_abandoned = derived(
+        lambda q: np.trace(q.abandoned[1][:-1, :-1]),
+        "E||w_T - w*||^2 without the client, w* the optimum of those that stay",
+    )
     own_kept = derived(
         lambda q: np.trace(q.kept[1][:-1, :-1]), "E||w_T - w*||^2 with it, w* the optimum of all"
     )
@@ -267,11 +263,10 @@ class AbandonView(efl.Clients):
         return each[:-1].sum() if without else each.sum()
 
     bias_sq = derived(lambda q: ((q.limit(q.y) - q.star) ** 2).sum())
-
-    @property
-    def gap(self) -> Any:
-        """D_a = F_a - F_a* at the limit."""
-        return (self.h[-1] * (self.limit(self.y) - self.c[-1]) ** 2).sum() / 2
+    gap = derived(
+        lambda q: (q.h[-1] * (q.limit(q.y) - q.c[-1]) ** 2).sum() / 2,
+        "D_a = F_a - F_a* at the limit",
+    )
 
     def bound(self, sharp: bool, factor: int = 2) -> Any:
         """2 L (y p^a)^2 D_a/(mu^2 ...): Theorem 2 for the fraction y of a's weight."""
@@ -364,8 +359,7 @@ class CertifiedAbandonView(ClosedView):
         return np.asarray((1 - self.p_a) * float(self.rest.objective(x)) if without else float(self.problem.objective(x)))
 
     bias_sq = derived(lambda q: np.asarray(float((q._between**2).sum())))
-
-    @property
-    def gap(self) -> Any:
-        """D_a at the limit, with a lower bound of F_a*."""
-        return float(self.alone.objective(self.limit(self.y))) - self.alone.optimum().lower_bound
+    gap = derived(
+        lambda q: float(q.alone.objective(q.limit(q.y))) - q.alone.optimum().lower_bound,
+        "D_a at the limit, with a lower bound of F_a*",
+    )

@@ -46,11 +46,10 @@ class EFLRound:
         return np.array(found, dtype=object if self.states[0].w0.dtype == object else float)
 
     before = derived(lambda q: q.each(lambda v: v.start_sq), "||w_tau - w*||^2: (S,)")
-
-    @property
-    def after(self) -> np.ndarray:
-        """E||w_{tau+1} - w*||^2, given each state: (S,)."""
-        return self.each(lambda v: v.over_all(sq(v.wbar[:, :, -1] - v.oracles.star)))
+    after = derived(
+        lambda q: q.each(lambda v: v.over_all(sq(v.wbar[:, :, -1] - v.oracles.star))),
+        "E||w_{tau+1} - w*||^2, given each state: (S,)",
+    )
 
 
 def _step(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w: Any, tau: int) -> StepState:

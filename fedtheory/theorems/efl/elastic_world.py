@@ -85,11 +85,10 @@ class Elastic(Clients):
 
     U = derived(lambda q: q.u.sum(axis=0))
     a = derived(lambda q: (q.weights[:, None] * q.h).sum(axis=0), "sum_k p^k h_k (d,)")
-
-    @cached_property
-    def b(self) -> np.ndarray:
-        """sum_k (u_k - p^k U) h_k (d,)."""
-        return ((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0)
+    b = derived(
+        lambda q: ((q.u - q.weights[:, None] * q.U) * q.h).sum(axis=0),
+        "sum_k (u_k - p^k U) h_k (d,)",
+    )
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         """grad f_k at one point (d,), or at one a client (N, d): (N, d)."""
@@ -157,10 +156,10 @@ class ElasticView(Elastic):
     leaver: int | None = whole(default=None)
     anchor: np.ndarray | None = number("d", "the leaver's last model", default=None)
 
-    @cached_property
-    def noise_of_run(self) -> Any:
-        """The rounding error of a run in floats."""
-        return 1e-15 * self.rounds * abs(self.c).max() if isinstance(self.eta, float) else 0
+    noise_of_run = derived(
+        lambda q: 1e-15 * q.rounds * abs(q.c).max() if isinstance(q.eta, float) else 0,
+        "The rounding error of a run in floats",
+    )
 
     @property
     def stable(self) -> bool:
@@ -263,10 +262,10 @@ class ElasticView(Elastic):
         w[self.leaver] = w[self.leaver] * 0
         return w / w.sum()
 
-    @cached_property
-    def rest_star(self) -> np.ndarray:
-        """argmin of the objective of those that stay."""
-        return self.pulled(self.rest[:, None], 0 * self.U, 0)
+    rest_star = derived(
+        lambda q: q.pulled(q.rest[:, None], 0 * q.U, 0),
+        "argmin of the objective of those that stay",
+    )
 
     def stale_limit(self, removed: bool) -> np.ndarray:
         """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the

@@ -64,11 +64,10 @@ class Costs:
     sent: np.ndarray | None = None
 
     dense = derived(lambda q: Fraction(FLOAT_BITS * q.n), "Bits of a dense message")
-
-    @property
-    def message(self) -> Fraction:
-        """Bits of one of ST's: positions, signs, one magnitude."""
-        return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
+    message = derived(
+        lambda q: Fraction(q.k * (1 + (q.n - 1).bit_length()) + FLOAT_BITS),
+        "Bits of one of ST's: positions, signs, one magnitude",
+    )
 
     def _until(self, distance_sq: np.ndarray, counts: np.ndarray) -> Fraction:
         """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in
@@ -397,11 +396,10 @@ class TermView(EFLWorld):
         U, V = self.u.sum(axis=0), (self.u * self.anchors).sum(axis=0)
         return square * self.lam * (U * w**2).sum(axis=-1) / 2 - cross * self.lam * (w * V).sum(axis=-1)
 
-    @property
-    def Z(self) -> Any:
-        """lambda/2 sum_i omega^i' diag(I_i) omega^i."""
-        return self.lam * (self.u * self.anchors**2).sum() / 2
-
+    Z = derived(
+        lambda q: q.lam * (q.u * q.anchors**2).sum() / 2,
+        "lambda/2 sum_i omega^i' diag(I_i) omega^i",
+    )
     next_Z = derived(
         lambda q: q.lam * (q.next_u * q.next_anchors**2).sum() / 2, "The same one round later"
     )

@@ -77,25 +77,23 @@ class InactiveView(EFLWorld):
     y: Any = number(what="the client's probability of being inactive", above=0, below=1)
     tau_0: int = whole(what="the round it would be abandoned in (Corollary 1)")
 
-    @property
-    def r(self) -> list[int]:
-        """r_t = 1 where E[p s]/p = E (1 - y^k) is not the same for all clients."""
-        return [int(any(v != row[0] for v in row)) for row in self.idle]
-
-    @property
-    def some_idle(self) -> list[int]:
-        """y_t: whether there are inactive clients in round t."""
-        return [int(any(v > 0 for v in row)) for row in self.idle]
+    r = derived(
+        lambda q: [int(any(v != row[0] for v in row)) for row in q.idle],
+        "r_t = 1 where E[p s]/p = E (1 - y^k) is not the same for all clients",
+    )
+    some_idle = derived(
+        lambda q: [int(any(v > 0 for v in row)) for row in q.idle],
+        "y_t: whether there are inactive clients in round t",
+    )
 
     def term(self, total: Any, rounds: int | None = None) -> Any:
         """total J/(tau E + gamma) at tau = T."""
         return total * self.J / ((self.T if rounds is None else rounds) * self.E + self.gamma)
 
-    @property
-    def f_1(self) -> Any:
-        """T C/(E (T - tau_0) + gamma)^2."""
-        return self.T * self.C / (self.E * (self.T - self.tau_0) + self.gamma) ** 2
-
+    f_1 = derived(
+        lambda q: q.T * q.C / (q.E * (q.T - q.tau_0) + q.gamma) ** 2,
+        "T C/(E (T - tau_0) + gamma)^2",
+    )
     threshold = derived(lambda q: q.f_1 / q.J, "f_1(T)/J: (8) says that y is above it")
 
     def order(self, power: int = 1) -> Any:

@@ -86,11 +86,10 @@ class LimitView(Clients):
     def rule(self) -> str:  # type: ignore[override]
         return self.scheme
 
-    @cached_property
-    def m(self) -> np.ndarray:
-        """E[p_tau^k 1{s^k = s}] (N, E + 1)."""
-        return RoundLaw(EFL(scheme=self.scheme), self.law, self.weights).single[0]
-
+    m = derived(
+        lambda q: RoundLaw(EFL(scheme=q.scheme), q.law, q.weights).single[0],
+        "E[p_tau^k 1{s^k = s}] (N, E + 1)",
+    )
     drift = derived(lambda q: (q.m * np.arange(q.m.shape[1])).sum(axis=1), "E[p_tau^k s^k] (N,)")
     limit = derived(lambda q: q.centre(q.drift), "argmin sum_k E[p_tau^k s^k] f_k")
 

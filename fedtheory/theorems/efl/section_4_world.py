@@ -100,8 +100,8 @@ def a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
 
 @dataclass
 class AwayView(EFLWorld):
-    """Runs of T rounds with Theorem 1's steps eta_t = 16/(mu (t + 1 + gamma)), client a (the last one) there or not.
-    """
+    """Runs of T rounds with Theorem 1's steps eta_t = 16/(mu (t + 1 + gamma)), client a, the last
+    one, there or not."""
 
     kind, about = "away", "about runs in which one client is away"
     asks = (
@@ -142,14 +142,10 @@ class AwayView(EFLWorld):
     x0: np.ndarray  # (d,) a start other than the optimum
     noise: Any = 0  # of a squared distance or a loss, 0 for fractions
 
-    @property
-    def others(self) -> np.ndarray:
-        """p^k of all but a, 0 for a, not divided by their sum."""
-        w = self.weights.copy()
-        w[-1] = w[-1] * 0
-        return w
-
-    rest = derived(lambda q: q.others / q.others.sum(), "The same, of sum 1")
+    others = derived(
+        lambda q: np.append(q.weights[:-1], 0 * q.weights[-1]), "p^k of all but a, 0 for a"
+    )
+    rest = derived(lambda q: q.others / q.others.sum(), "the same, of sum 1")
     star = derived(lambda q: q.clients.argmin(q.weights), "omega*, the optimum with a")
 
     def run(self, start: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:

@@ -335,11 +335,10 @@ class DepartedView(EFLWorld):
 
     T = derived(lambda q: len(q.ratios))
     H_T = derived(lambda q: sum(q.r))
-
-    @property
-    def r(self) -> list[int]:
-        """r_t = 1 where the ratio is not the same for all clients."""
-        return [int(any(x != row[0] for x in row)) for row in self.ratios]
+    r = derived(
+        lambda q: [int(any(x != row[0] for x in row)) for row in q.ratios],
+        "r_t = 1 where the ratio is not the same for all clients",
+    )
 
     @classmethod
     def made(cls, T: int, tau_0: int, mean_work: np.ndarray) -> Self:

@@ -93,19 +93,17 @@ class EFLConstants(RunConstants):
     gamma = derived(lambda q: gamma_of(q.E, q.theta, q.L, q.mu, list(q.S)))
     y = derived(lambda q: np.arange(q.T + 1) * q.E + q.gamma, "tau E + gamma, tau = 0..T: (T + 1,)")
     eta = derived(lambda q: 16 * q.E / (q.mu * q.y[1:] * q.S))
-
-    @cached_property
-    def r(self) -> np.ndarray:
-        """r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k."""
-        return self.each(lambda m: self._zero + (0 if m.ratio_equal else 1))
+    r = derived(
+        lambda q: q.each(lambda m: q._zero + (0 if m.ratio_equal else 1)),
+        "r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k",
+    )
 
     # --- the terms of B_t -------------------------------------------------------------------------
     noise_term = derived(lambda q: q.each(lambda m: (m.p2s * q.sigma_sq).sum()))
-
-    @cached_property
-    def gap_term(self) -> np.ndarray:
-        """2 (2 + theta) L sum E[p s] D_k."""
-        return self.each(lambda m: 2 * (2 + self.theta) * self.L * (m.ps * self.D).sum())
+    gap_term = derived(
+        lambda q: q.each(lambda m: 2 * (2 + q.theta) * q.L * (m.ps * q.D).sum()),
+        "2 (2 + theta) L sum E[p s] D_k",
+    )
 
     def bracket(self, reading: str) -> np.ndarray:
         """The last bracket of B_t in expectation: as repaired, or 'added' as printed."""
@@ -129,10 +127,10 @@ class EFLConstants(RunConstants):
         n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
         return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 
-    @cached_property
-    def B_sharp(self) -> np.ndarray:
-        """E[B_t] with what the proof needs, for uncorrelated mini-batches."""
-        return self.noise_term + self.gap_term + self._drift_sharp
+    B_sharp = derived(
+        lambda q: q.noise_term + q.gap_term + q._drift_sharp,
+        "E[B_t] with what the proof needs, for uncorrelated mini-batches",
+    )
 
     @cached_property
     def correlated_term(self) -> np.ndarray:
@@ -146,11 +144,10 @@ class EFLConstants(RunConstants):
         return self.correlated_term + self.gap_term + self._drift_sharp
 
     # --- J ----------------------------------------------------------------------------------------
-    @cached_property
-    def J_t(self) -> np.ndarray:
-        """32E sum E[p s] D_k/(mu S_t), (T,)."""
-        return self.each(lambda m: 32 * self.E * (m.ps * self.D).sum() / (self.mu * m.sum_ps))
-
+    J_t = derived(
+        lambda q: q.each(lambda m: 32 * q.E * (m.ps * q.D).sum() / (q.mu * m.sum_ps)),
+        "32E sum E[p s] D_k/(mu S_t), (T,)",
+    )
     J = derived(lambda q: q.J_t.max())
 
     @cached_property
@@ -166,10 +163,10 @@ class EFLConstants(RunConstants):
 
         return self.each(one)
 
-    @cached_property
-    def J_printed(self) -> Any:
-        """max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator."""
-        return self.each(lambda m: 32 * self.E * self.mu * (m.ps / self.D).sum() / m.sum_ps).max()
+    J_printed = derived(
+        lambda q: q.each(lambda m: 32 * q.E * q.mu * (m.ps / q.D).sum() / m.sum_ps).max(),
+        "max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator",
+    )
 
     # --- the bound --------------------------------------------------------------------------------
     def b(self, B: np.ndarray) -> np.ndarray:

@@ -61,11 +61,10 @@ class StepState:
             raise InvalidInput(f"one round has {count:.3g} numbers to enumerate, at most {MAX_ENTRIES} fit: take fewer clients")
 
     # --- what may happen --------------------------------------------------------------------------
-    @cached_property
-    def s(self) -> np.ndarray:
-        """(O, N) local steps."""
-        return np.array(list(itertools.product(*(np.nonzero(row > 0)[0] for row in self.law.law))))
-
+    s = derived(
+        lambda q: np.array(list(itertools.product(*(np.nonzero(row > 0)[0] for row in q.law.law)))),
+        "(O, N) local steps",
+    )
     mass = derived(
         lambda q: q.law.law[np.arange(q.s.shape[1]), q.s].prod(axis=1), "(O,) their probabilities"
     )
@@ -125,10 +124,10 @@ class StepState:
         moved = np.moveaxis(self.w, 0, 2)[np.arange(self.s.shape[1])[:, None], at]  # (O, N, E + 1, P, d)
         return np.moveaxis(moved, 3, 1)
 
-    @cached_property
-    def wbar(self) -> np.ndarray:
-        """(O, P, E + 1, d) w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0)."""
-        return self.w0 + (self.p[:, None, :, None, None] * (self.stopped - self.w0)).sum(axis=2)
+    wbar = derived(
+        lambda q: q.w0 + (q.p[:, None, :, None, None] * (q.stopped - q.w0)).sum(axis=2),
+        "(O, P, E + 1, d) w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0)",
+    )
 
     # --- sums -------------------------------------------------------------------------------------
     def active(self, values: np.ndarray) -> np.ndarray:
@@ -163,10 +162,10 @@ class StepState:
         mass, y, _, _ = self._client_paths
         return (mass[..., None] * sq(y - self.w0)).sum(axis=1)
 
-    @cached_property
-    def gap(self) -> np.ndarray:
-        """(P, N, E) F_k(w_i^k) - F_k^*."""
-        return self._gap_of(np.moveaxis(self.g_mean, 1, -2)).swapaxes(-1, -2)
+    gap = derived(
+        lambda q: q._gap_of(np.moveaxis(q.g_mean, 1, -2)).swapaxes(-1, -2),
+        "(P, N, E) F_k(w_i^k) - F_k^*",
+    )
 
     def _gap_of(self, gradients: np.ndarray) -> np.ndarray:
         """F_k - F_k^* from grad F_k: (..., N, d) -> (..., N), exact for quadratics."""
@@ -187,21 +186,18 @@ class StepState:
         o = self.oracles
         return (o.weights * sq(o.gradient(np.broadcast_to(o.star, (o.shape[0], o.shape[2]))))).sum()
 
-    @cached_property
-    def turn(self) -> Any:
-        """t = eta (L - mu) E/(1 - eta mu)^E, where all clients do all E steps."""
-        return self.eta * (self.L - self.mu) * self.law.E / (1 - self.eta * self.mu) ** self.law.E
-
-    @cached_property
-    def complete(self) -> bool:
-        """True if all clients do all E steps, along full gradients."""
-        return bool((self.s == self.law.E).all()) and not (self.sigma_sq > 0).any()
-
-    @cached_property
-    def gamma_prime(self) -> Any:
-        """gamma' = 2 eta (1 - L (1 + theta) eta), between eta and 2 eta."""
-        return 2 * self.eta * (1 - self.L * (1 + self.theta) * self.eta)
-
+    turn = derived(
+        lambda q: q.eta * (q.L - q.mu) * q.law.E / (1 - q.eta * q.mu) ** q.law.E,
+        "t = eta (L - mu) E/(1 - eta mu)^E, where all clients do all E steps",
+    )
+    complete = derived(
+        lambda q: bool((q.s == q.law.E).all()) and not (q.sigma_sq > 0).any(),
+        "True if all clients do all E steps, along full gradients",
+    )
+    gamma_prime = derived(
+        lambda q: 2 * q.eta * (1 - q.L * (1 + q.theta) * q.eta),
+        "gamma' = 2 eta (1 - L (1 + theta) eta), between eta and 2 eta",
+    )
     start_sq = derived(lambda q: sq(q.w0 - q.oracles.star))
 
     @cached_property

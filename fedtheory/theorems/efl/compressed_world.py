@@ -38,7 +38,7 @@ from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theory import Case, Fact, derived, flag, number, whole, word
 from fedtheory.theory.draws import few_shares, half, part, rows
-from fedtheory.theory.fields import derived, reads_of
+from fedtheory.theory.fields import reads_of
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
 MOST, MOST_SIGNS = 1296, 4096  # paths of participation, and of the noise

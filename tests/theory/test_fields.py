@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction as F
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -105,6 +106,15 @@ def test_data_may_be_others_than_the_fields():
 def test_formulas_run_a_worlds_own_methods_on_letters():
     sides = lambda q: le(q.twice, q.further(3))  # noqa: E731
     assert shown(sides, Clients.letters, "", "") == r"2 c\le 3 T + c"
+
+
+def test_letters_of_what_an_attribute_is():
+    """A view's compressor has letters of its own; what a view lacks, or has as None, is left out."""
+    inner = Letters({"step": r"\Delta", "levels": "s"})
+    letters = Letters({"n": "n", "k": "k", "compressor": inner})
+    assert shown(lambda q: le(q.n, q.compressor.step), letters, "", "") == r"n\le \Delta"
+    view = SimpleNamespace(n=3, compressor=SimpleNamespace(step=F(1, 2), levels=None))
+    assert letters.values(view) == {letters.n: 3, inner.step: F(1, 2)}
 
 
 # --- wrong variants by what they change -----------------------------------------------------------------------------------

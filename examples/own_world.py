@@ -6,42 +6,37 @@ c_k is another point where curvatures differ, so a server that averages fully tr
 not end at x*. F of the mean of any models is at most the mean of their F, as F is convex.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
-from fedtheory.errors import InvalidInput
-from fedtheory.rational import vector
-from fedtheory.theory import Paper, World, eq, le, printed, repaired, wrong
+from fedtheory.theory import Paper, World, derived, eq, le, number, printed, repaired, wrong
 
 paper = Paper("own-world", title="Averages on the line", source="An example of fedtheory")
 
 
+@dataclass
 class Averages(World):
-    """Curvatures h, minimisers c and models x of the clients: (N,) fractions each."""
+    """N clients, and models that they send."""
 
     kind, about = "clients", "about one average of models on the line"
 
-    def __init__(self, h, c, x):
-        self.h, self.c, self.x = h, c, x
-        self.x_star = (h * c).sum() / h.sum()
-        self.mean_c, self.mean_x = c.sum() / len(c), x.sum() / len(x)
+    h: Any = number("N", "the curvatures", above=0)
+    c: Any = number("N", "the minimisers")
+    x: Any = number("N", "the models")
+
+    x_star = derived(lambda q: (q.h * q.c).sum() / q.h.sum())
+    mean_c = derived(lambda q: q.c.sum() / len(q.c))
+    mean_x = derived(lambda q: q.x.sum() / len(q.x))
 
     @classmethod
     def draw(cls, rng):
-        """A label, and data such as `from_data` takes: numbers, fractions and lists of them."""
+        """A label, and data by the fields' names: fractions, and lists of them."""
         n = int(rng.integers(1, 5))
         quarters = {"h": rng.integers(1, 17, size=n), "c": rng.integers(-12, 13, size=n)}
         quarters["x"] = rng.integers(-12, 13, size=n)
         data = {name: [Fraction(int(v), 4) for v in values] for name, values in quarters.items()}
         return f"{n} clients", data
-
-    @classmethod
-    def from_data(cls, data):
-        """The data of an instance are those of a witness file, where fractions are strings."""
-        h, c, x = (vector(data[name], name) for name in ("h", "c", "x"))
-        if not len(h) == len(c) == len(x) or (h <= 0).any():
-            words = "give a curvature > 0 for each of the minimisers c and models x"
-            raise InvalidInput(f"h = {data['h']}: {words}")
-        return cls(h, c, x)
 
     def F(self, x):
         return (self.h * (x - self.c) ** 2).sum() / (2 * len(self.h))

@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput
 
 __all__ = [
     "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers",
-    "simplest", "simplest_between", "simplest_each", "table", "text", "to_file", "vector",
+    "simplest", "simplest_between", "simplest_each", "table", "text", "to_file", "told", "vector",
 ]
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
@@ -100,6 +100,11 @@ def to_file(value: Any) -> Any:
 def text(value: Any) -> Any:
     """A constant for the reader: fractions as floats."""
     return float(value) if isinstance(value, Fraction | np.floating) else value
+
+
+def told(value: Any) -> Any:
+    """A constant for the reader, or a list of them."""
+    return [told(v) for v in value] if isinstance(value, np.ndarray | list) else text(value)
 
 
 def brief(x: Fraction, most: int = 300) -> str:

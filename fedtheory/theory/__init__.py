@@ -48,7 +48,8 @@ problems
 over
     'round' (one round from a state that can be reached), 'run' (T rounds from any start), or
     'fixed-point' (a round that begins where it ends). Or a `World`: a class of your own that says
-    what an instance is (``draw``, ``from_data``) and what is known of it, for identities and claims
+    what an instance is (its fields by `number`, `whole`, `word`, `flag` or `anything`, which
+    ``from_data`` reads; ``draw``) and what is known of it (`derived`), for identities and claims
     about numbers, or for losses that none of these classes has; then problems, local and sampling
     are left out, and ``q`` is an instance of it. examples/own_world.py is such a file. An
     `IrregularRun` is the world of runs in which clients are inactive or stop early.
@@ -101,8 +102,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
+    from fedtheory.theory.fields import anything, derived, flag, number, whole, word
+    from fedtheory.theory.judge.case import Case, LocalWork
     from fedtheory.theory.judge.replay import replay
-    from fedtheory.theory.judge.view import Fact
+    from fedtheory.theory.judge.request import Prepared, Request
+    from fedtheory.theory.judge.statement import Form, Sides, Statement
+    from fedtheory.theory.judge.symbolic import Letters
+    from fedtheory.theory.judge.view import ClosedView, Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
@@ -123,18 +129,27 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthoredStatement",
     "Bernoulli",
+    "Case",
+    "ClosedView",
     "Draws",
     "Fact",
+    "Form",
     "Full",
     "GradientSteps",
     "Identities",
     "IrregularRun",
+    "Letters",
     "Lipschitz",
+    "LocalWork",
     "Minimise",
     "Paper",
+    "Prepared",
     "Quadratics",
+    "Request",
+    "Sides",
     "Smooth",
     "SmoothConvex",
+    "Statement",
     "StronglyConvex",
     "Study",
     "Uniform",
@@ -142,11 +157,15 @@ __all__ = [
     "World",
     "above",
     "among",
+    "anything",
+    "derived",
     "eq",
+    "flag",
     "form",
     "le",
     "load_file",
     "method",
+    "number",
     "printed",
     "quantities",
     "repaired",
@@ -155,12 +174,19 @@ __all__ = [
     "study",
     "upto",
     "verify",
+    "whole",
+    "word",
     "wrong",
 ]
 
 _HELD = {  # imported when first used: what judges statements needs none of them
     "participation.cohorts": ("Bernoulli", "Full", "Uniform"),
-    "theory.judge.view": ("Fact",),
+    "theory.fields": ("anything", "derived", "flag", "number", "whole", "word"),
+    "theory.judge.case": ("Case", "LocalWork"),
+    "theory.judge.request": ("Prepared", "Request"),
+    "theory.judge.statement": ("Form", "Sides", "Statement"),
+    "theory.judge.symbolic": ("Letters",),
+    "theory.judge.view": ("ClosedView", "Fact"),
     "theory.paper": ("AuthoredStatement", "Paper", "load_file"),
     "theory.proofs": ("step",),
     "theory.rounds.declare": ("GradientSteps", "Minimise", "above", "among", "method", "upto"),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.rational import to_file
+from fedtheory.theory.fields import read, reads_of
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.record import not_about_runs
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
@@ -62,6 +63,8 @@ class World(ClosedView):
     family : the name of its instances in reports, default the kind
     draws : its random instances, the first ones for the search too; a method ``draw`` is enough
     share : of a search's budget, for instances that take long
+    reads : its data by name, as declared by `fedtheory.theory.fields`, where they are not its fields
+    demands : Facts that an instance must have
     letters : symbols in place of its numbers (`fedtheory.theory.judge.symbolic.Letters`), from which
         the formulas of forms without LaTeX are made
     about : the subject of a statement over it, in words
@@ -87,6 +90,8 @@ class World(ClosedView):
     family: ClassVar[str] = ""
     draws: ClassVar[tuple[Draws, ...]] = ()
     share: ClassVar[float] = 1.0
+    reads: ClassVar[Mapping[str, Any]] = {}
+    demands: ClassVar[tuple[str, ...]] = ()
     letters: ClassVar[Any] = None
     about: ClassVar[str] = ""
     asks: ClassVar[tuple[str, ...]] = ()
@@ -114,12 +119,27 @@ class World(ClosedView):
     def from_data(cls, data: dict[str, Any]) -> Self:
         """Make an instance from the data of a file, whose fractions are strings.
 
+        By default it has the fields that are declared by `fedtheory.theory.fields`, as `made` takes
+        them, and what the world demands.
+
         Raises
         ------
         InvalidInput
             Malformed data, or numbers out of range.
         """
-        raise InvalidInput(f"{cls.__name__} makes no instances from data: write its from_data")
+        reads = reads_of(cls)
+        if not reads:
+            raise InvalidInput(f"{cls.__name__} makes no instances from data: write its from_data")
+        found = cls.made(**read(reads, data))
+        for demand in cls.demands:
+            if not found.has(demand):
+                raise InvalidInput(f"the data of {cls.kind!r} must have {demand}")
+        return found
+
+    @classmethod
+    def made(cls, *args: Any, **values: Any) -> Self:
+        """Make an instance of what was read of its data, by default a dataclass of it."""
+        return cls(*args, **values)
 
     @classmethod
     def instance(cls, label: str, data: dict[str, Any], seed: int = 0) -> WorldInstance:

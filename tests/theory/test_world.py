@@ -51,8 +51,8 @@ def test_the_mean_of_minimisers_by_hand(paper):
     witness = Witness("own-world/mean-of-minimisers", "printed", "any", "clients", {"h": ["1", "3"], "c": ["0", "1"], "x": ["0", "0"]})
     _, lhs, rhs, _ = paper.setting.exact_check(paper.statements[0], witness)
     assert (str(lhs), str(rhs)) == ("1/4", "0")
-    for wrong in ({"h": ["1"]}, {"h": ["1", "0"]}):
-        with pytest.raises(InvalidInput, match="give a curvature > 0 for each"):
+    for wrong, said in (({"h": ["1"]}, "c .* does not fit h"), ({"h": ["1", "0"]}, "h = 0 .*: it must be > 0")):
+        with pytest.raises(InvalidInput, match=said):
             paper.setting.builders["clients"]({**witness.data, **wrong})
 
 

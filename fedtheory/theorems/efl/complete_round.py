@@ -4,6 +4,7 @@ The proof is in docs/worst_cases.md; the semidefinite programme showed how far t
 """
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from fedtheory.theorems.efl.notation import SYMBOLS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.step import COMPLETE, StepState, StepsView, sq
 from fedtheory.theorems.efl.runs_world import Steps
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, repaired, wrong
 from fedtheory.worst_cases.proofs import local_steps_are_proved
 
 SOURCE = "ours: section 3.3, the round of Theorem 1 with s_tau^k = E for all k"
@@ -51,11 +51,11 @@ def _judged(q: StepsView, **change: Any) -> Sides:
 def complete_round(q):
     """The round's contraction, and what the clients' differences add."""
     yield repaired(
-        lambda: _judged(q), ROUND,
-        wrong("nine tenths of the first term", lambda: _judged(q, contraction=Fraction(9, 10))),
-        wrong("a tenth of the second term", lambda: _judged(q, floor=Fraction(1, 10))),
-        wrong("without the second term", lambda: _judged(q, floor=0)), holds=True,
-        needs=(COMPLETE,), proof="docs/worst_cases.md#potentials-of-one-round",
+        partial(_judged, q), ROUND,
+        wrong("nine tenths of the first term", contraction=Fraction(9, 10)),
+        wrong("a tenth of the second term", floor=Fraction(1, 10)),
+        wrong("without the second term", floor=0), holds=True, needs=(COMPLETE,),
+        proof="docs/worst_cases.md#potentials-of-one-round",
         note="step 7 has 1 - eta mu E/4 for the first factor and eta^2 B, with G, for the second "
         "term. The first factor is attained where all F_k have curvature mu only",
     )

@@ -2,15 +2,15 @@
 with the probability of sending."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedtheory.theorems.efl.compressed_convergence import part, sharpened
-from fedtheory.theorems.efl.compressed_participation_world import PartialView
+from fedtheory.theorems.efl.compressed_world import PartialView
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, repaired, wrong
 
 _V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16E/\mu)^2B/S^2}{(tE+\gamma)^2}+\tfrac{H_tJ}{tE+\gamma}"
 _SIZES = (
@@ -114,19 +114,18 @@ def _round(v: PartialView, rest: Any = 1, kept: Any = 1) -> Sides:
 def compressed_participation(q):
     """The bound, its sharpened form, and the steps of its proof."""
     yield repaired(
-        lambda: _bound(q),
+        partial(_bound, q),
         r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _V + r"\big)+2\rho^2\eta_t^2,\ " + _SIZES +
-        r",\ " + _B,
-        wrong("49 hundredths of the first term", lambda: _bound(q, first=part(q, 490000))),
-        wrong("without B and the residuals", lambda: _bound(q, rest=0)), holds=True,
+        r",\ " + _B, wrong("49 hundredths of the first term", first=part(q, 490000)),
+        wrong("without B and the residuals", rest=0), holds=True,
         proof="docs/efl_claims.md#inactive-and-incomplete-clients",
         note="an inactive client's residual waits, and the step falls less while it waits than a "
         "message takes off: hence pi in gamma, and only there. J, H_t and theta are Theorem 1's",
     )
     yield form(
-        "virtual iterate", lambda: _bound_virtual(q), r"\mathbb E\|v_t-\omega^*\|^2\le" + _V,
-        wrong("nine tenths of the first term", lambda: _bound_virtual(q, first=part(q, 900000))),
-        wrong("without B and J", lambda: _bound_virtual(q, rest=0, bias=0)), holds=True,
+        "virtual iterate", partial(_bound_virtual, q), r"\mathbb E\|v_t-\omega^*\|^2\le" + _V,
+        wrong("nine tenths of the first term", first=part(q, 900000)),
+        wrong("without B and J", rest=0, bias=0), holds=True,
         proof="docs/efl_claims.md#inactive-and-incomplete-clients",
     )
     yield from sharpened(
@@ -140,29 +139,29 @@ def compressed_participation(q):
         "theta)/(8 + 4 theta) times as much as in the repaired bound, all else no more",
     )
     yield form(
-        "one round, sharpened", lambda: _sharp_round(q),
+        "one round, sharpened", partial(_sharp_round, q),
         r"\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu S}2)\mathbb "
         r"E\|v_t-\omega^*\|^2+\eta^2B^++\tfrac{11}2LS\rho^2\eta^3+2r_t\eta\textstyle\sum\mathbb "
-        "E[ps]D_k", wrong("without all but the first term", lambda: _sharp_round(q, rest=0)),
-        wrong("nine tenths of the first term", lambda: _sharp_round(q, kept=part(q, 900000))),
-        wrong("a two-thousandth of rho^2", lambda: _sharp_round(q, residuals=part(q, 500))),
-        holds=True, proof="docs/efl_claims.md#irregular-clients-sharpened",
+        "E[ps]D_k", wrong("without all but the first term", rest=0),
+        wrong("nine tenths of the first term", kept=part(q, 900000)),
+        wrong("a two-thousandth of rho^2", residuals=part(q, 500)), holds=True,
+        proof="docs/efl_claims.md#irregular-clients-sharpened",
     )
     yield form(
-        "one round", lambda: _round(q),
+        "one round", partial(_round, q),
         r"\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu S}2)\mathbb "
         r"E\|v_t-\omega^*\|^2+\eta^2B+2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
-        wrong("without B and the D_k", lambda: _round(q, rest=0)),
-        wrong("nine tenths of the first term", lambda: _round(q, kept=part(q, 900000))), holds=True,
+        wrong("without B and the D_k", rest=0),
+        wrong("nine tenths of the first term", kept=part(q, 900000)), holds=True,
         proof="docs/efl_claims.md#inactive-and-incomplete-clients",
     )
     yield form(
-        "one client", lambda: _one_client(q),
+        "one client", partial(_one_client, q),
         r"\mathbb E\|R^k_{t+1}\|^2\le(1-\tfrac{\pi_k\delta}2)\mathbb "
         r"E\|R^k_t\|^2+\tfrac{2\pi_k}\delta(\theta EG\eta_t)^2",
-        wrong("a hundredth of the second term", lambda: _one_client(q, rest=part(q, 10000))),
-        wrong("without the first term", lambda: _one_client(q, kept=0, rest=part(q, 10000))),
-        holds=True, proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        wrong("a hundredth of the second term", rest=part(q, 10000)),
+        wrong("without the first term", kept=0, rest=part(q, 10000)), holds=True,
+        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
     )
     yield form(
         "residuals of the clients", lambda: _clients(q),

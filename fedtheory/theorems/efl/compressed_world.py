@@ -1,19 +1,22 @@
-"""The worlds of EFL's convergence with compression, all clients complete, with Theorem 1's steps.
+"""The worlds of EFL's convergence with compression, with the steps of its theorems.
 
-The consistent form of Algorithm 1: D^k = R^k + x^k, R^k <- D^k - C(D^k), D^G = R^G + sum_k p^k
-C(D^k), R^G <- D^G - C(D^G), w <- w + C(D^G). Runs are made in fractions over all signs of the
-noise. A run can only end at w* if the moves that it makes with the model held at w* cancel: while
-the steps fall slowly the residuals, divided by the step, follow the recursion of a constant step at
-w*. `FrozenView` is that recursion, over one period.
+The consistent form of Algorithm 1: D^k = R^k + (p_tau^k/p^k) x^k of those that make steps, c^k =
+C(D^k), R^k <- D^k - c^k; the others keep R^k and send nothing. D^G = R^G + sum_k p^k c^k, R^G <- D^G
+- C(D^G), w <- w + C(D^G). Runs are made in fractions, of complete clients over all signs of the
+noise, of irregular ones over every participation of every round, with full gradients and one law
+of s^k for all rounds. A run can only end at w* if the moves that it makes with the model held at w*
+cancel: while the steps fall slowly the residuals, divided by the step, follow the recursion of a
+constant step at w*. `FrozenView` is that recursion, over one period.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -23,30 +26,32 @@ from fedtheory.local import LocalSGD
 from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
-from fedtheory.rational import fraction, integer, objects, table, text, vector
+from fedtheory.optimum.certify import Optimum
+from fedtheory.participation.coefficients import SCHEMES, coefficients
+from fedtheory.participation.moments import Moments, moments
 from fedtheory.simulation.simulate import simulate
 from fedtheory.steps import Loop
+from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
-from fedtheory.theorems.efl.draws import few_shares, half, part, rows
 from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
-from fedtheory.theorems.efl.quantities.run import given_curvatures
-from fedtheory.theorems.efl.world import BOTH_WAYS, CONVEX, ST_BOTH_WAYS, EFLWorld, clients_of
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Fact, derived, flag, number, whole, word
+from fedtheory.theory.draws import few_shares, half, part, rows
+from fedtheory.theory.fields import reads_of
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
-MOST = 4096  # paths of the noise
+MOST, MOST_SIGNS = 1296, 4096  # paths of participation, and of the noise
 VARIANTS = ("consistent", "literal", "text")
 LONGEST = 300  # rounds until a state comes back
-CLEAR = Fact("no choice of ST is a tie over the period")
+CLEAR = Fact("no choice of ST is a tie over the period", lambda q: q.gap > 0)
 THREE: dict[str, Any] = {"weights": ["1/3", "1/3", "1/3"], "h": [["1", "1"]] * 3, "q": "1/2"}  # w* = 0, gradients -c_k
 ASKS = (
-    CONVEX, "EFL with residuals on both sides, variant consistent, lambda = 0",
+    efl.CONVEX, "EFL with residuals on both sides, variant consistent, lambda = 0",
     "ST by the exact rule, top-k or the scaled sign",
     "all clients complete, full gradients, LocalSGD with the theorem's steps",
 )  # fmt: skip
+WITH_ST = {**reads_of(efl.Clients), "q": number(what="of ST")}
 
 
 def gap_of(message: np.ndarray, k: int) -> Any:
@@ -56,21 +61,18 @@ def gap_of(message: np.ndarray, k: int) -> Any:
 
 
 @dataclass
-class FrozenView(EFLWorld):
+class FrozenView(efl.EFLWorld):
     """The residuals while the model stays at w*: E = 1, step 1, all active, ST both ways.
 
     ST sends exactly k entries.
 
     Attributes
     ----------
-    variant : 'consistent', 'literal' (the formulas as printed) or 'text' (section 3.1)
-    gradients : (N, d) at w*, of mean 0
-    moves : (P, d) of the server's model, over one period of the residuals
     gap : the least difference, over the period, between a magnitude that is sent and the largest that is not
     """
 
     kind, about, asks = "frozen", "about convergence with compression", ASKS
-    accepts, method, example = given.options("L", "mu"), BOTH_WAYS, ST_BOTH_WAYS
+    accepts, method, example = given.options("L", "mu"), efl.BOTH_WAYS, efl.ST_BOTH_WAYS
     count, share = 24, 0.1
     attained = (
         ("the formulas as printed, three clients", {
@@ -81,26 +83,21 @@ class FrozenView(EFLWorld):
         }),
     )  # fmt: skip
 
-    variant: str
-    gradients: np.ndarray
-    moves: np.ndarray
+    reads: ClassVar = {**WITH_ST, "variant": word(*VARIANTS)}
+
+    variant: str  # 'consistent', 'literal' (the formulas as printed) or 'text' (section 3.1)
+    gradients: np.ndarray  # (N, d) at w*, of mean 0
+    moves: np.ndarray  # (P, d) of the server's model, over one period of the residuals
     gap: Any
 
     def __post_init__(self) -> None:
-        self.facts = frozenset({LOOPS[self.variant], *([CLEAR] if self.gap > 0 else [])})
+        self.facts = frozenset({LOOPS[self.variant]})
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of variant, weights, h, c and q of ST.
-
-        The residuals go from 0 to the end of the first period.
-        """
-        if data["variant"] not in VARIANTS:
-            raise InvalidInput(f"variant = {data['variant']!r}: use {', '.join(VARIANTS)}")
-        weights, h, c = clients_of(data)
-        p, st = weights[:, None], compressors.ST(fraction(data["q"], "q"))
-        k = st.sizes(h.shape[1])[0]
-        g = h * ((p * h * c).sum(axis=0) / (p * h).sum(axis=0) - c)
+    def made(cls, weights: Any, h: Any, c: Any, q: Any, variant: str) -> Self:
+        """Take the residuals from 0 to the end of the first period."""
+        p, st = weights[:, None], compressors.ST(q)
+        k, g = st.sizes(h.shape[1])[0], h * (efl.centre(weights, h, c) - c)
         R, R_G = 0 * g, 0 * g[0]
         seen: dict[Any, int] = {}
         moves: list[np.ndarray] = []
@@ -111,18 +108,18 @@ class FrozenView(EFLWorld):
             seen[state] = len(moves)
             D = R - g
             sent = st.compress(D)
-            to_all = R_G + (p * (D if data["variant"] == "literal" else sent)).sum(axis=0)
+            to_all = R_G + (p * (D if variant == "literal" else sent)).sum(axis=0)
             down = st.compress(to_all)
             R, R_G = D - sent, to_all - down
-            moves.append(down if data["variant"] == "consistent" else to_all)
+            moves.append(down if variant == "consistent" else to_all)
             gaps.append(min(gap_of(m, k) for m in (*D, to_all)))
         first = seen[state]
-        return cls(data["variant"], g, np.stack(moves[first:]), min(gaps[first:]))
+        return cls(variant, g, np.stack(moves[first:]), min(gaps[first:]))
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
         """Draw a variant and clients of curvature 1."""
-        variant, n, d = str(rng.choice(["consistent", "literal", "text"])), int(rng.integers(1, 4)), int(rng.integers(1, 3))
+        variant, n, d = str(rng.choice(VARIANTS)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
         data = {
             "variant": variant, "weights": [Fraction(1, n)] * n, "h": [[Fraction(1)] * d] * n,
             "c": rows(rng, n, d, lambda g: Fraction(int(g.integers(-7, 8)))), "q": Fraction(1, d),
@@ -208,71 +205,103 @@ def gamma_under_compression(E: int, L: Any, mu: Any, delta: Any) -> Any:
     return max(4 * E / delta, 64 * L / mu)
 
 
-def steps_of(E: int, mu: Any, gamma: Any, rounds: int) -> list[Any]:
-    """eta_t = 16/(mu ((t + 1) E + gamma)), t = 0..rounds - 1: Theorem 1's, as S_t = E."""
-    return [16 / (mu * ((t + 1) * E + gamma)) for t in range(rounds)]
+def gamma_with_participation(E: int, L: Any, mu: Any, delta: Any, m: Moments, pi: Any) -> Any:
+    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability of sending."""
+    return max(8 * E / (pi * delta), 32 * E * (1 + m.theta) * L / (mu * m.sum_ps))
 
 
-class CompressedRun(EFLWorld):
-    """A run with compression, with the virtual iterate that its bounds are about."""
+def steps_of(E: int, mu: Any, gamma: Any, rounds: int, S: Any = None) -> list[Any]:
+    """eta_t = 16E/(mu ((t + 1) E + gamma) S), t = 0..rounds - 1; S = E where all are complete."""
+    times = 16 if S is None else 16 * E / S
+    return [times / (mu * ((t + 1) * E + gamma)) for t in range(rounds)]
 
-    accepts, method = given.options("L", "mu"), BOTH_WAYS
+
+@dataclass
+class CompressedRun(efl.EFLWorld):
+    """A run of T rounds over P paths, with the virtual iterate that its bounds are about.
+
+    Attributes
+    ----------
+    delta, down : the factor of the clients' compressor, and of the server's; None where nothing is compressed
+    w, R, R_G : models (T + 1, P, d), residuals of the clients (T + 1, P, N, d) and of the server (T + 1, P, d)
+    """
+
+    accepts, method = given.options("L", "mu"), efl.BOTH_WAYS
     count, share, horizon = 24, 0.1, "t"
-    weights: np.ndarray
-    E: int
+
+    weights: np.ndarray  # (N,) p^k
+    E: int  # E, gamma, L, mu, G_sq: of Theorem 1; G^2 is the largest E||g||^2 of this run
     gamma: Any
+    L: Any
     mu: Any
+    G_sq: Any
+    delta: Any
+    down: Any
+    D: np.ndarray  # D, star: (N,), and w* (d,)
+    star: np.ndarray
     w: np.ndarray
     R: np.ndarray
     R_G: np.ndarray
 
-    @property
-    def T(self) -> int:
-        return len(self.w) - 1
-
-    @property
-    def horizons(self) -> np.ndarray:
-        """t = 1..T, of what is compared round by round."""
-        return np.arange(1, self.T + 1)
-
-    @cached_property
-    def times(self) -> np.ndarray:
-        """t = 0..T, in the arithmetic of the view."""
-        return np.arange(self.T + 1) + 0 * self.mu
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        """t E + gamma, t = 0..T."""
-        return self.times * self.E + self.gamma
+    T = derived(lambda q: len(q.w) - 1)
+    horizons = derived(
+        lambda q: np.arange(1, q.T + 1), "t = 1..T, of what is compared round by round"
+    )
+    times = derived(
+        lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view"
+    )
+    y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T")
 
     def average(self, x: np.ndarray) -> np.ndarray:
         """sum_k p^k x_k over the last axis but one."""
         return (self.weights[:, None] * x).sum(axis=-2)
 
-    @cached_property
-    def v(self) -> np.ndarray:
-        """v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)."""
-        return self.w + self.R_G + self.average(self.R)
+    v = derived(
+        lambda q: q.w + q.R_G + q.average(q.R), "v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)"
+    )
+
+    def rounding(self, optimum: Optimum, off: float, *arrays: np.ndarray) -> tuple[float, float]:
+        """The error of models, and of squared distances, of what is known in floats."""
+        size = max(float(abs(a).max()) for a in (self.w, self.R, self.R_G, *arrays, optimum.x))
+        points = 1e-13 * size * (self.T + 10)
+        return points, len(optimum.x) * (points + off) * (points + off + 2 * size)
+
+
+class Known(NamedTuple):
+    """What a user's case says of both theorems: the factors of the compressors, the least of them,
+    L, mu, the optimum, its error, and D_k."""
+
+    up: float | None
+    down: float | None
+    least: float
+    L: float
+    mu: float
+    optimum: Optimum
+    off: float
+    D: np.ndarray
+
+
+def known_of(case: Case, algorithm: EFL) -> Known:
+    """Find it, before a run is made."""
+    problem = case.problem
+    up, down = (factor_of(c, problem.dim) for c in (algorithm.compressor, algorithm.down_compressor))
+    L, mu = given.curvatures(problem, case.given)
+    optimum = problem.optimum()
+    D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
+    least = min(1.0 if d is None else d for d in (up, down))
+    return Known(up, down, least, L, mu, optimum, given.distance_off(problem, optimum), D)
 
 
 @dataclass
 class CompressedView(CompressedRun):
-    """A run of T rounds on P equally likely paths of the noise; one path where there is none.
+    """A run of complete clients on P equally likely paths of the noise; one where there is none.
 
     Attributes
     ----------
-    weights : (N,) p^k
-    E, gamma, L, mu, G_sq : of Theorem 1; G^2 is the largest E||g||^2 of this run
-    delta, down : the factor of the clients' compressor, and of the server's; None where nothing is compressed
-    sigma_sq, D : (N,)
-    star : (d,) w*
-    w, R, R_G : models (T + 1, P, d), residuals of the clients (T + 1, P, N, d) and of the server (T + 1, P, d)
-    local : (T, E + 1, P, N, d) the clients' models within a round, the first one w_t
-    sent : (T, P, N, d) what clients sent
     noise, noise_of_points : absolute error of squared distances, and of models, of what is known in floats
     """
 
-    kind, about, asks, example = "compressed", FrozenView.about, ASKS, ST_BOTH_WAYS
+    kind, about, asks, example = "compressed", FrozenView.about, ASKS, efl.ST_BOTH_WAYS
     attained = (
         *(
             (f"from a flat direction, {'both ways' if down else 'one way'}", {
@@ -291,151 +320,87 @@ class CompressedView(CompressedRun):
         }),
     )  # fmt: skip
 
-    weights: np.ndarray
-    E: int
-    gamma: Any
-    L: Any
-    mu: Any
-    G_sq: Any
-    delta: Any
-    down: Any
-    sigma_sq: np.ndarray
-    D: np.ndarray
-    star: np.ndarray
-    w: np.ndarray
-    R: np.ndarray
-    R_G: np.ndarray
-    local: np.ndarray
-    sent: np.ndarray
+    shows: ClassVar = {
+        **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "down")},
+        "rounds": "T", "eta_0": "eta_0", "rho^2": "rho_sq",
+    }  # fmt: skip
+    reads: ClassVar = {
+        **WITH_ST, "w0": number("d"), "E": whole(1, 20), "T": whole(1, 60),
+        "down": flag("the server compresses with the same ST"),
+        "noise": number("N d", "gradients are off by +-n_k in every step", default=None),
+    }  # fmt: skip
+
+    sigma_sq: np.ndarray  # (N,)
+    local: np.ndarray  # (T, E + 1, P, N, d) the clients' models within a round, the first one w_t
+    sent: np.ndarray  # (T, P, N, d) what clients sent
     noise: Any = 0
     noise_of_points: Any = 0
 
-    @cached_property
-    def eta(self) -> np.ndarray:
-        """eta_t, t = 0..T (the last one is not used by the run)."""
-        return 16 / (self.mu * (self.y + self.E))
+    eta = derived(
+        lambda q: 16 / (q.mu * (q.y + q.E)), "eta_t, t = 0..T (the last one is not used by the run)"
+    )
+    eta_0 = derived(lambda q: q.eta[0])
 
     def mean(self, x: np.ndarray, axis: int = 1) -> np.ndarray:
         """The expectation over paths of ||x||^2, the coordinates in the last axis of x."""
         squares = (x * x).sum(axis=-1)
         return squares.sum(axis=axis) / squares.shape[axis]
 
-    @cached_property
-    def distance_sq(self) -> np.ndarray:
-        """E||w_t - w*||^2 (T + 1,)."""
-        return self.mean(self.w - self.star)
-
-    @cached_property
-    def virtual_sq(self) -> np.ndarray:
-        """E||v_t - w*||^2 (T + 1,)."""
-        return self.mean(self.v - self.star)
-
-    @cached_property
-    def apart_sq(self) -> np.ndarray:
-        """E||w_t - v_t||^2 (T + 1,)."""
-        return self.mean(self.w - self.v)
+    distance_sq = derived(lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)")
+    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)")
+    apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
 
     # --- the constants ----------------------------------------------------------------------------
-    @property
-    def client_factor(self) -> Any:
-        """4/delta of the clients, 1 where they send uncompressed."""
-        return 1 if self.delta is None else 4 / self.delta
-
-    @property
-    def whole_factor(self) -> Any:
-        """A = (4/delta)(4/delta of the server), without the factor of an uncompressed side."""
-        return self.client_factor * (1 if self.down is None else 4 / self.down)
-
-    @property
-    def rho_sq(self) -> Any:
-        """((A - 1) E G)^2: E||w_t - v_t||^2 <= rho^2 eta_t^2."""
-        return (self.whole_factor - 1) ** 2 * self.E**2 * self.G_sq
-
-    @property
-    def squares(self) -> Any:
-        """sum_{i < E} i^2."""
-        return (self.E - 1) * self.E * (2 * self.E - 1) // 6
-
-    @property
-    def spread(self) -> Any:
-        """sum_k p^k D_k."""
-        return (self.weights * self.D).sum()
-
-    @property
-    def variance(self) -> Any:
-        """sum_k (p^k)^2 sigma_k^2."""
-        return (self.weights**2 * self.sigma_sq).sum()
+    client_factor = derived(
+        lambda q: 1 if q.delta is None else 4 / q.delta,
+        "4/delta of the clients, 1 where they send uncompressed",
+    )
+    whole_factor = derived(
+        lambda q: q.client_factor * (1 if q.down is None else 4 / q.down),
+        "A = (4/delta)(4/delta of the server), without the factor of an uncompressed side",
+    )
+    rho_sq = derived(
+        lambda q: (q.whole_factor - 1) ** 2 * q.E**2 * q.G_sq,
+        "((A - 1) E G)^2: E||w_t - v_t||^2 <= rho^2 eta_t^2",
+    )
+    squares = derived(lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2")
+    spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k")
+    variance = derived(lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2")
 
     def B(self, residuals: Any = 1) -> Any:
         """E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)."""
         drift = self.squares * self.G_sq + residuals * self.E * self.rho_sq
         return self.E * (self.variance + 6 * self.L * self.spread) + (2 + self.mu / (2 * self.L)) * drift
 
-    @property
-    def off(self) -> Any:
-        """(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2."""
-        return (self.E - 1) ** 2 * self.G_sq + self.rho_sq
-
-    @cached_property
-    def kept(self) -> np.ndarray:
-        """(1 - eta_t mu)^E, t = 0..T - 1."""
-        return (1 - self.eta[:-1] * self.mu) ** self.E
+    off = derived(
+        lambda q: (q.E - 1) ** 2 * q.G_sq + q.rho_sq,
+        "(E - 1)^2 G^2 + rho^2: how far clients are from vbar_i in mean square, over eta_t^2",
+    )
+    kept = derived(lambda q: (1 - q.eta[:-1] * q.mu) ** q.E, "(1 - eta_t mu)^E, t = 0..T - 1")
 
     # --- within a round ---------------------------------------------------------------------------
-    @cached_property
-    def inner(self) -> np.ndarray:
-        """vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)."""
-        return self.v[:-1, None] + self.average(self.local - self.w[:-1, None, :, None])
-
-    def printed_constants(self) -> dict[str, Any]:
-        names = ("E", "gamma", "L", "mu", "G_sq", "delta", "down")
-        return {**{n: text(getattr(self, n)) for n in names}, "rounds": self.T, "eta_0": text(self.eta[0]), "rho^2": text(self.rho_sq)}
+    inner = derived(
+        lambda q: q.v[:-1, None] + q.average(q.local - q.w[:-1, None, :, None]),
+        "vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)",
+    )
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, h, c, noise, q of ST, down, w0, E and T.
-
-        noise, if there is any, has N rows of d: gradients are off by +-n_k in every step. down is
-        true where the server compresses with the same ST, false where it sends uncompressed.
-        """
-        (weights, h, c), w0 = clients_of(data), vector(data["w0"], "w0")
-        n = table(data["noise"], "noise") if "noise" in data else 0 * c
-        E, T, down, q = integer(data["E"], "E", 1, 20), integer(data["T"], "T", 1, 60), data["down"], fraction(data["q"], "q")
-        if h.shape != n.shape or w0.shape != h.shape[1:] or not isinstance(down, bool):
-            raise InvalidInput(
-                "h, noise and w0 do not fit together: N rows of d, and d numbers; down is true or "
-                "false"
-            )
-        st = compressors.ST(q)
+    def made(
+        cls, weights: Any, h: Any, c: Any, q: Any, w0: Any, E: int, T: int, down: bool, noise: Any
+    ) -> Self:
+        """Make the run with ST over all signs of the noise."""
+        n, st = 0 * c if noise is None else noise, compressors.ST(q)
         delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
-        gamma = gamma_under_compression(E, L, mu, delta)
-        signs, p = _signs(n, E * T), weights[:, None]
-        P, shape = len(signs), (len(signs), *h.shape)
-        w, R, R_G = np.stack([w0] * P), np.zeros(shape, dtype=object) + Fraction(0), np.stack([0 * w0] * P)
-        kept: dict[str, list[np.ndarray]] = {"w": [w], "R": [R], "R_G": [R_G], "local": [], "sent": []}
-        G_sq = Fraction(0)
-        for t, eta in enumerate(steps_of(E, mu, gamma, T)):
-            y = w[:, None] + 0 * R
-            path = [y]
-            for j in range(E):
-                g = h * (y - c) + signs[:, t * E + j, :, None] * n
-                G_sq = max(G_sq, *((g * g).sum(axis=-1).sum(axis=0) / P))
-                y = y - eta * g
-                path.append(y)
-            message = R + y - w[:, None]
-            sent = st.compress(message)
-            R, to_all = message - sent, R_G + (p * sent).sum(axis=1)
-            move = st.compress(to_all) if down else to_all
-            R_G, w = to_all - move, w + move
-            for name, value in (("w", w), ("R", R), ("R_G", R_G), ("local", np.stack(path)), ("sent", sent)):
-                kept[name].append(value)
-        star = (p * h * c).sum(axis=0) / (p * h).sum(axis=0)
-        D = objects([(row * (star - at) ** 2).sum() / 2 for row, at in zip(h, c, strict=True)])
-        stacked = {name: np.stack(values) for name, values in kept.items()}
-        sigma_sq = (n**2).sum(axis=1)
+        gamma, star = gamma_under_compression(E, L, mu, delta), efl.centre(weights, h, c)
+        law = np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * len(h), dtype=object)
+        found = play(
+            lambda y: h * (y - c), cases_of("C", law, weights), st, st if down else None, weights,
+            w0, steps_of(E, mu, gamma, T), E, _signs(n, E * T)[..., None] * n,
+        )  # fmt: skip
+        D = (h * (star - c) ** 2).sum(axis=1) / 2
         return cls(
-            weights, E, gamma, L, mu, G_sq, delta, delta if down else None, sigma_sq, D, star,
-            **stacked,
+            weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
+            found.R, found.R_G, (n**2).sum(axis=1), found.local, found.sent,
         )
 
     @classmethod
@@ -461,30 +426,19 @@ class CompressedView(CompressedRun):
 
         Without noise the run is its own expectation: G^2 is the largest squared gradient that it
         meets. A step that is a number stands for the theorem's.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            What the theorem asks of the problem, the compressors, the participation or the local
-            work.
-        NotCertified
-            An optimum that cannot be certified.
         """
         algorithm, problem, T, E = method_of(case), case.problem, case.rounds or ROUNDS, steps_when_complete(case)
-        delta, down = (factor_of(c, problem.dim) for c in (algorithm.compressor, algorithm.down_compressor))
-        L, mu = given_curvatures(case.given, float(problem.beta_k.max()), float(problem.mu_k.min()))
-        gamma = gamma_under_compression(E, L, mu, min(1.0 if d is None else d for d in (delta, down)))
-        schedule, etas = TheoremStep(mu, E, gamma, float(E)), steps_of(E, mu, gamma, T)
-        solver = case.local_solver
+        known = known_of(case, algorithm)
+        mu, optimum = known.mu, known.optimum
+        gamma = gamma_under_compression(E, known.L, mu, known.least)
+        etas, solver = steps_of(E, mu, gamma, T), case.local_solver
         own = isinstance(solver, LocalSGD) and callable(solver.lr)
         if own and any(abs(solver.lr(t + 1) - e) > 1e-9 * e for t, e in enumerate(etas)):
             raise InvalidInput("the schedule of lr is not the theorem's, 16/(mu ((t + 1) E + gamma)): leave it out")
-        optimum = problem.optimum()
-        off = given.distance_off(problem, optimum)
         run = simulate(
-            problem, algorithm, T, case.x0, None, 1, case.seed, LocalSGD(E, schedule), record=(),
-            keep_states=True, dense=True,
-        )
+            problem, algorithm, T, case.x0, None, 1, case.seed,
+            LocalSGD(E, TheoremStep(mu, E, gamma, float(E))), record=(), keep_states=True, dense=True,
+        )  # fmt: skip
         states = list(run.states or ())[-T:]
         w = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states)])
         R, R_G = np.zeros((T + 1, 1, problem.num_clients, problem.dim)), np.zeros((T + 1, 1, problem.dim))
@@ -493,14 +447,11 @@ class CompressedView(CompressedRun):
             R_G[t, 0] = 0 if s.server_residual is None else np.asarray(s.server_residual)[0]
         local, G_sq = local_work(case, w[:-1], etas, E)
         sent = R[:-1] + local[:, -1] - local[:, 0] - R[1:]
-        D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
-        size = max(float(abs(a).max()) for a in (w, local, R, R_G, optimum.x))
         made = cls(
-            problem.weights, E, gamma, L, mu, G_sq, delta, down, np.zeros(problem.num_clients), D,
-            optimum.x, w[:, None], R, R_G, local, sent,
+            problem.weights, E, gamma, known.L, mu, G_sq, known.up, known.down, known.D, optimum.x,
+            w[:, None], R, R_G, np.zeros(problem.num_clients), local, sent,
         )
-        points = 1e-13 * size * (T + 10)
-        made.noise_of_points, made.noise = points, problem.dim * (points + off) * (points + off + 2 * size)
+        made.noise_of_points, made.noise = made.rounding(optimum, known.off, local)
         return made
 
 
@@ -508,9 +459,255 @@ def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
     """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises
     `InvalidInput` for too many."""
     noisy = [k for k, row in enumerate(noise) if any(row)]
-    if 2 ** (len(noisy) * steps) > MOST:
-        raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST} are enumerated; take fewer rounds")
+    if 2 ** (len(noisy) * steps) > MOST_SIGNS:
+        raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST_SIGNS} are enumerated; take fewer rounds")
     out = np.zeros((2 ** (len(noisy) * steps), steps, len(noise)), dtype=object) + Fraction(0)
     for row, pattern in zip(out, itertools.product([1, -1], repeat=len(noisy) * steps), strict=True):
         row[:, noisy] = np.array(pattern, dtype=object).reshape(steps, len(noisy))
     return out
+
+
+@dataclass
+class PartialView(CompressedRun):
+    """A run over P paths of participation."""
+
+    kind, about = "compressed-partial", "about convergence with compression and irregular clients"
+    asks = (
+        *ASKS[:-1], f"{efl.ONE_LAW}, few independent clients: all that may happen is gone through",
+        "full gradients, LocalSGD with the theorem's steps",
+    )
+    example = "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2"
+    attained = (
+        ("from a flat direction", {
+            "scheme": "C-corrected", "weights": ["1"], "h": [["1", "4000000"]], "c": [["0", "0"]],
+            "law": [["1/2", "1/2"]], "q": "1/2", "down": False, "T": 2, "w0": ["1", "0"],
+        }),
+        # each entry waits up to 16 rounds and then jumps beyond the optimum: only rho bounds this
+        ("one entry a round, and nothing but the residuals", {
+            "scheme": "A", "weights": ["1"], "h": [["17/8"] * 16 + ["1"]], "c": [["0"] * 17],
+            "law": [["0", "1"]], "q": "1/17", "down": False, "T": 16, "w0": ["1"] * 16 + ["0"],
+        }),
+    )  # fmt: skip
+
+    shows: ClassVar = {
+        **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "S", "r")},
+        "rounds": "T", "pi": "pi",
+    }  # fmt: skip
+    reads: ClassVar = {
+        **WITH_ST, "scheme": word(*SCHEMES), "w0": number("d"), "T": whole(1, 20),
+        "law": number("N s", least=0, total=1), "down": CompressedView.reads["down"],
+    }  # fmt: skip
+
+    chance: np.ndarray  # (P,) probabilities of the paths
+    moments: Moments  # of (p_tau, s_tau)
+    pi: np.ndarray  # (N,) P(client k sends)
+    noise: Any = 0  # absolute error of squared distances, of what is known in floats
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        """E ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
+        squares = np.moveaxis((x * x).sum(axis=-1), 1, -1)
+        return (squares * self.chance).sum(axis=-1)
+
+    S = derived(lambda q: q.moments.sum_ps)
+    eta = derived(lambda q: 16 * q.E / (q.mu * (q.y + q.E) * q.S), "16E/(mu (y + E) S), t = 0..T")
+
+    # --- the constants ----------------------------------------------------------------------------
+    reach_sq = derived(lambda q: q.moments.theta**2 * q.E**2 * q.G_sq, "(theta E G)^2")
+    client_factor = derived(
+        lambda q: 0 if q.delta is None else 16 / (5 * q.delta),
+        "16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 for uncompressed clients",
+    )
+    server_factor = derived(
+        lambda q: 0 if q.down is None else (4 / q.down - 1) * (q.client_factor + 1),
+        "(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression",
+    )
+    rho_sq = derived(
+        lambda q: (q.client_factor + q.server_factor) ** 2 * q.reach_sq,
+        "E||w_t - v_t||^2 <= rho^2 eta_t^2",
+    )
+    J = derived(
+        lambda q: 32 * q.E * (q.moments.ps * q.D).sum() / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)"
+    )
+    r = derived(
+        lambda q: 0 if q.moments.ratio_equal else 1, "1 where E[p s]/p^k is not the same for all k"
+    )
+
+    @property
+    def B(self) -> Any:
+        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1)
+        G^2/3 + 2 rho^2) + 2 S rho^2."""
+        m, E = self.moments, self.E
+        gap = 2 * (2 + m.theta) * self.L * (m.ps * self.D).sum()
+        spread = self.G_sq * E * (E - 1) * (m.sum_ps + m.theta * m.overlap)
+        drift = (E - 1) * (2 * E - 1) * self.G_sq / 3 + 2 * self.rho_sq
+        return gap + spread + (1 + self.mu / (2 * (1 + m.theta) * self.L)) * self.S * drift + 2 * self.S * self.rho_sq
+
+    @property
+    def B_sharp(self) -> Any:
+        """B without rho: (9 + 5 theta)/2 L sum E[p s] D_k, and what stands with G^2."""
+        m, E = self.moments, self.E
+        gap = (9 + 5 * m.theta) * self.L * (m.ps * self.D).sum() / 2
+        drift = (1 + self.mu / ((1 + m.theta) * self.L)) * self.S * ((E - 1) * (2 * E - 1)) / 6
+        return gap + self.G_sq * (E * (E - 1) * (m.sum_ps + m.theta * m.overlap) / 2 + drift)
+
+    off = derived(
+        lambda q: 11 * q.L * q.S * q.rho_sq / 2,
+        "(11/2) L S rho^2: what the residuals add in a round, over eta_t^3",
+    )
+
+    @classmethod
+    def made(
+        cls, weights: Any, h: Any, c: Any, q: Any, scheme: Any, w0: Any, T: int, law: Any, down: bool
+    ) -> Self:
+        """Make the run with ST over every participation."""
+        E, st = law.shape[1] - 1, compressors.ST(q)
+        m, cases = moments(scheme, law, E, weights, exact=True), cases_of(scheme, law, weights)
+        delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
+        gamma = gamma_with_participation(E, L, mu, delta, m, min(cases.pi))
+        etas, star = steps_of(E, mu, gamma, T, m.sum_ps), efl.centre(weights, h, c)
+        found = play(lambda y: h * (y - c), cases, st, st if down else None, weights, w0, etas, E)
+        D = (h * (star - c) ** 2).sum(axis=1) / 2
+        return cls(
+            weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
+            found.R, found.R_G, found.mass, m, cases.pi,
+        )
+
+    @classmethod
+    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Draw a scheme, laws and one or two rounds."""
+        scheme = str(rng.choice(SCHEMES))
+        n, d, E = (int(v) for v in rng.integers(1, 3, 3))
+        law = []
+        for _ in range(n):
+            parts = [int(v) for v in rng.integers(0, 4, E)] + [int(rng.integers(1, 4))]
+            law.append([Fraction(v, sum(parts)) for v in parts])
+        c = rows(rng, n, d, half)
+        data = {
+            "scheme": scheme, "weights": few_shares(rng, n),
+            "h": rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c, "law": law,
+            "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7),
+            "w0": c[0] if rng.random() < 0.4 else [half(rng) for _ in range(d)],
+            "T": 1 if n * E == 4 else 2,
+        }
+        return f"{scheme} N={n} d={d} E={E}", data
+
+    @classmethod
+    def on_problem(cls, statement: str, case: Case) -> PartialView:
+        """Go through every participation of a few rounds on the user's problem, in floats.
+
+        There are as many rounds as there are paths for, at most 20.
+        """
+        algorithm, problem = method_of(case), case.problem
+        check_full_gradients(case)
+        law = given.law_in_fractions(case, "A").astype(float)  # of independent clients, whatever the scheme
+        E, weights, known = law.shape[1] - 1, problem.weights, known_of(case, algorithm)
+        m, cases = moments(algorithm.scheme, law, E, weights), cases_of(algorithm.scheme, law, weights)
+        gamma = gamma_with_participation(E, known.L, known.mu, known.least, m, float(cases.pi.min()))
+        T = min(case.rounds or 20, 20, max(1, int(np.log(MOST) / np.log(len(cases.steps)))) if len(cases.steps) > 1 else 20)
+        found = play(
+            lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
+            algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float),
+            steps_of(E, known.mu, gamma, T, m.sum_ps), E,
+        )  # fmt: skip
+        made = cls(
+            weights, E, gamma, known.L, known.mu, float(found.G_sq), known.up, known.down, known.D,
+            known.optimum.x, found.w, found.R, found.R_G, found.mass, m, cases.pi,
+        )
+        made.noise = made.rounding(known.optimum, known.off)[1]
+        return made
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The cases of a round: steps (C, N), probabilities (C,), p_tau^k/p^k and senders (C, N)."""
+
+    steps: np.ndarray
+    chance: np.ndarray
+    factor: np.ndarray
+    sends: np.ndarray
+
+    @property
+    def pi(self) -> np.ndarray:
+        """P(client k sends) (N,). Raises `InvalidInput` where one of them is 0."""
+        found = (self.sends * self.chance[:, None]).sum(axis=0)
+        if min(found) <= 0:
+            raise InvalidInput(f"client {int(np.argmin(found))} never sends anything: the theorem needs P(it sends) > 0")
+        return found
+
+
+def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
+    """Every s of independent clients that has a probability, from their law (N, E + 1).
+
+    Raises `InvalidInput`: More than `MOST` of them.
+    """
+    rows = [[(s, chance) for s, chance in enumerate(row) if chance > 0] for row in law]
+    if (count := math.prod(len(row) for row in rows)) > MOST:
+        raise InvalidInput(f"{count} cases in one round: at most {MOST} are gone through; take fewer clients or local steps")
+    found = list(itertools.product(*rows))
+    steps = np.array([[s for s, _ in case] for case in found])
+    chance = np.array([math.prod(c for _, c in case) for case in found], dtype=law.dtype)
+    factor = coefficients(scheme, steps, law.shape[1] - 1, weights, 1 - law[:, 0]) / weights
+    return Cases(steps, chance, factor, (steps > 0) & (factor > 0))
+
+
+class Paths(NamedTuple):
+    """All paths of a run: their probabilities (P,), the largest E||g||^2, w, R and R_G of all rounds,
+    and within rounds the clients' models (T, E + 1, P, N, d) and what they sent (T, P, N, d)."""
+
+    mass: np.ndarray
+    G_sq: Any
+    w: np.ndarray
+    R: np.ndarray
+    R_G: np.ndarray
+    local: np.ndarray
+    sent: np.ndarray
+
+
+def play(
+    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any,
+    weights: np.ndarray, w0: np.ndarray, etas: list[Any], E: int, pushes: np.ndarray | None = None,
+) -> Paths:  # fmt: skip
+    """Go through every path of participation.
+
+    Parameters
+    ----------
+    gradient : callable(y) -> grad f_k(y_k), (P, N, d) -> (P, N, d)
+    up, down : the compressors, None for one that sends uncompressed
+    pushes : (P, T E, N, d) what gradients are off by on equally likely paths, with one case a round
+
+    Raises
+    ------
+    InvalidInput
+        Too many paths.
+    """
+    if len(cases.steps) ** len(etas) > MOST:
+        raise InvalidInput(f"{len(cases.steps)}^{len(etas)} paths: at most {MOST} are gone through; take fewer rounds")
+    start, shape = 1 if pushes is None else len(pushes), (len(weights), len(w0))
+    w = np.stack([w0] * start)
+    R, R_G, most = np.stack([0 * w] * shape[0], axis=1), 0 * w, 0 * w0[0]
+    mass = (cases.chance[:1] * 0 + 1).repeat(start) / start
+    kept: list[tuple[np.ndarray, ...]] = [(w, R, R_G)]
+    within: list[tuple[np.ndarray, ...]] = []
+    for t, eta in enumerate(etas):
+        path = [w[:, None] + 0 * R]
+        for j in range(E):
+            g = gradient(path[-1]) + (0 if pushes is None else pushes[:, t * E + j])
+            most = max(most, *((g * g).sum(axis=-1) * mass[:, None]).sum(axis=0))
+            path.append(path[-1] - eta * g)
+        ends, who = np.stack(path), np.arange(shape[0])  # every path meets every case: the next round's paths are (path, case)
+        x = np.stack([ends[s, :, who].transpose(1, 0, 2) for s in cases.steps], axis=1) - w[:, None, None]
+        D = R[:, None] + cases.factor[:, :, None] * x
+        sent = np.where(cases.sends[:, :, None], D if up is None else up.compress(D), 0 * D)
+        R = np.where(cases.sends[:, :, None], D - sent, R[:, None] + 0 * D).reshape(-1, *shape)
+        to_all = (R_G[:, None] + (weights[:, None] * sent).sum(axis=-2)).reshape(-1, shape[1])
+        move = to_all if down is None else down.compress(to_all)
+        R_G, w = to_all - move, np.repeat(w, len(cases.steps), axis=0) + move
+        mass = (mass[:, None] * cases.chance).ravel()
+        kept.append((w, R, R_G))
+        within.append((ends.swapaxes(0, 1), sent.reshape(-1, *shape)))
+
+    def each(rounds: list[tuple[np.ndarray, ...]], i: int) -> np.ndarray:
+        return np.stack([np.repeat(r[i], len(mass) // len(r[i]), axis=0) for r in rounds])
+
+    w, R, R_G = (each(kept, i) for i in range(3))
+    return Paths(mass, most, w, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))

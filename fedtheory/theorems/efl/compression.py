@@ -13,8 +13,7 @@ from fedtheory.messages import compressors
 from fedtheory.theorems.efl import compression_world as on
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 ONE_OUTCOME = r",\quad C(x)\text{ not random}"
 ERR = r"\|C(x)-x\|^2\le"

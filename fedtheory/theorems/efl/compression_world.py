@@ -4,13 +4,11 @@ It is a user's message, one of a real run's, or one that is drawn; expectations 
 randomness are exact, messages in fractions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,18 +19,14 @@ from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.problems.base import Problem
-from fedtheory.rational import fraction, simplest, simplest_each, to_file, vector
+from fedtheory.rational import fraction, simplest, simplest_each, to_file
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
-from fedtheory.theorems.efl.draws import signed, size
 from fedtheory.theorems.efl.world import EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Letters, Sides, anything, derived, number
+from fedtheory.theory.draws import signed, size
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
 ROUNDS = 20
@@ -105,8 +99,14 @@ class CompressionView(EFLWorld):
         }),
     )  # fmt: skip
 
-    compressor: Compressor
-    x: np.ndarray
+    shows: ClassVar = {"compressor": "name", "n": "n"}
+    letters = Letters({
+        "n": "n", "k": "k", "compressor": Letters({"epsilon": r"\epsilon", "step": r"\Delta"}),
+        "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2",
+    }, ("error", "square"))  # fmt: skip
+
+    compressor: Compressor = anything("its name and parameters")
+    x: np.ndarray = number("n", "the message")
 
     def __post_init__(self) -> None:
         c = self.compressor
@@ -121,9 +121,7 @@ class CompressionView(EFLWorld):
             facts.add(MOST)
         self.facts = frozenset(facts)
 
-    @property
-    def n(self) -> int:
-        return len(self.x)
+    n = derived(lambda q: len(q.x))
 
     @cached_property
     def k(self) -> Any:
@@ -136,14 +134,8 @@ class CompressionView(EFLWorld):
         # what a view lacks, a formula leaves out
         raise AttributeError(f"{c.name} keeps no number of entries: k is of st, top-k and random-k")
 
-    @cached_property
-    def error(self) -> Any:
-        """E||C(x) - x||^2."""
-        return self.compressor.expected_error_sq(self.x)
-
-    @cached_property
-    def square(self) -> Any:
-        return (self.x * self.x).sum()
+    error = derived(lambda q: q.compressor.expected_error_sq(q.x), "E||C(x) - x||^2")
+    square = derived(lambda q: (q.x * q.x).sum())
 
     @cached_property
     def ternary(self) -> Any:
@@ -152,15 +144,14 @@ class CompressionView(EFLWorld):
         total = abs(self.x[kept]).sum() if kept.any() else 0 * self.square
         return self.square - (total / self.k) ** 2 * (2 * self.k - int(kept.sum()))
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"compressor": str(self.compressor), "n": self.n}
+    name = derived(lambda q: str(q.compressor))
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of compressor (name and parameters) and x."""
-        compressor, x = make_compressor(data["compressor"]), vector(data["x"], "x")
-        compressor.check(len(x))
-        return cls(compressor, x)
+    def made(cls, compressor: Any, x: np.ndarray) -> Self:
+        """Make the compressor, which must fit the message."""
+        made = make_compressor(compressor)
+        made.check(len(x))
+        return cls(made, x)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -181,12 +172,6 @@ class CompressionView(EFLWorld):
         Of several messages, or of those that the clients of a real run compress (D^k = R^k + x^k,
         at most 64), each is judged. A number is read as the simplest fraction that rounds to it;
         nothing is rounded after that, so that the verdict is exact.
-
-        Raises
-        ------
-        InvalidInput
-            No compressor, one that rounds to 32 bits, or messages that are no rows of numbers or
-            too many to be judged in fractions.
         """
         compressor = getattr(case.algorithm, "compressor", None)
         if compressor is None:
@@ -209,26 +194,6 @@ class CompressionView(EFLWorld):
             return cls.instance(label, {"compressor": spec, "x": rows[0]})
         each = [cls.from_data({"compressor": spec, "x": to_file(row)}) for row in rows]
         return MessagesView(each)
-
-
-class _Message(Letters):
-    """A message and its compressor as symbols."""
-
-    @property
-    def compressor(self) -> Any:
-        """The compressor's own numbers are letters, too."""
-        return self
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view, with its compressor's numbers."""
-        own = {n: getattr(view.compressor, n, None) for n in ("epsilon", "step")}
-        return super().values(view) | {getattr(self, n): value for n, value in own.items() if value is not None}
-
-
-CompressionView.letters = _Message(
-    {"n": "n", "k": "k", "epsilon": r"\epsilon", "step": r"\Delta", "error": r"\mathbb E\|C(x)-x\|^2", "square": r"\|x\|^2"},
-    ("error", "square"),
-)
 
 
 @dataclass

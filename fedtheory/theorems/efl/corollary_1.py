@@ -9,8 +9,7 @@ from fedtheory.theorems.efl import corollary_1_world as on
 from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, RULE, InactiveView
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, printed, repaired, wrong
 
 F_1 = r"f_1(T)=\tfrac{TC}{(E(T-\tau_0)+\gamma)^2}"
 NINE = r"\text{by (9), up to what does not depend on }E:\ "

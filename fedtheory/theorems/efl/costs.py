@@ -9,8 +9,7 @@ and v^k and receives U and V: four dense messages a round.
 
 from fedtheory.theorems.efl import feedback_world as on
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, wrong
 
 EPS = r"\text{until }\|\omega_\tau-\omega^*\|^2\le\tfrac1{16}\|\omega_0-\omega^*\|^2"
 MESSAGE = r"b_{ST}=k(1+\lceil\log_2n\rceil)+32"

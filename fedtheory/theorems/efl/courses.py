@@ -5,8 +5,6 @@ All states that can be reached, with their probabilities, where these are few; e
 round of which is enumerated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,15 +18,13 @@ from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, derived
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
-
-__all__ = ["EFLRound", "course", "replayed"]
 
 ROUNDS, DRAWN_ROUNDS = 50, 10  # where none are asked for: of runs with one state in every round, and of others
 STATES, SCENARIOS = 400, 50  # the most states of one round, and scenarios
@@ -37,18 +33,11 @@ NUMBERS = 40_000_000  # that are enumerated in all
 
 @dataclass
 class EFLRound:
-    """Round tau from S states.
+    """Round tau from S states."""
 
-    Attributes
-    ----------
-    states : list of `StepState`
-    tau : its number, from 0
-    constants : of the whole run
-    """
-
-    states: list[StepState]
-    tau: int
-    constants: EFLConstants
+    states: list[StepState]  # list of `StepState`
+    tau: int  # its number, from 0
+    constants: EFLConstants  # of the whole run
     rule: str
 
     def each(self, number: Any) -> np.ndarray:
@@ -56,15 +45,11 @@ class EFLRound:
         found = [number(state) for state in self.states]
         return np.array(found, dtype=object if self.states[0].w0.dtype == object else float)
 
-    @property
-    def before(self) -> np.ndarray:
-        """||w_tau - w*||^2: (S,)."""
-        return self.each(lambda v: v.start_sq)
-
-    @property
-    def after(self) -> np.ndarray:
-        """E||w_{tau+1} - w*||^2, given each state: (S,)."""
-        return self.each(lambda v: v.over_all(sq(v.wbar[:, :, -1] - v.oracles.star)))
+    before = derived(lambda q: q.each(lambda v: v.start_sq), "||w_tau - w*||^2: (S,)")
+    after = derived(
+        lambda q: q.each(lambda v: v.over_all(sq(v.wbar[:, :, -1] - v.oracles.star))),
+        "E||w_{tau+1} - w*||^2, given each state: (S,)",
+    )
 
 
 def _step(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w: Any, tau: int) -> StepState:
@@ -118,10 +103,8 @@ def _at_the_end(run: EFLRun, T: int) -> EFLRun:
 def replayed(witness: Witness, proof: Proof) -> Course:
     """The run of a witness in fractions.
 
-    Raises
-    ------
-    InvalidInput
-        A witness of another kind than a run; more states than can be gone through.
+    Raises `InvalidInput`: A witness of another kind than a run; more states than can be gone
+    through.
     """
     data = witness.data
     if witness.kind != "run":
@@ -149,12 +132,8 @@ def _check_form(proof: Proof, run: EFLRun) -> None:
 def course(case: Case, proof: Proof) -> Course:
     """The run of a user's problem: quadratic losses, independent clients, lambda = 0.
 
-    Raises
-    ------
-    InvalidInput, MissingCapability
-        What the theorem, or the enumeration of its rounds, asks of the problem and of who takes part.
-    NotCertified
-        An optimum that cannot be certified.
+    Raises `InvalidInput`, `MissingCapability`: What the theorem, or the enumeration of its rounds,
+    asks of the problem and of who takes part; `NotCertified`: An optimum that cannot be certified.
     """
     wanted = case.rounds or ROUNDS
     oracles, laws, run = as_enumerated(replace(case, rounds=wanted))

@@ -7,6 +7,7 @@ depend on the minimisers c_k.
 """
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from fedtheory.rational import objects
 from fedtheory.theorems.efl import elastic_world as on
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 _RUN = "all clients active, fixed u^k, no compression, quadratics whose coordinates do not mix, a constant step"
 _TENTH = Fraction(1, 10)
@@ -104,32 +104,31 @@ def elastic_stability(q):
         "on. The right side is the largest margin over all lambda > 0",
     )
     yield repaired(
-        lambda: _region(q),
+        partial(_region, q),
         r"E=1:\ \text{the run converges iff }-\eta a<\eta^2\lambda b<1\text{ and }\eta "
         r"a<2+\eta^2\lambda b,\ a=\textstyle\sum_kp^kh_k,\ b=\sum_k(u^k-p^kU)h_k",
-        wrong("nine tenths of b", lambda: _region(q, b=1 - _TENTH)),
-        wrong("nine tenths of a", lambda: _region(q, a=1 - _TENTH)),
-        wrong("eleven tenths of b", lambda: _region(q, b=1 + _TENTH)), holds=True,
-        needs=(on.ONE_STEP, on.FRACTIONS), proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        wrong("nine tenths of b", b=1 - _TENTH), wrong("nine tenths of a", a=1 - _TENTH),
+        wrong("eleven tenths of b", b=1 + _TENTH), holds=True, needs=(on.ONE_STEP, on.FRACTIONS),
+        proof="docs/efl_claims.md#the-elastic-term-stabilises",
         note="in every coordinate. The characteristic polynomial is x^2 - (1 - eta a) x + eta^2 "
         "lambda b; against a certificate in fractions for the recursion of (w, V) as it is run",
     )
     yield form(
-        "when some lambda does", lambda: _when_some(q),
+        "when some lambda does", partial(_when_some, q),
         r"d=1,\ E=1:\ \text{a divergent run converges for some }\lambda>0\text{ iff }b>0\text{ and "
-        r"}\eta a<3", wrong("b at least 1", lambda: _when_some(q, least=1)),
-        wrong("eta a below 14/5", lambda: _when_some(q, most=Fraction(14, 5))), holds=True,
+        r"}\eta a<3", wrong("b at least 1", least=1),
+        wrong("eta a below 14/5", most=Fraction(14, 5)), holds=True,
         needs=(on.ONE_STEP, on.UNSTABLE, on.SINGLE),
         proof="docs/efl_claims.md#the-elastic-term-stabilises",
         note="lambda between (eta a - 2)/(eta^2 b) and 1/(eta^2 b), so that the longest stable "
         "step grows from 2/a to at most 3/a",
     )
     yield form(
-        "any number of steps", lambda: _steps(q),
+        "any number of steps", partial(_steps, q),
         r"\text{the run converges iff }|T|<1+D<2,\ T=\textstyle\sum p^kr_k^E+\lambda\sum u^kq_k,\ "
         r"D=\lambda(\sum p^kr_k^E\sum u^kq_k-\sum p^kq_k\sum u^kr_k^E),\ r_k=1-\eta(h_k+\lambda "
-        r"U),\ q_k=\frac{1-r_k^E}{h_k+\lambda U}", wrong("one step more", lambda: _steps(q, 1)),
-        holds=True, needs=(on.FRACTIONS,), proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        r"U),\ q_k=\frac{1-r_k^E}{h_k+\lambda U}", wrong("one step more", steps=1), holds=True,
+        needs=(on.FRACTIONS,), proof="docs/efl_claims.md#the-elastic-term-stabilises",
     )
     yield form(
         "clients of one curvature", lambda: _alike(q),
@@ -177,10 +176,9 @@ def elastic_drift(q):
         "taken",
     )
     yield form(
-        "formula", lambda: _formula(q),
+        "formula", partial(_formula, q),
         r"y_k-\omega=-q_k(\nabla f_k(\omega)+\lambda(U\omega-V)),\ q_k=\frac{1-(1-\eta(h_k+\lambda "
-        r"U))^E}{h_k+\lambda U}", wrong("one step more", lambda: _formula(q, 1)), holds=True,
-        needs=(on.FRACTIONS,),
+        r"U))^E}{h_k+\lambda U}", wrong("one step more", more=1), holds=True, needs=(on.FRACTIONS,),
         proof="a local step is y - w -> r_k (y - w) - eta (grad f_k(w) + lambda (U w - V)), and "
         "q_k = eta sum_{j<E} r_k^j",
     )

@@ -6,6 +6,7 @@ fixed Fisher diagonals u_k: a round is y_k = w - eta (grad f_k(w) + lambda (U w 
 p^k y_k, V' = sum_k u_k y_k.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ import numpy as np
 from fedtheory.theorems.efl import elastic_world as on
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 
 def _stays(v: on.ElasticView, eta: Any, at: np.ndarray) -> Sides:
@@ -113,10 +113,10 @@ def elastic_fixed_point(q):
         "proportional to p^k",
     )
     yield form(
-        "when unbiased", lambda: _when_unbiased(q),
+        "when unbiased", partial(_when_unbiased, q),
         r"\textstyle\sum_k[p^k(1-\lambda\eta U)+\lambda\eta "
         r"u^k]h_k(\omega_\eta-\omega^*)=-\lambda\eta\sum_ku^k\nabla f_k(\omega^*)",
-        wrong("nine tenths of eta", lambda: _when_unbiased(q, 9 * _ends(q) / 10)), holds=True,
+        wrong("nine tenths of eta", factor=9 * _ends(q) / 10), holds=True,
         proof="[repaired] less the same sum at omega^*, where sum_k p^k grad f_k = 0",
         note="so that omega_eta = omega^* in a coordinate iff sum_k u^k grad f_k(omega^*) = 0 "
         "there: where u is proportional to p or all clients agree, but not only there",
@@ -147,17 +147,16 @@ def elastic_fixed_point(q):
 def elastic_limit(q):
     """The end of a run with decaying steps, and the rate at which it is reached."""
     yield repaired(
-        lambda: _decayed(q),
-        r"|\omega_T-\omega^*|\le K\eta_T\ (T\ge t_0+2),\ "
+        partial(_decayed, q), r"|\omega_T-\omega^*|\le K\eta_T\ (T\ge t_0+2),\ "
         r"\omega^*=\text{argmin}\,\textstyle\sum_kp^kf_k,\ \eta_\tau=\tfrac\eta{1+\tau/10},\ "
         r"K=\max\{\tfrac{|\omega_{t_0}-\omega^*|}{\eta_{t_0}},\tfrac{|\omega_{t_0+1}-\omega^*|}{"
         r"\eta_{t_0+1}},\frac{\frac{11}{10}\lambda|\sum_ku^k\nabla "
         r"f_k(\omega^*)|}{a-\frac1{10\eta}-\frac{11}{10}\lambda\eta_{t_0}|b|}\},\ a=\sum_kp^kh_k,\ "
         r"b=\sum_k(u^k-p^kU)h_k,\ t_0=\min\{t:\eta_ta\le1,\ \tfrac{11}5\lambda\eta_t|b|\le "
         r"a-\tfrac1{10\eta}\text{ in every coordinate}\}", NINE_TENTHS,
-        wrong("without the gradients at the argmin", lambda: _decayed(q, pull=0)),
-        wrong("to the fixed point of the first step", lambda: _decayed(q, goal="fixed")),
-        holds=True, needs=(on.DECAYS,), proof="docs/efl.md#the-elastic-term",
+        wrong("without the gradients at the argmin", pull=0),
+        wrong("to the fixed point of the first step", goal="fixed"), holds=True, needs=(on.DECAYS,),
+        proof="docs/efl.md#the-elastic-term",
         note="coordinate by coordinate, from omega_0 = c_1. Not to the minimiser with frozen "
         "anchors: the anchors follow. The term's gradient in round tau is lambda eta_{tau-1} sum_k "
         "(u_k - p^k U) grad f_k(w_{tau-1}), so that it disturbs gradient descent by O(eta^2) a "

@@ -3,16 +3,15 @@
 Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, no compression, fixed
 Fisher diagonals u_k. In a round client k makes E steps y <- y - eta (h_k (y - c_k) + lambda (U y -
 V)) from the server's w, then w' = sum_k p^k y_k and V' = sum_k u_k y_k. The pair (w, V) follows an
-affine recursion; whether it contracts does not depend on the minimisers c_k.
+affine recursion; whether it contracts does not depend on the minimisers c_k. A user's quadratics
+whose coordinates mix are judged in floats.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,52 +20,103 @@ from fedtheory.clients.fisher import client_fisher
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
-from fedtheory.rational import fraction, integer, objects, simplest, simplest_each, table, text, vector
+from fedtheory.rational import objects, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
-from fedtheory.theorems.efl.draws import few_shares, half, part, rows, shares, signed
-from fedtheory.theorems.efl.world import EFLWorld, clients_of
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theorems.efl.world import Clients
+from fedtheory.theory import Case, Fact, derived, number, whole
+from fedtheory.theory.draws import few_shares, half, part, rows, shares, signed
+from fedtheory.theory.rounds.linear_algebra import contracts
 
 LONG = 2000  # rounds of a run in floats, at least 1000
 ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1
 DIAGONALS = "Fisher diagonals that do not depend on the model, or u_0 given"
 STEPS = [Fraction(v) for v in ("1/4", "1", "3/2", "19/10", "21/10", "5/2", "59/20", "31/10")]  # eta sum p h
 PULLS = [Fraction(v) for v in ("1/8", "1/2", "39/40", "21/20", "3/2")]  # eta^2 lambda |b|
-MATCHED = Fact("u^k/p^k is the same for all clients, in every coordinate")
-LEAVER = Fact("a client a has left")
+MATCHED = Fact(
+    "u^k/p^k is the same for all clients, in every coordinate",
+    lambda q: (q.u * q.weights[0] == q.u[0] * q.weights[:, None]).all(),
+)
+LEAVER = Fact("a client a has left", lambda q: q.leaver is not None)
 STABLE = Fact(
-    "the map (omega, V) -> (omega', V') of a round with the step eta has spectral radius < 1"
+    "the map (omega, V) -> (omega', V') of a round with the step eta has spectral radius < 1",
+    lambda q: q.stable,
 )
 LONG_RUN = Fact(
     "T >= 1000 in floating point, and M^T, M the matrix of a round, leaves of the distance of "
-    "(omega_0, V_0) from (omega_eta, V_eta) at most 10^-7 of the bracket"
+    "(omega_0, V_0) from (omega_eta, V_eta) at most 10^-7 of the bracket",
+    lambda q: q.stable and isinstance(q.eta, float) and q.rounds >= 1000 and q.contracts,
 )
-RUN = Fact("a run of T >= 1 rounds, coordinate by coordinate")
-DECAYS = Fact("eta sum_k p^k h_k > 1/10 in every coordinate, and T >= t_0 + 2")
-ONE_STEP, MORE = Fact("E = 1"), Fact("E > 1")
-WITHOUT = Fact("the run converges for lambda = 0")
-UNSTABLE = Fact("the run does not converge for lambda = 0")
-FIRM = Fact("b > 0 in every coordinate")
-ALIKE, SINGLE = Fact("h_k = h for all clients k, in every coordinate"), Fact("d = 1")
-FRACTIONS = Fact("coordinates that do not mix")
-AGREE = Fact("V = U omega: the last models agree with the model")
-SHORT = Fact("eta (h_k + lambda U) <= 1 for all k")
+FRACTIONS = Fact("coordinates that do not mix", lambda q: q.H is None)
+RUN = Fact(
+    "a run of T >= 1 rounds, coordinate by coordinate", lambda q: q.H is None and q.rounds >= 1
+)
+DECAYS = Fact(
+    "eta sum_k p^k h_k > 1/10 in every coordinate, and T >= t_0 + 2",
+    lambda q: q.H is None and q.settled is not None,
+)
+ONE_STEP, MORE = Fact("E = 1", lambda q: q.E == 1), Fact("E > 1", lambda q: q.E > 1)
+WITHOUT = Fact("the run converges for lambda = 0", lambda q: (q.margin(0) > q.noise).all())
+UNSTABLE = Fact("the run does not converge for lambda = 0", lambda q: not q.has(WITHOUT))
+FIRM = Fact("b > 0 in every coordinate", lambda q: q.has(FRACTIONS) and q.b.min() > 0)
+ALIKE = Fact(
+    "h_k = h for all clients k, in every coordinate",
+    lambda q: q.has(FRACTIONS) and (q.h == q.h[0]).all(),
+)
+SINGLE = Fact("d = 1", lambda q: q.has(FRACTIONS) and q.h.shape[1] == 1)
+AGREE = Fact(
+    "V = U omega: the last models agree with the model", lambda q: (q.V == q.U * q.start).all()
+)
+SHORT = Fact(
+    "eta (h_k + lambda U) <= 1 for all k", lambda q: (q.eta * (q.h + q.lam * q.U)).max() <= 1
+)
 
 
 @dataclass
-class ElasticView(EFLWorld):
-    """N clients in d coordinates.
+class Elastic(Clients):
+    """Quadratic clients with fixed Fisher diagonals and a constant step."""
 
-    Attributes
-    ----------
-    weights : (N,) p^k
-    h, c, u : (N, d); u are the Fisher diagonals
-    lam, eta : lambda, and the constant step
-    leaver, anchor : the client that has left, and its last model (d,); None where nobody leaves
-    rounds : of the run from c_1 with the constant step
+    method, local_steps = {"lam": 0.1}, 1
+    H = None  # (N, d, d) where coordinates mix; h is then their diagonal, which plays no part
+
+    u: np.ndarray = number("N d", "Fisher diagonals", least=0)
+    lam: Any = number(what="lambda", above=0)
+    eta: Any = number(above=0)
+
+    U = derived(lambda q: q.u.sum(axis=0))
+    a = derived(lambda q: (q.weights[:, None] * q.h).sum(axis=0), "sum_k p^k h_k (d,)")
+    b = derived(
+        lambda q: ((q.u - q.weights[:, None] * q.U) * q.h).sum(axis=0),
+        "sum_k (u_k - p^k U) h_k (d,)",
+    )
+
+    def gradients(self, w: np.ndarray) -> np.ndarray:
+        """grad f_k at one point (d,), or at one a client (N, d): (N, d)."""
+        return self.h * (w - self.c)
+
+    def steps(self, w: np.ndarray, V: np.ndarray, eta: Any, lam: Any, E: int = 1) -> np.ndarray:
+        """The clients' models after E steps from w (N, d)."""
+        y = w + 0 * self.c
+        for _ in range(E):
+            y = y - eta * (self.gradients(y) + lam * (self.U * y - V))
+        return y
+
+
+class Mixing:
+    """Coordinates that mix, in floats."""
+
+    H: np.ndarray
+    c: np.ndarray
+
+    def gradients(self, w: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,nj->ni", self.H, w - self.c)
+
+
+@dataclass
+class ElasticView(Elastic):
+    """The elastic term with E = 1, a run from c_1, and a client that has left, if anybody.
+
+    With "arithmetic": "float" in its data it is in floats, for long runs.
     """
 
     kind, about = "elastic", "about runs with the elastic term"
@@ -74,8 +124,8 @@ class ElasticView(EFLWorld):
         "quadratic losses, of the limit with decaying steps such whose coordinates do not mix",
         DIAGONALS, "EFL with lambda > 0, no compression, E = 1",
     )  # fmt: skip
-    accepts, method = given.options("u_0", "client", "anchor"), {"lam": 0.1}
-    example, local_steps = "--problem diabetes --clients 3 --lam 0.1", 1
+    accepts = given.options("u_0", "client", "anchor")
+    example = "--problem diabetes --clients 3 --lam 0.1"
     attained = (
         ("a decaying step a little above 1/(10 a)", {
             "weights": ["1/2", "1/2"], "h": [["1"], ["1"]], "c": [["0"], ["2"]],
@@ -88,43 +138,28 @@ class ElasticView(EFLWorld):
         }),
     )  # fmt: skip
 
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    u: np.ndarray
-    lam: Any
-    eta: Any
-    leaver: int | None
-    anchor: np.ndarray | None
-    rounds: int
+    shows: ClassVar = {"lambda": "lam", "eta": "eta", "argmin": "star"}
+    demands = (
+        Fact(
+            "lambda eta U < 1, or the fixed point need not be the only one",
+            lambda q: (q.lam * q.eta * q.U).max() < 1,
+        ),
+        Fact(
+            "another client that stays where one leaves, and the anchor of that one",
+            lambda q: q.leaver is None or (1 <= len(q.h) - 1 >= q.leaver and q.anchor is not None),
+        ),
+    )
     noise = 0  # of gradients that cancel
     noise_of_round = 0  # of w and V at the fixed point
 
-    def __post_init__(self) -> None:
-        ratio = self.u / self.weights[:, None]
-        facts = set()
-        if all((row == ratio[0]).all() for row in ratio):
-            facts.add(MATCHED)
-        if self.leaver is not None:
-            facts.add(LEAVER)
-        if self.stable:
-            facts.add(STABLE)
-            if isinstance(self.eta, float) and self.rounds >= 1000 and self.contracts:
-                facts.add(LONG_RUN)
-        if self.rounds >= 1:
-            facts.add(RUN)
-        if self.settled is not None:
-            facts.add(DECAYS)
-        self.facts = frozenset(facts)
+    rounds: int = whole(what="of the run")
+    leaver: int | None = whole(default=None)
+    anchor: np.ndarray | None = number("d", "the leaver's last model", default=None)
 
-    @cached_property
-    def noise_of_run(self) -> Any:
-        """The rounding error of a run in floats."""
-        return 1e-15 * self.rounds * abs(self.c).max() if isinstance(self.eta, float) else 0
-
-    @property
-    def U(self) -> np.ndarray:
-        return self.u.sum(axis=0)
+    noise_of_run = derived(
+        lambda q: 1e-15 * q.rounds * abs(q.c).max() if isinstance(q.eta, float) else 0,
+        "The rounding error of a run in floats",
+    )
 
     @property
     def stable(self) -> bool:
@@ -154,9 +189,7 @@ class ElasticView(EFLWorld):
 
     def drift(self, t: int) -> np.ndarray:
         """a - 1/(10 eta) - (11/10) lambda eta_t |b|: an error's fall beyond a step's, per step."""
-        mean = (self.weights[:, None] * self.h).sum(axis=0)
-        b = abs(((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0))
-        return mean - 1 / (10 * self.eta) - 11 * self.lam * self.step(t) * b / 10
+        return self.a - 1 / (10 * self.eta) - 11 * self.lam * self.step(t) * abs(self.b) / 10
 
     @cached_property
     def settled(self) -> int | None:
@@ -164,22 +197,20 @@ class ElasticView(EFLWorld):
 
         None where the run ends before round t_0 + 2.
         """
-        mean = (self.weights[:, None] * self.h).sum(axis=0)
-        if (10 * self.eta * mean <= 1).any():
+        if (10 * self.eta * self.a <= 1).any():
             return None
-        whole = mean - 1 / (10 * self.eta)
+        whole = self.a - 1 / (10 * self.eta)
         for t in range(self.rounds - 1):
-            if (self.step(t) * mean <= 1).all() and (2 * self.drift(t) >= whole).all():
+            if (self.step(t) * self.a <= 1).all() and (2 * self.drift(t) >= whole).all():
                 return t
         return None
 
     @property
     def linear(self) -> tuple[np.ndarray, ...]:
         """The recursion of (w, V) around its fixed point: [[a, b], [c, d]]."""
-        p, e = self.weights[:, None], self.eta
-        first = 1 - e * ((p * self.h).sum(axis=0) + self.lam * self.U)
-        third = self.U - e * (self.u * self.h).sum(axis=0) - e * self.lam * self.U**2
-        return first, e * self.lam + 0 * first, third, e * self.lam * self.U
+        e, pull = self.eta, self.eta * self.lam
+        first, third = 1 - e * self.a - pull * self.U, self.U - e * (self.u * self.h).sum(axis=0)
+        return first, pull + 0 * first, third - pull * self.U**2, pull * self.U
 
     @cached_property
     def decaying(self) -> np.ndarray:
@@ -189,9 +220,6 @@ class ElasticView(EFLWorld):
             w, V = self.round(path[-1], V, self.step(t))
             path.append(w)
         return np.stack(path)
-
-    def gradients(self, w: np.ndarray) -> np.ndarray:
-        return self.h * (w - self.c)
 
     def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
         """sum_k weights_k * H_k x (d,), weights (N, 1) or (N, d)."""
@@ -203,21 +231,20 @@ class ElasticView(EFLWorld):
 
     def round(self, w: np.ndarray, V: np.ndarray, eta: Any) -> tuple[np.ndarray, np.ndarray]:
         """One round: the server's model and V = sum_k u_k y_k."""
-        y = w - eta * (self.gradients(w) + self.lam * (self.U * w - V))
+        y = self.steps(w, V, eta, self.lam)
         return (self.weights[:, None] * y).sum(axis=0), (self.u * y).sum(axis=0)
 
-    def _centre(self, weights: np.ndarray) -> np.ndarray:
+    def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
+        """Minimise sum_k weights_k f_k + sum_i pull_i (x_i - to_i)^2/2, weights (N, 1) or (N, d)."""
         w = weights * self.h
-        return (w * self.c).sum(axis=0) / w.sum(axis=0)
+        return ((w * self.c).sum(axis=0) + pull * to) / (w.sum(axis=0) + pull)
 
-    @cached_property
-    def star(self) -> np.ndarray:
-        """argmin sum_k p^k f_k."""
-        return self._centre(self.weights[:, None] + 0 * self.h)
+    star = derived(lambda q: q.pulled(q.weights[:, None], 0 * q.U, 0), "argmin sum_k p^k f_k")
 
     def fixed(self, eta: Any) -> np.ndarray:
         """sum_k [p^k (1 - lambda eta U) + lambda eta u_k] grad f_k = 0."""
-        return self._centre(self.weights[:, None] * (1 - self.lam * eta * self.U) + self.lam * eta * self.u)
+        weights = self.weights[:, None] * (1 - self.lam * eta * self.U) + self.lam * eta * self.u
+        return self.pulled(weights, 0 * self.U, 0)
 
     def noise_of_stale(self, w: np.ndarray) -> Any:
         """Bound the rounding of a round that changes nothing after a departure."""
@@ -235,51 +262,22 @@ class ElasticView(EFLWorld):
         w[self.leaver] = w[self.leaver] * 0
         return w / w.sum()
 
-    @cached_property
-    def rest_star(self) -> np.ndarray:
-        """argmin of the objective of those that stay."""
-        return self._centre(self.rest[:, None] + 0 * self.h)
+    rest_star = derived(
+        lambda q: q.pulled(q.rest[:, None], 0 * q.U, 0),
+        "argmin of the objective of those that stay",
+    )
 
     def stale_limit(self, removed: bool) -> np.ndarray:
         """lim of the limits w_eta as eta -> 0 after the departure, its pair removed or kept: the
         others' anchors agree with w there, so that sum p^k grad f_k + lambda u_a (w - w_a) = 0."""
         if removed:
             return self.rest_star
-        pull = self.lam * self.u[self.leaver]
-        curvature = (self.rest[:, None] * self.h).sum(axis=0)
-        return (curvature * self.rest_star + pull * self.anchor) / (curvature + pull)
+        return self.pulled(self.rest[:, None], self.lam * self.u[self.leaver], self.anchor)
 
     def after_leaving(self, w: np.ndarray, eta: Any, removed: bool) -> np.ndarray:
         """w - w' of one round of those that stay, all their anchors at w (the limit with eta)."""
         pull = 0 if removed else self.lam * self.u[self.leaver] * (w - self.anchor)
         return eta * ((self.rest[:, None] * self.gradients(w)).sum(axis=0) + pull)
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"lambda": text(self.lam), "eta": text(self.eta), "argmin": [text(x) for x in self.star]}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, h, c, u, lam, eta, rounds, and of who has left, if anybody.
-
-        leaver is the client, anchor its last model; "arithmetic": "float" is for long runs.
-        """
-        weights, h, c, u = clients_of(data, "u")
-        lam: Fraction | float = fraction(data["lam"], "lam")
-        eta: Fraction | float = fraction(data["eta"], "eta")
-        rounds = integer(data["rounds"], "rounds")
-        if min(lam, eta) <= 0 or u.min() < 0 or (lam * eta * u.sum(axis=0)).max() >= 1:
-            raise InvalidInput(
-                "lambda and eta must be > 0, u >= 0 and lambda eta U < 1, or the fixed point need "
-                "not be the only one"
-            )
-        leaver = None if "leaver" not in data else integer(data["leaver"], "leaver", 0, len(h) - 1)
-        anchor = None if leaver is None else vector(data["anchor"], "anchor")
-        if leaver is not None and (len(h) < 2 or anchor is None or anchor.shape != h.shape[1:]):
-            raise InvalidInput("a client can leave where another stays; its anchor needs one number a coordinate")
-        if data.get("arithmetic") == "float":
-            weights, h, c, u = (a.astype(float) for a in (weights, h, c, u))
-            lam, eta, anchor = float(lam), float(eta), None if anchor is None else anchor.astype(float)
-        return cls(weights, h, c, u, lam, eta, leaver, anchor, rounds)
 
     @classmethod
     def draw(
@@ -328,34 +326,35 @@ class ElasticView(EFLWorld):
         one that is named or has a window; its last model is given, else omega*, where decaying
         steps have taken everybody before it leaves.
         """
-        algorithm = given.uncompressed(case.algorithm, elastic=True)
-        if isinstance(case.local_solver, LocalSGD) and case.local_solver.steps != 1:
-            raise InvalidInput(f"E = {case.local_solver.steps}: the statement is about one local step a round, the limit is 1")
-        leaves = [window[1] for window in getattr(case.sampling, "present", None) or () if window[1] is not None]
-        leaving = bool(leaves) or "client" in case.given
-        given.check_all_active(case, given.client_of(case) if leaving and LEAVER in case.form.needs else None)
-        given.quadratics_of(case.problem)
-        try:
-            (h, c), weights, u = given.coordinates_of(case.problem), given.weights_of(case.problem), diagonals_of(case, algorithm)
-        except MissingCapability:
-            return mixing(case, algorithm, given.client_of(case) if leaving else None)
-        lam, U = simplest(algorithm.lam), u.sum(axis=0)
-        default = Fraction(3, 4) / h.max() if U.max() == 0 else min(Fraction(3, 4) / h.max(), 1 / (2 * lam * U.max()))
-        eta = given.constant_step(case, default) if case.local_solver is not None else default
-        if lam * eta * U.max() >= 1:
-            found = float(lam * eta * U.max())
-            raise InvalidInput(f"lambda eta max U = {found:.6g}, the limit is < 1: the fixed point need not be the only one")
+        algorithm, solver = given.uncompressed(case.algorithm, elastic=True), case.local_solver
+        if isinstance(solver, LocalSGD) and solver.steps != 1:
+            raise InvalidInput(f"E = {solver.steps}: the statement is about one local step a round, the limit is 1")
+        windows = getattr(case.sampling, "present", None) or ()
+        leaving = any(window[1] is not None for window in windows) or "client" in case.given
+        leaver = given.client_of(case) if leaving else None
+        given.check_all_active(case, leaver if LEAVER in case.form.needs else None)
+        data = losses_of(case, algorithm)
+        kind = ElasticMixingView if "H" in data else cls
+        L = float(case.problem.beta_k.max()) if "H" in data else data["h"].max()
+        lam, most = data["lam"], data["u"].sum(axis=0).max()
+        eta = 3 / (4 * L) if most == 0 else min(3 / (4 * L), 1 / (2 * lam * most))
+        eta = type(lam)(eta if solver is None else given.constant_step(case, eta))
+        if lam * eta * most >= 1:
+            raise InvalidInput(
+                f"lambda eta max U = {float(lam * eta * most):.6g}, the limit is < 1: the fixed "
+                "point need not be the only one"
+            )
         long = cls.apart(case.form)
-        rounds = max(case.rounds or LONG, 1000) if long else 0
-        data = {"weights": weights, "h": h, "c": c, "u": u, "lam": lam, "eta": eta, "rounds": rounds}
+        data |= {"eta": eta, "rounds": max(case.rounds or LONG, 1000) if long else 0}
         if leaving:
-            star = (weights[:, None] * h * c).sum(axis=0) / (weights[:, None] * h).sum(axis=0)
-            own = "anchor" in case.given
-            data["anchor"] = simplest_each(case.given["anchor"]) if own else star
-            data["leaver"] = given.client_of(case)
-        if long:
-            data["arithmetic"] = "float"
-        return data
+            star = kind(**data).star
+            anchor = simplest_each(case.given.get("anchor", star)).astype(star.dtype)
+            if anchor.shape != star.shape:
+                raise InvalidInput(f"anchor {anchor.shape}: it needs one number a coordinate, {star.shape}")
+            data |= {"leaver": leaver, "anchor": star if "anchor" not in case.given else anchor}
+        if "H" in data:
+            return kind(**data)
+        return data | ({"arithmetic": "float"} if long else {})
 
 
 def diagonals_of(case: Case, algorithm: EFL) -> np.ndarray:
@@ -376,32 +375,42 @@ def diagonals_of(case: Case, algorithm: EFL) -> np.ndarray:
     return simplest_each(u)
 
 
+def losses_of(case: Case, algorithm: EFL) -> dict[str, Any]:
+    """Weights, h, c, u and lambda of quadratics, in fractions; in floats and with H where
+    coordinates mix."""
+    problem = case.problem
+    H, b = given.quadratics_of(problem)
+    given.curvatures(problem)
+    u, lam = diagonals_of(case, algorithm), simplest(algorithm.lam)
+    try:
+        h, c = given.coordinates_of(problem)
+        return {"weights": given.weights_of(problem), "h": h, "c": c, "u": u, "lam": lam}
+    except MissingCapability:
+        h, c = np.diagonal(H, axis1=1, axis2=2), np.linalg.solve(H, b[..., None])[..., 0]
+        floats = {"weights": np.asarray(problem.weights), "h": h, "c": c, "u": u.astype(float)}
+        return {**floats, "lam": float(lam), "H": H}
+
+
 @dataclass
-class ElasticMixingView(ElasticView):
+class ElasticMixingView(Mixing, ElasticView):
     """The elastic term on quadratics whose coordinates mix, in floats.
 
     At a fixed point of a round sum_k p^k g_k + lambda (U w - V) = 0 and U w - V = eta sum_k u_k
     g_k + lambda eta U (U w - V), so that sum_k [p^k (1 - lambda eta U) + lambda eta u_k] g_k = 0 in
     every coordinate, whatever the gradients g_k at w; of quadratics this is one linear system. The
     recursion of (w, V) is linear too, and contracts where its spectral radius is below 1.
-
-    Attributes
-    ----------
-    H : (N, d, d); h is their diagonal, which plays no part
     """
 
-    H: np.ndarray = field(default_factory=lambda: np.empty(0))
+    H: Any = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.facts = self.facts - {RUN, DECAYS}  # their bounds are for coordinates that do not mix
+    def _made_of(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)))
 
     @property
     def noise(self) -> np.ndarray:  # type: ignore[override]
         """Sums of gradients that cancel are known up to rounding of what they are made of, whatever
         the condition of the systems."""
-        points = (self.fixed(self.eta), self.star)
-        return 1e-12 * sum(self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) for w in points)
+        return 1e-12 * (self._made_of(self.fixed(self.eta)) + self._made_of(self.star))
 
     @property
     def noise_of_round(self) -> np.ndarray:  # type: ignore[override]
@@ -410,7 +419,7 @@ class ElasticMixingView(ElasticView):
 
     def noise_of_stale(self, w: np.ndarray) -> np.ndarray:
         pull = 0 if self.leaver is None else self.lam * self.u[self.leaver] * (abs(w) + abs(np.asarray(self.anchor)))
-        return 1e-12 * self.eta * (self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)) + pull)
+        return 1e-12 * self.eta * (self._made_of(w) + pull)
 
     @property
     def contracts(self) -> bool:
@@ -421,19 +430,17 @@ class ElasticMixingView(ElasticView):
         most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))
         return bool(most <= 1e-7 * first.min())
 
-    def gradients(self, w: np.ndarray) -> np.ndarray:
-        return np.einsum("nij,nj->ni", self.H, w - self.c)
-
     def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
         return (weights * (self.H @ x)).sum(axis=0)
 
     def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
         return factor * np.einsum("nij,nj->i", abs(self.H), abs(w - self.c))
 
-    def _centre(self, weights: np.ndarray) -> np.ndarray:
+    def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
         W = weights[:, :, None] * self.H
+        known = np.einsum("nij,nj->i", W, self.c) + pull * to
         try:
-            return np.linalg.solve(W.sum(axis=0), np.einsum("nij,nj->i", W, self.c))
+            return np.linalg.solve(W.sum(axis=0) + np.diag(pull), known)
         except np.linalg.LinAlgError as error:
             raise InvalidInput("the fixed point is not the only one: its linear system is singular; take a smaller step") from error
 
@@ -448,72 +455,15 @@ class ElasticMixingView(ElasticView):
         ]
         return np.block(rows)
 
-    @property
-    def stable(self) -> bool:
-        return bool(abs(np.linalg.eigvals(self.recursion)).max() < 1)
-
-    def stale_limit(self, removed: bool) -> np.ndarray:
-        if removed:
-            return self.rest_star
-        mean, pull = np.einsum("n,nij->ij", self.rest, self.H), self.lam * self.u[self.leaver]
-        return np.linalg.solve(mean + np.diag(pull), mean @ self.rest_star + pull * self.anchor)
-
-
-def mixing(case: Case, algorithm: EFL, leaver: int | None) -> ElasticMixingView:
-    """Make an instance in floats of quadratics whose coordinates mix."""
-    problem, u = case.problem, diagonals_of(case, algorithm).astype(float)
-    H, b = given.quadratics_of(problem)
-    if not problem.mu_k.min() > 0:
-        k = int(np.argmin(problem.mu_k))
-        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
-    L, largest, lam = float(problem.beta_k.max()), float(u.sum(axis=0).max()), float(algorithm.lam)
-    default = 0.75 / L if largest == 0 else min(0.75 / L, 1 / (2 * lam * largest))
-    eta = float(given.constant_step(case, default))
-    if lam * eta * largest >= 1:
-        raise InvalidInput(f"lambda eta max U = {lam * eta * largest:.6g}, the limit is < 1: the fixed point need not be the only one")
-    c = np.linalg.solve(H, b[..., None])[..., 0]
-    star = np.linalg.solve(np.einsum("n,nij->ij", problem.weights, H), problem.weights @ b)
-    anchor = None if leaver is None else simplest_each(case.given.get("anchor", star)).astype(float)
-    if anchor is not None and anchor.shape != star.shape:
-        raise InvalidInput(f"anchor {anchor.shape}: it needs one number a coordinate, {star.shape}")
-    h = np.diagonal(H, axis1=1, axis2=2)
-    rounds = max(case.rounds or LONG, 1000) if ElasticView.apart(case.form) else 0
-    weights = np.asarray(problem.weights)
-    return ElasticMixingView(weights, h, c, u, lam, eta, leaver, anchor, rounds, H=H)
-
-
-def contracts(a: Any, b: Any, c: Any, d: Any) -> bool:
-    """Return whether the powers of M = [[a, b], [c, d]] tend to 0, in fractions.
-
-    They do iff M'PM - P = -I has a positive definite solution P, which is found by Cramer's rule.
-    """
-    rows = [[a * a - 1, 2 * a * c, c * c], [a * b, a * d + b * c - 1, c * d], [b * b, 2 * b * d, d * d - 1]]
-    right = [-1, 0, -1]
-
-    def determinant(m: list[list[Any]]) -> Any:
-        (p, q, r), (s, t, u), (v, w, x) = m
-        return p * (t * x - u * w) - q * (s * x - u * v) + r * (s * w - t * v)
-
-    whole = determinant(rows)
-    if whole == 0:
-        return False
-    x, y, z = (
-        Fraction(determinant([[v if j == at else e for j, e in enumerate(row)] for row, v in zip(rows, right, strict=True)]), whole)
-        for at in range(3)
-    )
-    return x > 0 and x * z > y * y
+    stable = derived(lambda q: bool(abs(np.linalg.eigvals(q.recursion)).max() < 1))
 
 
 @dataclass
-class StabilityView(EFLWorld):
-    """N clients in d coordinates.
+class StabilityView(Elastic):
+    """The elastic term with E local steps and any lambda and eta.
 
-    Attributes
-    ----------
-    weights : (N,) p^k
-    h, c, u : (N, d); u are the Fisher diagonals
-    lam, eta, E : lambda, the constant step, and the local steps of a round
-    start, anchors : the server's model (d,) and the clients' last models (N, d), of the forms about one round
+    start and anchors, of the forms about one round, are the server's model and the clients' last
+    ones.
     """
 
     kind, about = "stability", "about whether runs with the elastic term settle"
@@ -521,8 +471,8 @@ class StabilityView(EFLWorld):
         "quadratic losses, of the exact criteria such whose coordinates do not mix", DIAGONALS,
         "EFL with lambda > 0, no compression, all clients complete",
     )  # fmt: skip
-    accepts, method = given.options("u_0"), {"lam": 0.1}
-    example, local_steps, share = "--problem quadratic --dimension 1 --lam 0.1", 1, 0.3
+    accepts, share = given.options("u_0"), 0.3
+    example = "--problem quadratic --dimension 1 --lam 0.1"
     attained = (
         ("the longest step that some lambda allows", {
             "weights": ["1/2", "1/2"], "h": [["1"], ["5"]], "c": [["0"], ["1"]],
@@ -534,48 +484,24 @@ class StabilityView(EFLWorld):
         }),
     )  # fmt: skip
 
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    u: np.ndarray
-    lam: Any
-    eta: Any
-    E: int
-    start: np.ndarray
-    anchors: np.ndarray
-    noise = 0  # of margins
+    shows: ClassVar = {
+        "lambda": "lam", "eta": "eta", "E": "E", "eta sum p h": "slope", "eta^2 lambda b": "pull",
+    }  # fmt: skip
+    noise: ClassVar[float] = 0  # of margins
+
+    E: int = whole(1, 50)
+    start: Any = number("d", default=None)
+    anchors: Any = number("N d", default=None)
 
     def __post_init__(self) -> None:
-        facts = {ONE_STEP if self.E == 1 else MORE, FRACTIONS, WITHOUT if (self.margin(0) > 0).all() else UNSTABLE}
-        if self.b.min() > 0:
-            facts.add(FIRM)
-        if (self.h == self.h[0]).all():
-            facts.add(ALIKE)
-        if self.h.shape[1] == 1:
-            facts.add(SINGLE)
-        if (self.V == self.U * self.start).all():
-            facts.add(AGREE)
-        if (self.eta * (self.h + self.lam * self.U)).max() <= 1:
-            facts.add(SHORT)
-        self.facts = frozenset(facts)
+        if self.start is None:
+            self.start = 0 * self.c[0]
+        if self.anchors is None:
+            self.anchors = 0 * self.c
 
-    @property
-    def U(self) -> np.ndarray:
-        return self.u.sum(axis=0)
-
-    @property
-    def V(self) -> np.ndarray:
-        return (self.u * self.anchors).sum(axis=0)
-
-    @property
-    def a(self) -> np.ndarray:
-        """sum_k p^k h_k (d,)."""
-        return (self.weights[:, None] * self.h).sum(axis=0)
-
-    @property
-    def b(self) -> np.ndarray:
-        """sum_k (u_k - p^k U) h_k (d,)."""
-        return ((self.u - self.weights[:, None] * self.U) * self.h).sum(axis=0)
+    V = derived(lambda q: (q.u * q.anchors).sum(axis=0))
+    slope = derived(lambda q: q.eta * q.a)
+    pull = derived(lambda q: q.eta**2 * q.lam * q.b)
 
     # --- the recursion ----------------------------------------------------------------------------
     def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -601,23 +527,21 @@ class StabilityView(EFLWorld):
         return self.criterion(*self.trace_and_determinant(lam))
 
     def round(self, w: np.ndarray, V: np.ndarray, lam: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The clients' models after E steps from w (N, d), one after the other, and the next V."""
-        y = w + 0 * self.h
-        for _ in range(self.E):
-            y = y - self.eta * (self.h * (y - self.c) + lam * (self.U * y - V))
+        """The clients' models after E steps from w (N, d), and the next V."""
+        y = self.steps(w, V, self.eta, lam, self.E)
         return y, (self.u * y).sum(axis=0)
 
     @cached_property
     def settles(self) -> np.ndarray:
-        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off three rounds, and
-        a certificate in fractions."""
-        at, zero, one = [], 0 * self.c[0], 0 * self.c[0] + 1
-        for w, V in ((zero, zero), (one, zero), (zero, one)):
-            y, after = self.round(w, V, self.lam)
-            at.append(((self.weights[:, None] * y).sum(axis=0), after))
-        columns = [(w - at[0][0], V - at[0][1]) for w, V in at[1:]]
-        (a, c), (b, d) = columns
-        return objects([Fraction(contracts(*entries)) for entries in zip(a, b, c, d, strict=True)])
+        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off two rounds of the
+        clients with minimisers 0, and a certificate in fractions."""
+        linear, one = replace(self, c=0 * self.c), 0 * self.c[0] + 1
+        columns = []
+        for w, V in ((one, 0 * one), (0 * one, one)):
+            y, after = linear.round(w, V, self.lam)
+            columns.append([(self.weights[:, None] * y).sum(axis=0), after])
+        matrices = np.array(columns, dtype=object).transpose(2, 1, 0)  # (d, 2, 2)
+        return objects([Fraction(contracts([M])) for M in matrices])
 
     @property
     def best(self) -> Any:
@@ -629,29 +553,6 @@ class StabilityView(EFLWorld):
             if s1 != s2 and (c2 - c1) / (s1 - s2) > 0:
                 at.append((c2 - c1) / (s1 - s2))
         return max((constant + x * slope).min() for x in at)
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {
-            "lambda": text(self.lam), "eta": text(self.eta), "E": self.E,
-            "eta sum p h": [text(x) for x in self.eta * self.a],
-            "eta^2 lambda b": [text(x) for x in self.eta**2 * self.lam * self.b],
-        }
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, h, c, u, lam, eta, E, and start and anchors, if not 0.
-
-        lambda and eta may be of any size.
-        """
-        weights, h, c, u = clients_of(data, "u")
-        lam, eta, E = fraction(data["lam"], "lam"), fraction(data["eta"], "eta"), integer(data["E"], "E", 1, 50)
-        if u.min() < 0 or lam <= 0 or eta <= 0:
-            raise InvalidInput("lambda and eta must be > 0, and u >= 0")
-        start = vector(data["start"], "start") if "start" in data else 0 * c[0]
-        anchors = table(data["anchors"], "anchors") if "anchors" in data else 0 * c
-        if start.shape != c.shape[1:] or anchors.shape != c.shape:
-            raise InvalidInput("start needs one number a coordinate, anchors one model a client")
-        return cls(weights, h, c, u, lam, eta, E, start, anchors)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -688,88 +589,38 @@ class StabilityView(EFLWorld):
 
         Where no step is given eta = 3/(4 L). The forms about one round start at the user's x0, and
         the anchors are the clients' minimisers, to which they tend between rounds.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            What is missing: another method, other losses, clients that are away or incomplete,
-            diagonals that change.
         """
-        algorithm = given.uncompressed(case.algorithm, elastic=True)
-        law = law_of(case)
+        algorithm, law = given.uncompressed(case.algorithm, elastic=True), law_of(case)
         full = case.sampling is None or isinstance(case.sampling, Full)
         if not full and any((law.law(t)[:, -1] < 1).any() for t in range(1, (case.rounds or ROUNDS) + 1)):
             raise InvalidInput("a client is inactive or incomplete: the statement is about all clients complete; leave that out")
         E = 1 if full and not isinstance(case.local_solver, LocalSGD) else law.max_steps
-        H, b = given.quadratics_of(case.problem)
-        if not case.problem.mu_k.min() > 0:
-            k = int(np.argmin(case.problem.mu_k))
-            raise InvalidInput(f"client {k} has mu_k = {float(case.problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
-        eta, u = given.constant_step(case, 0.75 / float(case.problem.beta_k.max())), diagonals_of(case, algorithm)
-        try:
-            (h, c), weights = given.coordinates_of(case.problem), given.weights_of(case.problem)
-        except MissingCapability:
-            c = np.linalg.solve(H, b[..., None])[..., 0]
-            floats = (np.asarray(case.problem.weights), H, c, u.astype(float), float(algorithm.lam), float(eta), E, case.x0, c)
-            return MixingView(*floats)
-        return {
-            "weights": weights, "h": h, "c": c, "u": u, "lam": simplest(algorithm.lam), "eta": eta,
-            "E": E, "start": simplest_each(case.x0), "anchors": c,
-        }
+        data = losses_of(case, algorithm)
+        eta = given.constant_step(case, 0.75 / float(case.problem.beta_k.max()))
+        data |= {"eta": eta, "E": E, "start": simplest_each(case.x0), "anchors": data["c"]}
+        if "H" not in data:
+            return data
+        return MixingView(**{**data, "eta": float(eta), "start": np.asarray(case.x0)})
 
 
 @dataclass
-class MixingView(ClosedView):
+class MixingView(Mixing, StabilityView):
     """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
-    spectral radius is below 1.
+    spectral radius is below 1."""
 
-    Attributes
-    ----------
-    weights, H, c, u : (N,), (N, d, d), (N, d), (N, d)
-    lam, eta, E : lambda, the constant step, and the local steps of a round
-    start, anchors : the server's model (d,) and the clients' last models (N, d)
-    """
-
-    weights: np.ndarray
-    H: np.ndarray
-    c: np.ndarray
-    u: np.ndarray
-    lam: float
-    eta: float
-    E: int
-    start: np.ndarray
-    anchors: np.ndarray
-
-    def __post_init__(self) -> None:
-        self.noise = ROUNDING
-        self.facts = frozenset({ONE_STEP if self.E == 1 else MORE, WITHOUT if self.margin(0).min() > ROUNDING else UNSTABLE})
-
-    @property
-    def V(self) -> np.ndarray:
-        return (self.u * self.anchors).sum(axis=0)
+    shows: ClassVar = {"lambda": "lam", "eta": "eta", "E": "E", "rho, lambda = 0": "rho_0", "rho": "rho"}
+    noise = ROUNDING
+    H: Any = None
 
     def margin(self, lam: Any) -> np.ndarray:
-        """1 - the spectral radius, (1,)."""
-        U, eye = self.u.sum(axis=0), np.eye(len(self.c[0]))
-        step = eye - self.eta * (self.H + lam * np.diag(U))
-        kept, sums = np.linalg.matrix_power(step, self.E), self.eta * sum(np.linalg.matrix_power(step, j) for j in range(self.E))
-        rows = [
-            [np.einsum("n,nij->ij", self.weights, kept), lam * np.einsum("n,nij->ij", self.weights, sums)],
-            [np.einsum("ni,nij->ij", self.u, kept), lam * np.einsum("ni,nij->ij", self.u, sums)],
-        ]
-        if lam == 0:  # V plays no part
-            return 1 - abs(np.linalg.eigvals(rows[0][0])).max(keepdims=True)
-        scale = np.where(U > 0, U, 1)  # of V, so that both halves are of one size
-        rows[0][1], rows[1] = rows[0][1] * scale, [m / scale[:, None] for m in (rows[1][0], rows[1][1] * scale)]
-        return 1 - abs(np.linalg.eigvals(np.block(rows))).max(keepdims=True)
+        """1 - the spectral radius, (1,); without lambda V plays no part."""
+        d, linear = len(self.U), replace(self, c=0 * self.c)
+        scale = np.where(self.U > 0, self.U, 1)  # of V, so that both halves are of one size
+        columns = []
+        for unit in np.eye(2 * d)[: d if lam == 0 else 2 * d]:
+            y, V = linear.round(unit[:d], unit[d:] * scale, lam)
+            columns.append(np.concatenate([self.weights @ y, V / scale])[: d if lam == 0 else None])
+        return 1 - abs(np.linalg.eigvals(np.array(columns).T)).max(keepdims=True)
 
-    def round(self, w: np.ndarray, V: np.ndarray, lam: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The clients' models after E steps from w (N, d), and the next V."""
-        y, U = w + 0 * self.c, self.u.sum(axis=0)
-        for _ in range(self.E):
-            y = y - self.eta * (np.einsum("nij,nj->ni", self.H, y - self.c) + lam * (U * y - V))
-        return y, (self.u * y).sum(axis=0)
-
-    def printed_constants(self) -> dict[str, Any]:
-        found = {"rho, lambda = 0": self.margin(0), "rho": self.margin(self.lam)}
-        return {"lambda": self.lam, "eta": self.eta, "E": self.E, **{k: float(1 - m[0]) for k, m in found.items()}}
+    rho_0 = derived(lambda q: float(1 - q.margin(0)[0]))
+    rho = derived(lambda q: float(1 - q.margin(q.lam)[0]))

@@ -1,13 +1,13 @@
 """EFL's error feedback: nothing is lost by it, whether a mean tends to the optimum, and the variants that lose something."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from fedtheory.theorems.efl import feedback_world as on
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 INVARIANT = r"\textstyle\omega_\tau+R^G_\tau+\sum_kp^kR^k_\tau=\omega_0+\sum_{t,k}p_t^kx_t^k"
 BIAS = (
@@ -86,8 +86,8 @@ def compression_bias(q):
         "it is one for every step, its residuals scaled: decaying steps do not cure it",
     )
     yield repaired(
-        lambda: _mean_bias(q), BIAS, wrong("without the residuals", lambda: _mean_bias(q, 0)),
-        NINE_TENTHS, holds=True, needs=(on.CONSISTENT, on.PLAIN), proof="note",
+        partial(_mean_bias, q), BIAS, wrong("without the residuals", residuals=0), NINE_TENTHS,
+        holds=True, needs=(on.CONSISTENT, on.PLAIN), proof="note",
         note="the invariant over eta T: where the residuals stay bounded, which takes a small "
         "step, the mean tends to the optimum",
     )

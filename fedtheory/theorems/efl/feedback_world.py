@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,16 +16,13 @@ from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.base import Problem
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import integer, objects, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
-from fedtheory.theorems.efl.cases.theorem_1 import law_of
+from fedtheory.theorems.efl.cases.theorem_1 import check_present, law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
-from fedtheory.theorems.efl.draws import rows, signed, size
-from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, EFLWorld, clients_of
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
+from fedtheory.theory import Case, ClosedView, Fact, Letters, anything, derived, number, whole, word
+from fedtheory.theory.draws import rows, signed, size
 
 MOST_NUMBERS = 2000  # in fractions
 CONSISTENT = Fact(
@@ -55,28 +52,22 @@ class Costs:
 
     Attributes
     ----------
-    n, k : entries of a message, and those that ST keeps
-    steps : (T, N) local steps of every round
     distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without; (0,) where rounds are not counted
     sent : (T, N) who sends a message; None where all do that make steps. Under scheme A those do that are complete
     """
 
-    n: int
+    n: int  # n, k: entries of a message, and those that ST keeps
     k: int
-    steps: np.ndarray
+    steps: np.ndarray  # (T, N) local steps of every round
     distance_sq: np.ndarray
     dense_distance_sq: np.ndarray
     sent: np.ndarray | None = None
 
-    @property
-    def dense(self) -> Fraction:
-        """Bits of a dense message."""
-        return Fraction(FLOAT_BITS * self.n)
-
-    @property
-    def message(self) -> Fraction:
-        """Bits of one of ST's: positions, signs, one magnitude."""
-        return Fraction(self.k * (1 + (self.n - 1).bit_length()) + FLOAT_BITS)
+    dense = derived(lambda q: Fraction(FLOAT_BITS * q.n), "Bits of a dense message")
+    message = derived(
+        lambda q: Fraction(q.k * (1 + (q.n - 1).bit_length()) + FLOAT_BITS),
+        "Bits of one of ST's: positions, signs, one magnitude",
+    )
 
     def _until(self, distance_sq: np.ndarray, counts: np.ndarray) -> Fraction:
         """The sum of counts (T, N) until the accuracy is reached; where it is not, one more than in
@@ -102,42 +93,27 @@ class Costs:
 
 @dataclass(frozen=True)
 class ServerRound:
-    """The changes that one round of EFL with compression makes.
+    """The changes that one round of EFL with compression makes."""
 
-    Attributes
-    ----------
-    w, after : (d,) the server's model before and after
-    R_G, R_G_after : (d,) its residual before and after
-    R, R_after : (N, d) the clients'
-    weights, p : (N,) p^k and p_tau^k, 0 for clients that are inactive
-    x : (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
-    last : (N, d) eta times the gradient at omega_s^k, which no local step takes
-    """
-
-    w: np.ndarray
+    w: np.ndarray  # w, after: (d,) the server's model before and after
     after: np.ndarray
-    R_G: np.ndarray
+    R_G: np.ndarray  # R_G, R_G_after: (d,) its residual before and after
     R_G_after: np.ndarray
-    R: np.ndarray
+    R: np.ndarray  # R, R_after: (N, d) the clients'
     R_after: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray  # weights, p: (N,) p^k and p_tau^k, 0 for clients that are inactive
     p: np.ndarray
-    x: np.ndarray
-    last: np.ndarray
+    x: np.ndarray  # (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
+    last: np.ndarray  # (N, d) eta times the gradient at omega_s^k, which no local step takes
 
 
 @dataclass
-class FeedbackView(EFLWorld):
+class FeedbackView(Clients):
     """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second
     implementation.
 
-    Attributes
-    ----------
-    variant : 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
-        (consistent, scaled after ST)
-    weights, h, c : (N,), (N, d), (N, d)
-    q, eta, x0, E : of ST, the step, the start, and the largest number of local steps
-    schedule : (T, N) local steps s_t^k (repeated over the rounds)
+    Its variant is 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
+    (consistent, scaled after ST).
     """
 
     kind, about = "feedback", "about runs with compression and residuals"
@@ -149,18 +125,20 @@ class FeedbackView(EFLWorld):
     example, method = ST_BOTH_WAYS, BOTH_WAYS
     local_steps, count = 1, 80
 
-    variant: str
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    q: Fraction
-    eta: Any
-    x0: np.ndarray
-    E: int
-    schedule: np.ndarray
-    rounds: int
+    letters = Letters(
+        {"costs": Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))}
+    )
+    demands = (Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),)
     noise = 0  # of the models and residuals
     noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
+
+    variant: str = word(*LOOPS)
+    q: Fraction = number(what="of ST")
+    eta: Any = number()
+    x0: np.ndarray = number("d")
+    E: int = whole(1, what="the most local steps")
+    schedule: np.ndarray = anything("(T, N) local steps s_t^k, repeated over the rounds")
+    rounds: int = whole(1, 100_000)
 
     def __post_init__(self) -> None:
         facts = {LOOPS[self.variant], SHORT}  # the builder sees to the step
@@ -173,31 +151,33 @@ class FeedbackView(EFLWorld):
     @cached_property
     def rounds_seen(self) -> list[ServerRound]:
         """Every round of the run."""
-        eta, st = self.eta, compressors.ST(self.q)
-        n = len(self.h)
-        zero = self.x0 * 0
-        w, R_G, R, out = self.x0, zero, np.stack([zero] * n), []
+        eta, st, consistent = self.eta, compressors.ST(self.q), self.variant == "consistent"
+        w, R_G, R, out = self.x0, self.x0 * 0, self.h * 0, []
         for t in range(self.rounds):
-            received, before = zero, (w, R_G, R.copy())
-            p, moves, last = 0 * self.weights, R * 0, R * 0
-            for k in range(n):
-                s = int(self.schedule[t % len(self.schedule), k])
-                if s == 0:
-                    continue
-                factor = Fraction(self.E, s)  # scheme C
-                x = ((1 - eta * self.h[k]) ** s - 1) * (w - self.c[k])
-                p[k], moves[k], last[k] = self.weights[k] * factor, x, eta * self.h[k] * (w + x - self.c[k])
-                D = R[k] + (factor * x if self.variant == "consistent" else x)
-                sent = st.compress(D)
-                R[k] = D - sent
-                share = self.weights[k] * (1 if self.variant == "consistent" else factor)
-                received = received + share * (D if self.variant == "literal" else sent)
-            D_G = R_G + received
+            steps, p = self.who_works(t)
+            on, factor = steps[:, None] > 0, (p / self.weights)[:, None]
+            x = self.moves(w, steps)
+            last = np.where(on, eta * self.h * (w + x - self.c), 0 * x)
+            D = R + (factor * x if consistent else x)
+            sent = np.where(on, st.compress(D), 0 * D)
+            share = (self.weights if consistent else p)[:, None]
+            D_G = R_G + (share * (np.where(on, D, 0 * D) if self.variant == "literal" else sent)).sum(axis=0)
             down = st.compress(D_G)
-            R_G = D_G - down
-            w = w + (down if self.variant in ("consistent", "after") else D_G)
-            out.append(ServerRound(before[0], w, before[1], R_G, before[2], R.copy(), self.weights, p, moves, last))
+            after = w + (down if self.variant in ("consistent", "after") else D_G)
+            kept = np.where(on, D - sent, R)
+            out.append(ServerRound(w, after, R_G, D_G - down, R, kept, self.weights, p, x, last))
+            w, R_G, R = after, D_G - down, kept
         return out
+
+    def who_works(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """Local steps s_t^k, and p_t^k of scheme C: (N,)."""
+        steps = self.schedule[t % len(self.schedule)]
+        factors = [Fraction(self.E, int(s)) if s else Fraction(0) for s in steps]
+        return steps, self.weights * objects(factors)
+
+    def moves(self, w: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """omega_s^k - omega_0^k after the clients' steps from w (N, d)."""
+        return ((1 - self.eta * self.h) ** steps[:, None] - 1) * (w - self.c)
 
     @cached_property
     def costs(self) -> Costs:
@@ -205,14 +185,12 @@ class FeedbackView(EFLWorld):
         k = compressors.ST(self.q).sizes(len(self.x0))[0]
         if self.variant != "consistent":
             return Costs(len(self.x0), k, self.schedule[:0], self.x0[:0], self.x0[:0])
-        steps = np.stack([self.schedule[t % len(self.schedule)] for t in range(self.rounds)])
-        w, dense = self.x0, [self.x0]
-        for row in steps:
-            p = np.array([w_k * Fraction(self.E, int(s)) if s else 0 * w_k for w_k, s in zip(self.weights, row, strict=True)])
-            w = w + (p[:, None] * ((1 - self.eta * self.h) ** row[:, None] - 1) * (w - self.c)).sum(axis=0)
-            dense.append(w)
+        work = [self.who_works(t) for t in range(self.rounds)]
+        dense = [self.x0]
+        for row, p in work:
+            dense.append(dense[-1] + (p[:, None] * self.moves(dense[-1], row)).sum(axis=0))
         found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
-        return Costs(len(self.x0), k, steps, *found)
+        return Costs(len(self.x0), k, np.stack([row for row, _ in work]), *found)
 
     @cached_property
     def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -221,33 +199,18 @@ class FeedbackView(EFLWorld):
         moved = self.x0 + sum((r.p[:, None] * r.x).sum(axis=0) for r in seen)
         return np.stack([self.x0, *(r.after for r in seen)]), seen[-1].R_G_after, seen[-1].R_after, moved
 
-    @cached_property
-    def curvature(self) -> np.ndarray:
-        return (self.weights[:, None] * self.h).sum(axis=0)
-
-    @cached_property
-    def star(self) -> np.ndarray:
-        """argmin sum_k p^k f_k."""
-        return (self.weights[:, None] * self.h * self.c).sum(axis=0) / self.curvature
-
     def slope(self, x: np.ndarray) -> np.ndarray:
         """grad F(x)."""
-        return self.curvature * (x - self.star)
+        return (self.weights[:, None] * self.h).sum(axis=0) * (x - self.star)
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of variant, weights, h, c, q, eta, x0, E, schedule (of steps) and rounds."""
-        if data["variant"] not in ("consistent", "literal", "text", "after"):
-            raise InvalidInput(f"variant = {data['variant']!r}: use 'consistent', 'literal', 'text' or 'after'")
-        weights, h, c = clients_of(data)
-        q, eta, x0 = fraction(data["q"], "q"), fraction(data["eta"], "eta"), vector(data["x0"], "x0")
-        most, rounds = integer(data["E"], "E", 1), integer(data["rounds"], "rounds", 1, 100_000)
-        schedule = np.array([[integer(s, "schedule", 0, most) for s in row] for row in data["schedule"]])
-        if x0.shape != h.shape[1:] or schedule.shape[1:] != weights.shape:
-            raise InvalidInput("h, x0 and the rows of schedule do not fit together")
-        if not 0 < eta * h.max() <= 1:
-            raise InvalidInput("eta must be > 0 and at most 1/max h")
-        return cls(data["variant"], weights, h, c, q, eta, x0, most, schedule, rounds)
+    def made(cls, **values: Any) -> Self:
+        """Read the schedule, a row of N whole numbers a round."""
+        rows = [[integer(s, "schedule", 0, values["E"]) for s in row] for row in values["schedule"]]
+        schedule = np.array(rows)
+        if schedule.shape[1:] != values["weights"].shape:
+            raise InvalidInput(f"schedule {schedule.shape}: give a number for every client in each row")
+        return cls(**{**values, "schedule": schedule})
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -270,15 +233,7 @@ class FeedbackView(EFLWorld):
 
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> ResidualsView:
-        """Run the user's method, T = 20 rounds where nothing else is said, one scenario.
-
-        Raises
-        ------
-        InvalidInput
-            A method that is not EFL, a variant that compresses nothing or is none of the
-            statement's, residuals that are not kept, the elastic term, clients that come or go; of
-            forms about quadratics with E = 1 what they lack.
-        """
+        """Run the user's method, T = 20 rounds where nothing else is said, one scenario."""
         algorithm = case.algorithm
         if not isinstance(algorithm, EFL):
             raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
@@ -290,10 +245,7 @@ class FeedbackView(EFLWorld):
         if not (algorithm.client_feedback and algorithm.server_feedback):
             raise InvalidInput("residuals are not kept: use client_feedback=True and server_feedback=True")
         law, T = law_of(case), case.rounds or ROUNDS
-        for t in range(1, T + 1):
-            present = law.present_in(t)
-            if present is not None and not present.all():
-                raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
+        check_present(law, T)
         states, recorded, found = simulated(case, lambda new, clients: [_fields_of(clients.cohort.dense())])
         cohorts: list[Any] = [Cohort(*values) for values in found]
         problem, weights = case.problem, case.problem.weights
@@ -323,19 +275,6 @@ class FeedbackView(EFLWorld):
         return ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, held)
 
 
-class _Run(Letters):
-    """A run, of which only the messages of a round are written."""
-
-    costs = Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The lengths of the run's messages."""
-        return self.costs.values(view.costs)
-
-
-FeedbackView.letters = _Run({})
-
-
 @dataclass
 class ResidualsView(ClosedView):
     """A real run of EFL with compression: its models, its last residuals, and how far local work alone would have gone.
@@ -347,20 +286,16 @@ class ResidualsView(ClosedView):
     Attributes
     ----------
     run : models (T + 1, d), R^G (d,), R^k (N, d), and w_0 + sum_t sum_k p_t^k x_t^k
-    weights, x0, rounds, eta : (N,), (d,), T, and the constant step, or None
-    problem : for its gradient and its optimum
-    rounds_seen : the same run, round by round
-    costs : of ST both ways; None for other compressors
     """
 
     run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-    weights: np.ndarray
+    weights: np.ndarray  # weights, x0, rounds, eta: (N,), (d,), T, and the constant step, or None
     x0: np.ndarray
     rounds: int
     eta: Any
-    problem: Problem
-    rounds_seen: list[ServerRound]
-    costs: Costs | None
+    problem: Problem  # for its gradient and its optimum
+    rounds_seen: list[ServerRound]  # the same run, round by round
+    costs: Costs | None  # of ST both ways; None for other compressors
     facts: frozenset[str]
 
     @cached_property
@@ -376,10 +311,7 @@ class ResidualsView(ClosedView):
         made_of = float(abs(self.problem.gradient(at)).max()) + float(self.problem.beta_k.max()) * float(abs(self.run[0]).max())
         return 1e-13 * made_of + self.noise / (self.eta * self.rounds)
 
-    @cached_property
-    def star(self) -> np.ndarray:
-        """The certified optimum."""
-        return self.problem.optimum().x
+    star = derived(lambda q: q.problem.optimum().x, "The certified optimum")
 
     def slope(self, x: np.ndarray) -> np.ndarray:
         """grad F(x)."""
@@ -437,29 +369,23 @@ def server_rounds(
 
 @dataclass
 class TermView(EFLWorld):
-    """The elastic term of one round and of the next.
-
-    Attributes
-    ----------
-    lam : lambda
-    u, anchors : (N, d) diagonals of the Fisher matrices, and the models omega^i they were taken at
-    next_u, next_anchors : the same one round later
-    points : (M, d) where the term is looked at, M >= 2
-    active : (N,) of bools, who took part in the round that the pairs are from
-    """
+    """The elastic term of one round and of the next."""
 
     kind, about = "term", "about the elastic term of a round"
     asks = ("a Fisher diagonal of the losses", "EFL with lambda > 0")
     method, example = {"lam": 0.1}, "--problem breast-cancer --lam 0.1"
     local_steps, share = 1, 0.2
 
-    lam: Any
-    u: np.ndarray
-    anchors: np.ndarray
-    next_u: np.ndarray
-    next_anchors: np.ndarray
-    points: np.ndarray
-    active: np.ndarray
+    shows: ClassVar = {"lambda": "lam", "Z": "Z"}
+    demands = (Fact("two points or more", lambda q: len(q.points) > 1),)
+
+    lam: Any = number(above=0)
+    u: np.ndarray = number("N d", "diagonals of the Fisher matrices", least=0)
+    anchors: np.ndarray = number("N d", "the models omega^i that these were taken at")
+    next_u: np.ndarray = number("N d", "one round later", least=0)
+    next_anchors: np.ndarray = number("N d")
+    points: np.ndarray = number("M d", "where the term is looked at")
+    active: np.ndarray = anything("the clients in the round that the pairs are from")
 
     def term(self, w: np.ndarray) -> np.ndarray:
         """(2) without f_k: lambda/2 sum_i (w - omega^i)' diag(I_i) (w - omega^i), of points."""
@@ -470,10 +396,13 @@ class TermView(EFLWorld):
         U, V = self.u.sum(axis=0), (self.u * self.anchors).sum(axis=0)
         return square * self.lam * (U * w**2).sum(axis=-1) / 2 - cross * self.lam * (w * V).sum(axis=-1)
 
-    def constant(self, later: bool = False) -> Any:
-        """Z = lambda/2 sum_i omega^i' diag(I_i) omega^i."""
-        u, a = (self.next_u, self.next_anchors) if later else (self.u, self.anchors)
-        return self.lam * (u * a**2).sum() / 2
+    Z = derived(
+        lambda q: q.lam * (q.u * q.anchors**2).sum() / 2,
+        "lambda/2 sum_i omega^i' diag(I_i) omega^i",
+    )
+    next_Z = derived(
+        lambda q: q.lam * (q.next_u * q.next_anchors**2).sum() / 2, "The same one round later"
+    )
 
     def slopes(self) -> np.ndarray:
         """The gradient of (2) at the points by central differences (M, d), which are exact for a square."""
@@ -487,28 +416,13 @@ class TermView(EFLWorld):
         U, V = self.u[some].sum(axis=0), (self.u * self.anchors)[some].sum(axis=0)
         return self.lam * (U * self.points - factor * V)
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"lambda": text(self.lam), "Z": text(self.constant())}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of lam, u, anchors, next_u, next_anchors, points, and active.
-
-        There are two points or more, and active numbers the clients that took part.
-        """
-        rows = [table(data[k], k) for k in ("u", "anchors", "next_u", "next_anchors")]
-        points, lam = table(data["points"], "points"), fraction(data["lam"], "lam")
-        n, d = rows[0].shape
-        if any(r.shape != (n, d) for r in rows) or points.shape[1] != d or len(points) < 2:
-            raise InvalidInput(
-                "u, anchors, next_u and next_anchors: a row of d numbers a client; points: at least two "
-                "rows of d numbers"
-            )
-        if lam <= 0 or min(rows[0].min(), rows[2].min()) < 0:
-            raise InvalidInput("lambda must be > 0, and Fisher diagonals >= 0")
+    def made(cls, **values: Any) -> Self:
+        """Make a mask of the numbers of the clients that took part."""
+        n = len(values["u"])
         active = np.zeros(n, dtype=bool)
-        active[[integer(k, "active", 0, n - 1) for k in data["active"]]] = True
-        return cls(lam, rows[0], rows[1], rows[2], rows[3], points, active)
+        active[[integer(k, "active", 0, n - 1) for k in values["active"]]] = True
+        return cls(**{**values, "active": active})
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

@@ -1,25 +1,20 @@
 """The worlds of EFL's sections 4.1 and 4.2: inactive and incomplete clients under scheme C."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
-from fedtheory.theorems.efl.draws import law, shares, size
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import Case, Fact, Letters, derived, number, whole
+from fedtheory.theory.draws import law, shares, size
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
 MAX_CASES = 20_000  # of (s_1..s_N) that are gone through one by one
@@ -43,15 +38,8 @@ RULE = Fact("y^a J > f_1(T), which is (8)", lambda q: q.y * q.J > q.f_1)
 
 @dataclass
 class InactiveView(EFLWorld):
-    """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of the two bounds.
-
-    Attributes
-    ----------
-    idle : (T, N) y_t^k
-    E : int
-    gamma, J, C : of Theorem 1
-    y, tau_0 : the client's probability of being inactive, and the round it would be abandoned in (Corollary 1)
-    """
+    """Scheme C, clients inactive with probabilities y_t^k, otherwise complete; and the constants of
+    the two bounds."""
 
     kind, about = "inactive", "about inactive clients"
     asks = (
@@ -60,7 +48,7 @@ class InactiveView(EFLWorld):
     )
     accepts = given.options(*CONSTANTS, "gamma", "J", "C", "y", "client", "tau_0")
     example, count = "--problem diabetes --inactive 0.3", 60
-    shown = ("E", "T", "gamma", "J", "C", "y")
+    shows = ("E", "T", "gamma", "J", "C", "y")
     attained = (
         ("abandoned at T/2", {**LONG, "tau_0": 200}),
         ("abandoned at once", {**LONG, "tau_0": 0}),
@@ -71,66 +59,46 @@ class InactiveView(EFLWorld):
             **LONG, "E": 2, "T": 50, "gamma": "100", "tau_0": 0,
         }),
     )  # fmt: skip
+    demands = (
+        Fact("gamma >= 4E, as Theorem 1 has it (S <= theta E)", lambda q: q.gamma >= 4 * q.E),
+        Fact("tau_0 < T", lambda q: q.tau_0 < q.T),
+    )
+    letters = Letters(
+        {"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"},
+        runs=("f_1", "threshold", "order"),
+    )
 
-    idle: np.ndarray
-    E: int
-    gamma: Any
-    J: Any
-    C: Any
-    y: Any
-    tau_0: int
+    T: int = whole(1, 2000)
+    E: int = whole(1)
+    idle: np.ndarray = number("T N", "y_t^k: who is never active has no say", least=0, below=1)
+    gamma: Any = number(what="of Theorem 1, as J and C")
+    J: Any = number(above=0)
+    C: Any = number(above=0)
+    y: Any = number(what="the client's probability of being inactive", above=0, below=1)
+    tau_0: int = whole(what="the round it would be abandoned in (Corollary 1)")
 
-    @property
-    def T(self) -> int:
-        return len(self.idle)
-
-    @property
-    def r(self) -> list[int]:
-        """r_t = 1 where E[p s]/p = E (1 - y^k) is not the same for all clients."""
-        return [int(any(v != row[0] for v in row)) for row in self.idle]
-
-    @property
-    def some_idle(self) -> list[int]:
-        """y_t: whether there are inactive clients in round t."""
-        return [int(any(v > 0 for v in row)) for row in self.idle]
+    r = derived(
+        lambda q: [int(any(v != row[0] for v in row)) for row in q.idle],
+        "r_t = 1 where E[p s]/p = E (1 - y^k) is not the same for all clients",
+    )
+    some_idle = derived(
+        lambda q: [int(any(v > 0 for v in row)) for row in q.idle],
+        "y_t: whether there are inactive clients in round t",
+    )
 
     def term(self, total: Any, rounds: int | None = None) -> Any:
         """total J/(tau E + gamma) at tau = T."""
         return total * self.J / ((self.T if rounds is None else rounds) * self.E + self.gamma)
 
-    @property
-    def f_1(self) -> Any:
-        """T C/(E (T - tau_0) + gamma)^2."""
-        return self.T * self.C / (self.E * (self.T - self.tau_0) + self.gamma) ** 2
-
-    @property
-    def threshold(self) -> Any:
-        """f_1(T)/J: (8) says that y is above it."""
-        return self.f_1 / self.J
+    f_1 = derived(
+        lambda q: q.T * q.C / (q.E * (q.T - q.tau_0) + q.gamma) ** 2,
+        "T C/(E (T - tau_0) + gamma)^2",
+    )
+    threshold = derived(lambda q: q.f_1 / q.J, "f_1(T)/J: (8) says that y is above it")
 
     def order(self, power: int = 1) -> Any:
         """(C/J)/(TE^power); (9) has the power 1."""
         return self.C / (self.J * self.T * self.E**power)
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of idle (N probabilities below 1, or T rows), E, T, gamma, J, C, y, tau_0."""
-        rounds, most = integer(data["T"], "T", 1, 2000), integer(data["E"], "E", 1)
-        idle = data["idle"]
-        rows = (
-            table(idle, "idle") if isinstance(idle[0], list)
-            else np.stack([vector(idle, "idle")] * rounds)
-        )  # fmt: skip
-        gamma, J, C, y = (fraction(data[k], k) for k in ("gamma", "J", "C", "y"))
-        tau_0 = integer(data["tau_0"], "tau_0", 0, rounds - 1)
-        if len(rows) != rounds or rows.min() < 0 or rows.max() >= 1:
-            raise InvalidInput(
-                "idle: a row of probabilities in [0, 1) for every round; a client that is never "
-                "active has no say"
-            )
-        if J <= 0 or C <= 0 or not 0 < y < 1 or gamma < 4 * most:
-            raise InvalidInput("J, C must be > 0, 0 < y < 1, and gamma >= 4E, as Theorem 1 has it (S <= theta E)")
-        return cls(rows, most, gamma, J, C, y, tau_0)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -178,112 +146,45 @@ class InactiveView(EFLWorld):
         }  # fmt: skip
 
 
-class _Inactive(Letters):
-    """The constants of (8); its two sides are the view's."""
-
-    f_1, threshold, order = InactiveView.f_1, InactiveView.threshold, InactiveView.order
-
-
-InactiveView.letters = _Inactive({"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"})
-
-
 @dataclass
 class IncompleteView(EFLWorld):
-    """Scheme C with clients that are never inactive.
-
-    Attributes
-    ----------
-    weights : (N,); law : (N, E + 1) with s = 0 impossible
-    L, mu, G_sq, sigma_sq (N,), D (N,) : the constants of Theorem 1
-    """
+    """Scheme C with clients that are never inactive, and the constants of Theorem 1."""
 
     kind, about = "incomplete", "about incomplete clients"
     asks = (OF_THEOREM_1, "scheme C; clients that are never inactive, " + ONE_LAW)
     accepts = given.options(*CONSTANTS)
     example = "--problem diabetes --clients 3 --incomplete uniform"
+    shows: ClassVar = {"E": "E", "L": "L", "mu": "mu", "G_sq": "G_sq", "E[B]": "B"}
+    demands = (
+        Fact("mu <= L", lambda q: q.mu <= q.L),
+        Fact("laws in which s = 0 is impossible", lambda q: not any(q.law[:, 0])),
+    )
 
-    weights: np.ndarray
-    law: np.ndarray
-    L: Any
-    mu: Any
-    G_sq: Any
-    sigma_sq: np.ndarray
-    D: np.ndarray
+    weights: np.ndarray = number("N", "p^k", above=0, total=1)
+    law: np.ndarray = number("N s", "P(s^k = s), s = 0..E", least=0, total=1)
+    L: Any = number()
+    mu: Any = number(above=0)
+    G_sq: Any = number(least=0)
+    sigma_sq: np.ndarray = number("N", least=0)
+    D: np.ndarray = number("N", least=0)
 
-    @property
-    def E(self) -> int:
-        """The most local steps."""
-        return self.law.shape[1] - 1
-
-    @cached_property
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return RoundLaw(EFL(scheme="C"), self.law, self.weights).single
-
-    @cached_property
-    def drift(self) -> np.ndarray:
-        """E[p s] (N,)."""
-        return (self.moments[0] * np.arange(self.E + 1)).sum(axis=1)
-
-    @cached_property
-    def squares(self) -> np.ndarray:
-        """E[p^2 s] (N,)."""
-        return (self.moments[1] * np.arange(self.E + 1)).sum(axis=1)
-
-    @cached_property
-    def inverse(self) -> np.ndarray:
-        """E[1/s^k] (N,)."""
-        return (self.law[:, 1:] / np.arange(1, self.E + 1)).sum(axis=1)
-
-    @cached_property
-    def overlap(self) -> Any:
-        """E[(sum p - 2)_+ sum p s]: sum p s = E in every case."""
-        total = 0
-        support = [[(s, q) for s, q in enumerate(row) if q] for row in self.law]
-
-        def visit(k: int, p: Any, chance: Any) -> None:
-            nonlocal total
-            if k == len(support):
-                total = total + chance * max(p - 2, 0) * self.E
-                return
-            for s, q in support[k]:
-                visit(k + 1, p + self.E * self.weights[k] / s, chance * q)
-
-        visit(0, 0 * self.L, 1)
-        return total
-
-    @cached_property
-    def B(self) -> Any:
-        """E[B_t] of Theorem 1 as repaired, theta = E."""
-        E, theta = self.E, self.E
-        drift = self.drift.sum()
-        third = (2 + self.mu / (2 * (1 + theta) * self.L)) * E * (E - 1) * self.G_sq * (drift + theta * self.overlap)
-        fourth = 2 * E * self.G_sq * (self.squares / self.weights).sum()
-        noise = (self.squares * self.sigma_sq).sum()
-        return noise + 2 * (2 + theta) * self.L * (self.drift * self.D).sum() + third + fourth
+    E = derived(lambda q: q.law.shape[1] - 1, "The most local steps")
+    constants = derived(
+        lambda q: EFLConstants(
+            q.E, q.L, q.mu, q.E, q.G_sq, q.sigma_sq, q.D, q.weights,
+            [RoundLaw(EFL(scheme="C"), q.law, q.weights).moments], 0 * q.L,
+        ),
+        "of Theorem 1, theta = E",
+    )  # fmt: skip
+    drift = derived(lambda q: q.constants.rounds[0].ps, "E[p s] (N,)")
+    B = derived(lambda q: q.constants.B()[0], "E[B_t] of Theorem 1 as repaired")
+    inverse = derived(lambda q: (q.law[:, 1:] / np.arange(1, q.E + 1)).sum(axis=1), "E[1/s^k] (N,)")
 
     def rate(self, power: int = 5) -> Any:
         """E^2 sum (p sigma)^2 E[1/s] + (6 L max D + 17/4 G^2) E^power sum p E[1/s]."""
         spread = (self.weights * self.inverse).sum()
         constant = 6 * self.L * self.D.max() + Fraction(17, 4) * self.G_sq
         return self.E**2 * (self.weights**2 * self.sigma_sq * self.inverse).sum() + constant * self.E**power * spread
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"E": self.E, "L": text(self.L), "mu": text(self.mu), "G_sq": text(self.G_sq), "E[B]": text(self.B)}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, law (rows over s = 0..E, never 0), L, mu, G_sq, sigma_sq, D."""
-        weights, law = vector(data["weights"], "weights"), table(data["law"], "law")
-        sigma_sq, D = vector(data["sigma_sq"], "sigma_sq"), vector(data["D"], "D")
-        L, mu, G_sq = (fraction(data[k], k) for k in ("L", "mu", "G_sq"))
-        alike = len(weights) == len(law) == len(sigma_sq) == len(D)
-        if not alike or weights.min() <= 0 or weights.sum() != 1:
-            raise InvalidInput("weights (> 0, of sum 1), law, sigma_sq and D: one entry for each client")
-        if law.min() < 0 or any(row.sum() != 1 for row in law) or any(law[:, 0]):
-            raise InvalidInput("law: a probability over 0..E for each client, with s = 0 impossible")
-        if not 0 < mu <= L or G_sq < 0 or sigma_sq.min() < 0 or D.min() < 0:
-            raise InvalidInput("0 < mu <= L, and G_sq, sigma_sq, D >= 0")
-        return cls(weights, law, L, mu, G_sq, sigma_sq, D)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

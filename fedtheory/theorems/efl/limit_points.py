@@ -5,14 +5,14 @@ m_k(s) = E[p_tau^k; s^k = s], E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)
 fixed point for a constant step, and the limit for steps that tend to 0, are in closed form.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedtheory.theorems.efl import limit_world as on
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 LIMIT = r"\lim\mathbb E\omega_\tau=\text{argmin}\,\textstyle\sum_k%sf_k"
 
@@ -51,8 +51,8 @@ def _moved(v: on.LimitView, share: Any = 0) -> Sides:
 def scheme_limit(q):
     """The mean's limit, its rate, and its fixed point for a constant step."""
     yield form(
-        "unbiased", lambda: _same(q), LIMIT % "p^k",
-        wrong("shifted by 1/100", lambda: _same(q, q.weights[0] / 100)),
+        "unbiased", partial(_same, q), LIMIT % "p^k",
+        wrong("shifted by 1/100", shift=q.weights[0] / 100),
         rules={**dict.fromkeys("ABC", "violated"), "C-corrected": "holds"}, wording="in words",
         proof="E[p_tau^k s^k] = E p^k under the corrected C, and the recursion of [repaired]",
         note="EFL is called unbiased. It is biased as soon as E[p s]/p^k differs between clients: "
@@ -61,25 +61,24 @@ def scheme_limit(q):
         "Zhang, Liang and Joe-Wong (2021)",
     )
     yield repaired(
-        lambda: _decaying(q),
-        r"|\mathbb "
+        partial(_decaying, q), r"|\mathbb "
         r"E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{"
         r"\tau+b},\ \omega_\infty=\text{argmin}\,\textstyle\sum_k\mathbb E[p_\tau^ks_\tau^k]f_k,\ "
         r"\eta_\tau=\tfrac a{\tau+b},\ M=\sum_k\mathbb E[ps]h_k,\ Q=\max_t\sum_k\mathbb "
         r"E[p\tfrac{s(s-1)}2]h_k^2|\mathbb E\omega_t-c_k|",
-        wrong("nine tenths of the bound", lambda: _decaying(q, 9 * q.weights.sum() / 10)),
-        holds=True, needs=(on.LEMMA,),
+        wrong("nine tenths of the bound", factor=9 * q.weights.sum() / 10), holds=True,
+        needs=(on.LEMMA,),
         proof="0 <= s eta h - 1 + (1 - eta h)^s <= s(s - 1)/2 (eta h)^2, so that |x_{tau+1}| <= (1 "
         "- eta M)|x_tau| + eta^2 Q for x_tau = E omega_tau - omega_infinity. The bound follows by "
         "induction from (tau + b - 1)/(tau + b)^2 <= 1/(tau + b + 1)",
         note="quadratics, coordinate by coordinate",
     )
     yield form(
-        "constant step", lambda: _constant_step(q),
+        "constant step", partial(_constant_step, q),
         r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb "
         r"E[p\tfrac{s(s-1)}2]h_k^2|\omega_\eta-c_k|",
-        wrong("nine tenths of eta", lambda: _constant_step(q, 9 * q.weights.sum() / 10)),
-        holds=True, needs=(on.FRACTIONS,),
+        wrong("nine tenths of eta", factor=9 * q.weights.sum() / 10), holds=True,
+        needs=(on.FRACTIONS,),
         proof="[fixed point], with 0 <= s eta h - 1 + (1 - eta h)^s <= s(s - 1)/2 (eta h)^2",
         note="the fixed point of a constant step is O(eta) away from the limit; exactly there for "
         "E = 1",
@@ -101,15 +100,15 @@ def scheme_limit(q):
         "c_k)",
     )
     yield form(
-        "C without idle clients", lambda: _same(q), LIMIT % "p^k" + r"\text{ if every }s^k>0",
-        wrong("shifted by 1/100", lambda: _same(q, q.weights[0] / 100)),
+        "C without idle clients", partial(_same, q), LIMIT % "p^k" + r"\text{ if every }s^k>0",
+        wrong("shifted by 1/100", shift=q.weights[0] / 100),
         rules={"C": "holds", "C-corrected": "holds"}, needs=(on.NEVER_IDLE,),
         proof="E[p_tau^k s^k] = E p^k, and the recursion of [repaired]",
     )
     yield form(
-        "C with equal activity", lambda: _same(q),
+        "C with equal activity", partial(_same, q),
         LIMIT % "p^k" + r"\text{ if }P(s^k>0)\text{ is the same for all }k",
-        wrong("shifted by 1/100", lambda: _same(q, q.weights[0] / 100)),
+        wrong("shifted by 1/100", shift=q.weights[0] / 100),
         rules={"C": "holds", "C-corrected": "holds"}, needs=(on.ALIKE,),
         proof="E[p_tau^k s^k] = E p^k P(s^k > 0), and the recursion of [repaired]",
     )

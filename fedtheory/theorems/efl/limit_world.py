@@ -5,12 +5,10 @@ m_k(s) = E[p_tau^k; s^k = s], E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)
 fixed point for a constant step, and the limit for steps that tend to 0, are in closed form.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,22 +16,23 @@ from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.coefficients import SCHEMES, Scheme
 from fedtheory.participation.moments import round_moments
-from fedtheory.rational import fraction, integer, simplest_each, table, text, vector
+from fedtheory.rational import simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
-from fedtheory.theorems.efl.draws import law as law_drawn
-from fedtheory.theorems.efl.draws import rows, shares, signed
-from fedtheory.theorems.efl.world import CONVEX, DIAGONAL, ONE_LAW, PLAIN, EFLWorld, clients_of
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theorems.efl.world import CONVEX, DIAGONAL, ONE_LAW, PLAIN, Clients
+from fedtheory.theory import Case, ClosedView, Fact, Form, derived, number, whole, word
+from fedtheory.theory.draws import law as law_drawn
+from fedtheory.theory.draws import rows, shares, signed
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
 IN_FRACTIONS = 30  # rounds of a run in fractions, at most
-NEVER_IDLE = Fact("P(s^k > 0) = 1 for all clients")
-ALIKE = Fact("P(s^k > 0) is the same for all clients")
-EQUAL_LAWS = Fact("the law of s^k is the same for all clients")
+NEVER_IDLE = Fact("P(s^k > 0) = 1 for all clients", lambda q: not any(q.law[:, 0]))
+ALIKE = Fact(
+    "P(s^k > 0) is the same for all clients", lambda q: (q.law[:, 0] == q.law[0, 0]).all()
+)
+EQUAL_LAWS = Fact(
+    "the law of s^k is the same for all clients", lambda q: (q.law == q.law[0]).all()
+)
 FRACTIONS = Fact("eta h_k <= 1 for all k, judged in fractions")
 LEMMA = Fact(
     "eta_tau = a/(tau + b) with 1 < a M <= b in every coordinate, and a h_k <= b for all k"
@@ -41,27 +40,11 @@ LEMMA = Fact(
 COORDINATES = Fact("quadratics whose coordinates do not mix")
 
 
-def facts_of(law: np.ndarray) -> set[str]:
-    """Return the facts that hold of the clients' laws (N, E + 1)."""
-    known = (
-        (NEVER_IDLE, not any(law[:, 0])), (ALIKE, all(v == law[0, 0] for v in law[:, 0])),
-        (EQUAL_LAWS, (law == law[0]).all()),
-    )
-    return {name for name, here in known if here}
-
-
 @dataclass
-class LimitView(EFLWorld):
-    """Quadratic clients h_k (w - c_k)^2/2 (rows of d coordinates), laws of s^k, a scheme.
+class LimitView(Clients):
+    """Quadratic clients, laws of s^k and a scheme.
 
-    Attributes
-    ----------
-    weights : (N,) p^k
-    h, c : (N, d)
-    law : (N, E + 1)
-    eta : a constant step, with eta h <= 1
-    rounds, x0 : of the run with steps eta_tau = step/(tau + offset)
-    step, offset : with step/offset * max h <= 1
+    eta is a constant step; rounds, x0, step and offset are of a run with steps step/(tau + offset).
     """
 
     kind, about = "limit", "about where runs end under each scheme"
@@ -74,56 +57,41 @@ class LimitView(EFLWorld):
     )
     count, rules = 60, SCHEMES
 
-    scheme: Scheme
-    weights: np.ndarray
-    h: np.ndarray
-    c: np.ndarray
-    law: np.ndarray
-    eta: Any
-    rounds: int
-    x0: np.ndarray
-    step: Any
-    offset: Any
-
+    shows: ClassVar = {"omega*": "star", "limit": "limit"}
+    demands = (
+        Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),
+        Fact("0 < step h <= offset", lambda q: 0 < q.step * q.h.max() <= q.offset),
+    )
     noise = 0  # of the two points
 
+    scheme: Scheme = word(*SCHEMES)
+    law: np.ndarray = number("N s", "P(s^k = s), s = 0..E", least=0, total=1)
+    eta: Any = number()
+    rounds: int = whole(1)
+    x0: np.ndarray = number("d")
+    step: Any = number()
+    offset: Any = number()
+
     def __post_init__(self) -> None:
-        facts = {COORDINATES, *facts_of(self.law)}
-        if not isinstance(self.eta, float):
-            facts.add(FRACTIONS)
         if not self.drift.any():
             raise InvalidInput("nobody ever takes part: the limit is not defined")
-        if 1 < self.step * self.curvature.min() and self.step * self.curvature.max() <= self.offset:
-            facts.add(LEMMA)
-        self.facts = frozenset(facts)
+        M = self.curvature
+        known = (
+            (COORDINATES, True), (FRACTIONS, not isinstance(self.eta, float)),
+            (LEMMA, 1 < self.step * M.min() and self.step * M.max() <= self.offset),
+        )
+        self.facts = frozenset(name for name, here in known if here)
 
     @property
     def rule(self) -> str:  # type: ignore[override]
         return self.scheme
 
-    @cached_property
-    def m(self) -> np.ndarray:
-        """E[p_tau^k 1{s^k = s}] (N, E + 1)."""
-        return RoundLaw(EFL(scheme=self.scheme), self.law, self.weights).single[0]
-
-    @cached_property
-    def drift(self) -> np.ndarray:
-        """E[p_tau^k s^k] (N,)."""
-        return (self.m * np.arange(self.m.shape[1])).sum(axis=1)
-
-    @cached_property
-    def star(self) -> np.ndarray:
-        """omega* = argmin sum_k p^k f_k."""
-        return self._centre(self.weights)
-
-    @cached_property
-    def limit(self) -> np.ndarray:
-        """argmin sum_k E[p_tau^k s^k] f_k."""
-        return self._centre(self.drift)
-
-    def _centre(self, weights: np.ndarray) -> np.ndarray:
-        w = weights[:, None] * self.h
-        return (w * self.c).sum(axis=0) / w.sum(axis=0)
+    m = derived(
+        lambda q: RoundLaw(EFL(scheme=q.scheme), q.law, q.weights).single[0],
+        "E[p_tau^k 1{s^k = s}] (N, E + 1)",
+    )
+    drift = derived(lambda q: (q.m * np.arange(q.m.shape[1])).sum(axis=1), "E[p_tau^k s^k] (N,)")
+    limit = derived(lambda q: q.centre(q.drift), "argmin sum_k E[p_tau^k s^k] f_k")
 
     def _pull(self, eta: Any) -> np.ndarray:
         """sum_s m_k(s) (1 - (1 - eta h_k)^s): (N, d)."""
@@ -139,10 +107,9 @@ class LimitView(EFLWorld):
         """The mean after one round from the mean w."""
         return w - (self._pull(eta) * (w - self.c)).sum(axis=0)
 
-    @cached_property
-    def curvature(self) -> np.ndarray:
-        """sum_k E[p_tau^k s^k] h_k (d,)."""
-        return (self.drift[:, None] * self.h).sum(axis=0)
+    curvature = derived(
+        lambda q: (q.drift[:, None] * q.h).sum(axis=0), "sum_k E[p_tau^k s^k] h_k (d,)"
+    )
 
     def second(self, w: np.ndarray) -> np.ndarray:
         """sum_k E[p_tau^k s^k (s^k - 1)/2] h_k^2 |w - c_k|: what one step's curvature leaves, over eta^2."""
@@ -157,38 +124,6 @@ class LimitView(EFLWorld):
         for t in range(self.rounds):
             out.append(self.map(out[-1], self.step / (t + self.offset)))
         return np.stack(out)
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"omega*": [text(x) for x in self.star], "limit": [text(x) for x in self.limit]}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of scheme, weights, h, c, law (rows over s = 0..E), eta, and of a run.
-
-        Of the run they are rounds, x0, step and offset; with "arithmetic": "float" the numbers are
-        turned into floats, for long runs (which prove nothing).
-
-        Raises
-        ------
-        InvalidInput
-            Laws or weights that are none; steps above 1/max h.
-        """
-        if data["scheme"] not in SCHEMES:
-            raise InvalidInput(f"scheme = {data['scheme']!r}: use one of {', '.join(SCHEMES)}")
-        (weights, h, c), law = clients_of(data), table(data["law"], "law")
-        eta, step, offset = (fraction(data[k], k) for k in ("eta", "step", "offset"))
-        x0, rounds = vector(data["x0"], "x0"), integer(data["rounds"], "rounds", 1)
-        if len(law) != len(h) or len(x0) != h.shape[1]:
-            raise InvalidInput(f"h {h.shape}, law {law.shape} and x0 {x0.shape} do not fit together")
-        if law.min() < 0 or any(row.sum() != 1 for row in law):
-            raise InvalidInput("every row of law must be a probability")
-        if not 0 < eta * h.max() <= 1 or not 0 < step * h.max() <= offset:
-            raise InvalidInput("the steps eta and step/offset must be > 0 and at most 1/max h")
-        parts: list[Any] = [weights, h, c, law, eta, x0, step, offset]
-        if data.get("arithmetic") == "float":
-            parts = [v.astype(float) if isinstance(v, np.ndarray) else float(v) for v in parts]
-        weights, h, c, law, eta, x0, step, offset = parts
-        return cls(data["scheme"], weights, h, c, law, eta, rounds, x0, step, offset)
 
     @classmethod
     def draw(
@@ -269,23 +204,16 @@ class CertifiedLimitView(ClosedView):
 
     The mean move of a round is -eta sum_k E[p s] grad f_k(w) + O(eta^2), so that steps which tend to 0 and sum to infinity
     lead to the one zero of the sum, argmin sum_k E[p s] f_k. A point with gradient g is within ||g||/mu of its minimiser,
-    which is the noise of an equality between the two.
+    which is the noise of an equality between the two."""
 
-    Attributes
-    ----------
-    scheme, weights : (N,) p^k
-    limit, star : (d,)
-    noise : of their difference
-    why : what a form in fractions lacks here
-    """
-
-    scheme: str
+    shows = LimitView.shows
+    scheme: str  # scheme, weights, law: of EFL, p^k (N,), and (N, E + 1)
     weights: np.ndarray
-    limit: np.ndarray
+    law: np.ndarray
+    limit: np.ndarray  # limit, star: (d,)
     star: np.ndarray
-    noise: float
-    why: str
-    facts: frozenset[str]
+    noise: float  # of their difference
+    why: str  # what a form in fractions lacks here
 
     @property
     def rule(self) -> str:  # type: ignore[override]
@@ -294,21 +222,15 @@ class CertifiedLimitView(ClosedView):
     def applies(self, form: Form) -> str | None:
         return self.why if {FRACTIONS, COORDINATES, LEMMA} & set(form.needs) else super().applies(form)
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"omega*": [float(x) for x in self.star], "limit": [float(x) for x in self.limit]}
-
 
 def certified_limit(case: Case, scheme: str, law: np.ndarray, why: str) -> CertifiedLimitView:
     """Find the limit and the optimum of strongly convex losses."""
     problem = case.problem
-    if not problem.mu_k.min() > 0:
-        k = int(np.argmin(problem.mu_k))
-        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+    given.curvatures(problem)
     m = round_moments(scheme, law_of(case), 1, problem.weights)  # type: ignore[arg-type]
     drift = np.asarray(m.ps, dtype=float)
     if not drift.sum() > 0:
         raise InvalidInput("nobody ever takes part: the limit is not defined")
     at, star = given.reweighted(problem, drift).optimum(), problem.optimum()
     noise = given.distance_off(problem, at) + given.distance_off(problem, star)
-    facts = frozenset(facts_of(law))
-    return CertifiedLimitView(scheme, problem.weights, at.x, star.x, noise, why, facts)
+    return CertifiedLimitView(scheme, problem.weights, law, at.x, star.x, noise, why)

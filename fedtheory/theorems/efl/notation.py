@@ -1,12 +1,8 @@
 """Symbols, a short constructor, builders of views from a file's data, and instances of EFL."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from fedtheory.theory import wrong
-
-__all__ = ["FLIPPED", "HALF", "NINE_TENTHS", "SYMBOLS"]
 
 NINE_TENTHS = wrong("nine tenths of it", share=Fraction(9, 10))
 HALF = wrong("half of it", share=Fraction(1, 2))

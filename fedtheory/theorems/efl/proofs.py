@@ -11,8 +11,6 @@ rho_{tau+1} ... rho_{T-1}, and the slack of the theorem is their exact sum. As G
 expectations over the state, steps 1 and 6 are claimed in the mean over the states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -23,10 +21,9 @@ from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.theorem_1_recursion import total_drift
+from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step
-from fedtheory.theory.judge.statement import Sides, eq, le
-
-__all__ = ["PROOFS"]
+from fedtheory.theory.judge.statement import eq, le
 
 
 def _arrives(e: Ended) -> np.ndarray:
@@ -162,132 +159,60 @@ def _j_printed(e: Ended) -> Sides:
 
 def _step(number: int, label: str, words: str, form: str, compare: Any, **more: Any) -> Step:
     part = f"step {number}" if number in (2, 5) else ""
-    return Step(label, words, f"efl/theorem-1-step-{number}", form, _arrives, compare, part_of=part, **more)
+    name = f"step {number}, {label}" if label else f"step {number}"
+    return Step(
+        name, words, f"efl/theorem-1-step-{number}", form, _arrives, compare, part_of=part, **more
+    )
+
+
+def _end(label: str, words: str, sides: Any, formula: str, **more: Any) -> Step:
+    return Step(label, words, weight=_once, sides=sides, over="end", formula=formula, **more)
 
 
 _STEPS = (
-    _step(
-        1,
-        "step 1, noise",
-        "one local step: the noise of the mini-batches is set apart",
-        "repaired",
-        _noise,
-        in_mean=True,
-    ),
-    _step(
-        2,
-        "step 2, Jensen",
-        "the square of the clients' mean gradient, by Jensen's inequality with the weights p^k",
-        "repaired",
-        _summed(sides.gradient, lambda v: v.eta**2),
-    ),
-    _step(
-        2,
-        "step 2, smooth",
-        "a gradient's square is at most 2 L times the gap of a smooth loss",
-        "smoothness",
-        _summed(lambda v: sides.gradient(v, smooth=True), lambda v: v.eta**2 * v.theta),
-    ),
-    _step(
-        3,
-        "step 3",
-        "the inner product with the gradient, by convexity of each client and by Young's inequality",
-        "repaired",
-        _summed(sides.inner),
-    ),
-    _step(
-        4,
-        "step 4",
-        "the distance of the local models from the optimum, in terms of that of the round's start",
-        "repaired",
-        _summed(sides.contraction),
-    ),
-    _step(
-        5,
-        "step 5, values",
-        "the function values of all local steps, expanded at the round's start",
-        "repaired",
-        _summed(sides.from_start),
-    ),
-    _step(
-        5,
-        "step 5, mean",
-        "in expectation what is left at the start is the bias of who takes part",
-        "expectation",
-        _bias,
-    ),
-    _step(
-        6,
-        "step 6",
-        "how far the clients drift in a round, with G for the size of every gradient",
-        "repaired",
-        _drift,
-        in_mean=True,
-    ),
-    Step(
-        "largest J",
-        "J is the largest of the rounds' own",
-        weight=_arrives,
-        sides=_largest_j,
-        formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}",
-    ),
-    Step(
-        "step 7, induction",
-        "the bound of one round is carried to the next",
-        "efl/theorem-1-step-7",
-        "induction",
-        _arrives,
-        _induction,
-        where="in the induction of step 7",
-    ),
-    Step(
-        "chance",
-        "the states that were drawn stand for their expectation: what is left is chance, 0 in the mean",
-        weight=_once,
-        sides=_drawn,
-        over="end",
-        only_drawn=True,
-        formula=r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
-        r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0",
-    ),
-)
+    _step(1, "noise", "one local step: the noise of the mini-batches is set apart", "repaired",
+          _noise, in_mean=True),
+    _step(2, "Jensen", "the square of the clients' mean gradient, by Jensen's inequality with the "
+          "weights p^k", "repaired", _summed(sides.gradient, lambda v: v.eta**2)),
+    _step(2, "smooth", "a gradient's square is at most 2 L times the gap of a smooth loss",
+          "smoothness",
+          _summed(lambda v: sides.gradient(v, smooth=True), lambda v: v.eta**2 * v.theta)),
+    _step(3, "", "the inner product with the gradient, by convexity of each client and by Young's "
+          "inequality", "repaired", _summed(sides.inner)),
+    _step(4, "", "the distance of the local models from the optimum, in terms of that of the "
+          "round's start", "repaired", _summed(sides.contraction)),
+    _step(5, "values", "the function values of all local steps, expanded at the round's start",
+          "repaired", _summed(sides.from_start)),
+    _step(5, "mean", "in expectation what is left at the start is the bias of who takes part",
+          "expectation", _bias),
+    _step(6, "", "how far the clients drift in a round, with G for the size of every gradient",
+          "repaired", _drift, in_mean=True),
+    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_largest_j,
+         formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
+    _step(7, "induction", "the bound of one round is carried to the next", "induction", _induction,
+          where="in the induction of step 7"),
+    _end("chance", "the states that were drawn stand for their expectation: what is left is "
+         "chance, 0 in the mean", _drawn,
+         r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
+         r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0", only_drawn=True),
+)  # fmt: skip
 _SUMS = {"before": lambda v: v.before, "after": lambda v: v.after}
-_MAX = r"\max\{\gamma^2\|\omega_0-\omega^*\|^2,(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}\}"
-_SUM = r"\gamma^2\|\omega_0-\omega^*\|^2+(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}"
-_ENDS = (
-    Step(
-        "bracket of B",
-        "(sum p - 2) is printed, where its positive part is needed",
-        weight=_once,
-        sides=_bracket,
-        over="end",
-        formula=r"\theta(\sum p_k-2)_+\sum p_ks^k\le\theta(\sum p_k-2)+\sum p_ks^k",
-    ),
-    Step(
-        "max for the sum",
-        "C is printed as the larger one of two parts, and the induction adds them up",
-        weight=_once,
-        sides=_max,
-        over="end",
-        formula=_SUM + r"\le" + _MAX,
-    ),
-    Step(
-        "r_t as worded",
-        "r_t is 1 where participation differs, and is printed the other way round",
-        weight=_once,
-        sides=_flipped,
-        over="end",
-        formula=r"H_T=\#\{t:\text{the ratios differ}\}\le\#\{t:\text{the ratios are equal}\}",
-    ),
-    Step(
-        "D_k in J",
-        "D_k is printed in the denominator of J",
-        weight=_once,
-        sides=_j_printed,
-        over="end",
-        formula=r"\tfrac{32E\sum_k\mathbb E[p_ks^k]D_k}{\mu S}\le\sum_k\tfrac{32E\,\mathbb E[p_ks^k]}{(D_k/\mu)S}",
-    ),
+_PARTS = (
+    r"\gamma^2\|\omega_0-\omega^*\|^2",
+    r"(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}",
 )
+_ENDS = (
+    _end("bracket of B", "(sum p - 2) is printed, where its positive part is needed", _bracket,
+         r"\theta(\sum p_k-2)_+\sum p_ks^k\le\theta(\sum p_k-2)+\sum p_ks^k"),
+    _end("max for the sum", "C is printed as the larger one of two parts, and the induction adds "
+         "them up", _max, "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
+    _end("r_t as worded", "r_t is 1 where participation differs, and is printed the other way "
+         "round", _flipped,
+         r"H_T=\#\{t:\text{the ratios differ}\}\le\#\{t:\text{the ratios are equal}\}"),
+    _end("D_k in J", "D_k is printed in the denominator of J", _j_printed,
+         r"\tfrac{32E\sum_k\mathbb E[p_ks^k]D_k}{\mu S}"
+         r"\le\sum_k\tfrac{32E\,\mathbb E[p_ks^k]}{(D_k/\mu)S}"),
+)  # fmt: skip
 
 
 def _proofs() -> tuple[Proof, ...]:

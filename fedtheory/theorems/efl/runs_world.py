@@ -1,9 +1,6 @@
 """The worlds of EFL's Theorem 1 and of the steps of its proof: exact quadratics, and real runs."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,35 +14,15 @@ from fedtheory.problems.datasets import breast_cancer
 from fedtheory.problems.generators import random_least_squares, random_logistic
 from fedtheory.problems.partitions import dirichlet, federate
 from fedtheory.randomness import Stream
+from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
-from fedtheory.theorems.efl.cases.theorem_1 import (
-    ROUNDS,
-    STEPS,
-    anchors_of,
-    assumption_failure,
-    check_present,
-    check_step_sizes,
-    constants_on,
-    law_of,
-    local_sgd_of,
-    view_of,
-)
+from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws, run_of
 from fedtheory.theorems.efl.quantities.measured_run import measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLRun, gamma_of
 from fedtheory.theorems.efl.quantities.step import StepsView, reached, steps_of
-from fedtheory.theorems.efl.world import (
-    CONSTANTS,
-    CONVEX,
-    OF_THEOREM_1,
-    PLAIN,
-    EFLWorld,
-    constants_told,
-)
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Form, Request, Statement, derived
 from fedtheory.theory.judge.record import OwnRun, Record
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 THEOREM = "efl/theorem-1"
@@ -100,6 +77,12 @@ def participation_laws(participation: str, clients: int, E: int, rng: np.random.
 class Named:
     """An instance that is told by its fields and its name."""
 
+    seed: int
+
+    def rng(self, what: str) -> np.random.Generator:
+        """Give the randomness of a part of it."""
+        return Stream(self.seed).generator(f"efl {what}")
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "name": self.name}  # type: ignore[call-overload, attr-defined]
 
@@ -110,36 +93,26 @@ class QuadraticInstance(Named):
 
     Attributes
     ----------
-    clients, dim, E, rounds : N, d, E, T
-    scheme, participation : of `SCHEMES`, `PARTICIPATION`
-    condition : L/mu up to a rotation
     spread : size of the clients' distances from each other; 0: all minimisers are equal, D_k = 0
-    noise : of the gradients, root mean square
-    samples : terms of each F_k; a step draws one of them (1: full gradients)
     common : all clients draw the same one, and its noise pushes them alike (samples > 1)
-    skew : p^k proportional to exp(skew * normal)
-    start : ||w_0 - w*|| (0: at the optimum)
-    lam : lambda, with frozen anchors (0: no elastic term)
-    looks : how many horizons are judged
-    first_look : the first of them (at 0 the bound is attained)
     """
 
     seed: int
-    clients: int = 2
+    clients: int = 2  # clients, dim, E, rounds: N, d, E, T
     dim: int = 2
     E: int = 2
     rounds: int = 100
-    scheme: str = "B"
+    scheme: str = "B"  # scheme, participation: of `SCHEMES`, `PARTICIPATION`
     participation: str = "inactive"
-    condition: float = 5.0
+    condition: float = 5.0  # L/mu up to a rotation
     spread: float = 1.0
-    noise: float = 0.0
-    samples: int = 1
-    skew: float = 0.5
-    start: float = 1.0
-    lam: float = 0.0
-    looks: int = 40
-    first_look: int = 0
+    noise: float = 0.0  # of the gradients, root mean square
+    samples: int = 1  # terms of each F_k; a step draws one of them (1: full gradients)
+    skew: float = 0.5  # p^k proportional to exp(skew * normal)
+    start: float = 1.0  # ||w_0 - w*|| (0: at the optimum)
+    lam: float = 0.0  # lambda, with frozen anchors (0: no elastic term)
+    looks: int = 40  # how many horizons are judged
+    first_look: int = 0  # the first of them (at 0 the bound is attained)
     common: bool = False
     kind: str = "run"
     family: str = "exact quadratics"
@@ -151,16 +124,13 @@ class QuadraticInstance(Named):
         drawn = " common draws" if self.common else ""
         return f"{text}{extra}{drawn} start={self.start:g}{f' lam={self.lam:g}' if self.lam else ''} seed={self.seed}"
 
-    def _rng(self, what: str) -> np.random.Generator:
-        return Stream(self.seed).generator(f"efl {what}")
-
     def weights(self) -> np.ndarray:
-        w = np.exp(self.skew * self._rng("weights").standard_normal(self.clients))
+        w = np.exp(self.skew * self.rng("weights").standard_normal(self.clients))
         return w / w.sum()
 
     def oracles(self) -> QuadraticOracles:
         """Curvatures from 1 to L/mu in random directions, samples that differ in curvature and in their linear terms."""
-        rng, n, j, d = self._rng("quadratics"), self.clients, self.samples, self.dim
+        rng, n, j, d = self.rng("quadratics"), self.clients, self.samples, self.dim
         size = self.condition ** rng.random((n, d))
         if self.condition > 1:
             size.flat[:2] = (self.condition, 1.0)[: size.size]
@@ -180,114 +150,99 @@ class QuadraticInstance(Named):
         return QuadraticOracles(H, b, np.full((n, j), 1 / j), self.weights(), extra, common=self.common)
 
     def laws(self) -> list[np.ndarray]:
-        return participation_laws(self.participation, self.clients, self.E, self._rng("laws"))
+        return participation_laws(self.participation, self.clients, self.E, self.rng("laws"))
 
     def anchors(self) -> tuple[float, np.ndarray, np.ndarray] | None:
         if not self.lam:
             return None
-        rng = self._rng("anchors")
+        rng = self.rng("anchors")
         return self.lam, rng.random((self.clients, self.dim)), rng.standard_normal((self.clients, self.dim))
 
     def view(self) -> EFLRun | StepsView:
         oracles = self.oracles()
-        direction = self._rng("start").standard_normal(self.dim)
+        direction = self.rng("start").standard_normal(self.dim)
         w0 = oracles.star + self.start * direction / np.linalg.norm(direction)
         laws = round_laws(self.scheme, self.laws(), self.rounds, oracles.weights)
         if self.kind == "step":
-            return reached(oracles, laws, w0, self._rng("path"))
+            return reached(oracles, laws, w0, self.rng("path"))
         horizons = np.unique(np.concatenate([[0, 1, 2, 3], np.linspace(0, self.rounds, self.looks).astype(int)]))
         return quadratic_run(oracles, laws, w0, horizons[(horizons >= self.first_look) & (horizons <= self.rounds)], self.anchors())
 
 
 @dataclass(frozen=True)
-class RealInstance(Named):
-    """A real run of EFL without compression on ridge-regularised logistic regression.
-
-    Attributes
-    ----------
-    data : 'synthetic' or 'breast cancer'
-    clients, E, rounds, scenarios : N, E, T, S
-    scheme, participation : of `SCHEMES`, `PARTICIPATION`
-    ridge : mu
-    batch_size : samples a step; None: all
-    """
+class LeastSquaresInstance(Named):
+    """EFL without compression on ridge-regularised least squares with samples, in exact second
+    moments."""
 
     seed: int
-    data: str = "breast cancer"
-    clients: int = 10
+    clients: int = 3  # clients, E, rounds: N, E, T
     E: int = 5
-    rounds: int = 30
-    scheme: str = "C"
+    rounds: int = 60
+    scheme: str = "C"  # scheme, participation: of `SCHEMES`, `PARTICIPATION`
     participation: str = "inactive"
-    ridge: float = 1.0
-    batch_size: int | None = None
-    scenarios: int = 200
+    ridge: float = 0.1  # mu
+    batch_size: int | None = None  # samples a step, drawn with replacement; None: all
     kind: str = "run"
-    family: str = "logistic regression"
+    family: str = "least squares"
+    losses, scenarios_told = "least squares", ""
 
     @property
     def name(self) -> str:
         batch = "full gradients" if self.batch_size is None else f"batch={self.batch_size}"
-        text = f"logistic, {self.data} N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
-        return f"{text} {batch} ridge={self.ridge:g} S={self.scenarios} seed={self.seed}"
+        text = f"{self.losses} N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
+        return f"{text} {batch} ridge={self.ridge:g}{self.scenarios_told} seed={self.seed}"
+
+    def sizes(self) -> np.ndarray:
+        """Draw the clients' numbers of samples."""
+        return 5 + self.rng("sizes").integers(0, 20, self.clients)
+
+    def laws(self) -> list[np.ndarray]:
+        """Draw the laws of s_k."""
+        return participation_laws(self.participation, self.clients, self.E, self.rng("laws"))
 
     def problem(self) -> Problem:
-        if self.data == "synthetic":
-            sizes = 5 + Stream(self.seed).generator("efl sizes").integers(0, 20, self.clients)
-            return random_logistic(self.clients, 6, sizes, ridge=self.ridge, seed=self.seed, weights="samples")
-        data = breast_cancer()
-        parts = dirichlet(data.targets, self.clients, 1.0 if self.clients <= 30 else 10.0, seed=self.seed)
-        return federate(data, parts, ridge=self.ridge, weights="samples")
-
-    def sampling(self) -> Irregular:
-        laws = participation_laws(self.participation, self.clients, self.E, Stream(self.seed).generator("efl laws"))
-        return Irregular(self.E, laws)
+        """Draw the losses."""
+        return random_least_squares(
+            self.clients, 3, self.sizes(), ridge=self.ridge, weights="samples", seed=self.seed
+        )
 
     def view(self) -> EFLRun:
-        rng = Stream(self.seed).generator("efl real start")
+        """Make the run."""
         problem = self.problem()
-        x0 = rng.standard_normal(problem.dim) / np.sqrt(problem.dim)
-        return measured_run(
-            problem, self.scheme, self.sampling(), self.rounds, x0, self.scenarios, self.seed, self.batch_size
-        )
+        x0 = self.rng("real start").standard_normal(problem.dim)
+        rounds = round_laws(self.scheme, self.laws(), self.rounds, problem.weights)
+        horizons = np.unique(np.linspace(1, self.rounds, 8).astype(int))
+        return quadratic_run(oracles_of(problem, self.batch_size), rounds, x0, horizons)
 
 
 @dataclass(frozen=True)
-class LeastSquaresInstance(Named):
-    """EFL without compression on ridge-regularised least squares with samples, in exact second
-    moments.
+class RealInstance(LeastSquaresInstance):
+    """A real run on ridge-regularised logistic regression."""
 
-    Attributes
-    ----------
-    clients, E, rounds, scheme, participation, ridge, batch_size : as in `RealInstance`;
-        mini-batches are drawn with replacement
-    """
+    clients: int = 10
+    rounds: int = 30
+    ridge: float = 1.0
+    family: str = "logistic regression"
+    data: str = "breast cancer"  # data, scenarios: 'synthetic' or 'breast cancer', and S
+    scenarios: int = 200
 
-    seed: int
-    clients: int = 3
-    E: int = 5
-    rounds: int = 60
-    scheme: str = "C"
-    participation: str = "inactive"
-    ridge: float = 0.1
-    batch_size: int | None = None
-    kind: str = "run"
-    family: str = "least squares"
+    losses = derived(lambda q: f"logistic, {q.data}")
+    scenarios_told = derived(lambda q: f" S={q.scenarios}")
 
-    @property
-    def name(self) -> str:
-        batch = "full gradients" if self.batch_size is None else f"batch={self.batch_size}"
-        text = f"least squares N={self.clients} E={self.E} T={self.rounds} {self.scheme} {self.participation}"
-        return f"{text} {batch} ridge={self.ridge:g} seed={self.seed}"
+    def problem(self) -> Problem:
+        """Draw the losses, or deal the data."""
+        how: dict[str, Any] = {"ridge": self.ridge, "weights": "samples"}
+        if self.data == "synthetic":
+            return random_logistic(self.clients, 6, self.sizes(), seed=self.seed, **how)
+        data, alike = breast_cancer(), 1.0 if self.clients <= 30 else 10.0
+        return federate(data, dirichlet(data.targets, self.clients, alike, seed=self.seed), **how)
 
     def view(self) -> EFLRun:
-        stream = Stream(self.seed)
-        sizes = 5 + stream.generator("efl sizes").integers(0, 20, self.clients)
-        problem = random_least_squares(self.clients, 3, sizes, ridge=self.ridge, weights="samples", seed=self.seed)
-        laws = participation_laws(self.participation, self.clients, self.E, stream.generator("efl laws"))
-        x0 = stream.generator("efl real start").standard_normal(problem.dim)
-        rounds = round_laws(self.scheme, laws, self.rounds, problem.weights)
-        return quadratic_run(oracles_of(problem, self.batch_size), rounds, x0, np.unique(np.linspace(1, self.rounds, 8).astype(int)))
+        """Make the run."""
+        problem, law = self.problem(), Irregular(self.E, self.laws())
+        x0 = self.rng("real start").standard_normal(problem.dim) / np.sqrt(problem.dim)
+        how = (self.scenarios, self.seed, self.batch_size)
+        return measured_run(problem, self.scheme, law, self.rounds, x0, *how)
 
 
 SQUARES: tuple[dict[str, Any], ...] = (
@@ -405,17 +360,17 @@ def _complete(seed: int) -> list[Any]:
     ]
 
 
-class Runs(EFLWorld):
+class Runs(efl.EFLWorld):
     """Runs of EFL's local SGD, each an `EFLRun`."""
 
     kind, about = "run", "about a run of EFL without compression"
     asks = (
-        CONVEX, OF_THEOREM_1, "EFL without compression; lambda = 0, or anchors that never move",
+        efl.CONVEX, efl.OF_THEOREM_1, "EFL without compression; lambda = 0, or anchors that never move",
         "LocalSGD with Theorem 1's steps",
     )  # fmt: skip
-    accepts = given.options(*CONSTANTS, "u_0", "v_0")
+    accepts = given.options(*efl.CONSTANTS, "u_0", "v_0")
     example = "--problem diabetes --inactive 0.3 --incomplete uniform"
-    share, rules, usual_scenarios = 0.05, SCHEMES, 200
+    share, rules, usual_scenarios, sampled = 0.05, SCHEMES, 200, True
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Any:
@@ -435,7 +390,7 @@ class Runs(EFLWorld):
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> Any:
         """Make the user's run, or its first rounds; Theorem 1 is judged from tau = 1 on."""
-        view = view_of(cls.kind, case)
+        view = cases.view_of(cls.kind, case)
         if statement == THEOREM:  # at tau = 0 both sides are ||w_0 - w*||^2
             return replace(view, horizons=view.horizons[view.horizons > 0])
         return view
@@ -449,21 +404,21 @@ class Runs(EFLWorld):
         if statement.id != THEOREM:
             made: OwnRun = super().own_run(statement, form, case, record)
             return made
-        problem, law = case.problem, law_of(case)
-        if anchors_of(case) is not None:
+        problem, law = case.problem, cases.law_of(case)
+        if cases.anchors_of(case) is not None:
             raise InvalidInput("u_0, v_0: frozen anchors are judged on runs of this package only; leave them out")
-        if reason := assumption_failure(problem, case.algorithm, case.local_solver):
+        if reason := cases.assumption_failure(problem, case.algorithm, case.local_solver):
             raise InvalidInput(reason)
         if not isinstance(case.sampling, Participation) and case.local_solver is None:
             raise InvalidInput(
                 "the local steps E of the run are not said: give sampling=participation.complete(N, E) "
                 "or another law of s_k, or local_solver=LocalSGD(E, 1.0)"
             )
-        solver = local_sgd_of(case, law)
-        check_present(law, record.rounds)
-        check_step_sizes(problem, case.algorithm, law, record.rounds, solver, case.given)
+        solver = cases.local_sgd_of(case, law)
+        cases.check_present(law, record.rounds)
+        cases.check_step_sizes(problem, case.algorithm, law, record.rounds, solver, case.given)
         start = record.common_start(case.x0)
-        constants = constants_on(replace(case, x0=start, rounds=record.rounds), law)
+        constants = cases.constants_on(replace(case, x0=start, rounds=record.rounds), law)
         optimum = problem.optimum()
         if record.models is None:
             distance_sq = np.zeros((record.rounds + 1, 1))
@@ -499,38 +454,25 @@ class Runs(EFLWorld):
         return TheoremStep(mu, participation.max_steps, gamma, S[0] if len(set(S)) == 1 else tuple(S))
 
     @classmethod
-    def prepare(cls, statement: Statement, request: Request) -> Prepared:
-        """Make a case whose local work is that of the theorem, where a user does not say."""
-        problem = request.problem("quadratic")
-        algorithm, o = request.algorithm("efl", problem), request.options
-        rounds = request.rounds or ROUNDS
-        E = STEPS if o.get("local_steps") is None else o["local_steps"]
-        sampling = request.participation(problem, E, rounds)
-        plain = o.get("lr_schedule") in (None, "theorem")
-        if plain and o.get("local_lr") is not None:
+    def solver(cls, request: Request, algorithm: Any, problem: Any, law: Any, rounds: int) -> Any:
+        """Make the local work of the theorem, where a user does not say."""
+        o = request.options
+        if o.get("lr_schedule") not in (None, "theorem"):
+            solver = request.local_sgd(algorithm, problem, law, rounds)
+            return solver if callable(solver.lr) else replace(solver, lr=Constant(solver.lr))
+        if o.get("local_lr") is not None:
             raise InvalidInput(
                 f"--local-lr {o['local_lr']:g}: Theorem 1 says what the step is; leave it out (with "
                 "--lr-schedule constant the verdict is 'not applicable')"
-            )
-        if plain:  # a number stands for Theorem 1's steps
-            solver = LocalSGD(sampling.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
-        else:
-            solver = request.local_sgd(algorithm, problem, sampling, rounds)
-            solver = solver if callable(solver.lr) else replace(solver, lr=Constant(solver.lr))
-        work = ", ".join(
-            [f"E = {E} local steps"]
-            + [f"mini-batches of {solver.batch_size}"] * (solver.batch_size is not None)
-            + [f"noise of norm {solver.noise_std:g}"] * (solver.noise_std > 0)
-        )
-        who = request.participation_in_words(problem)
-        head = [f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, scheme {algorithm.scheme}, {work}, T = {rounds}"]
-        details = {"scheme": algorithm.scheme, "sampling": repr(sampling), "local_solver": repr(solver), "rounds": rounds}
-        options = {
-            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": rounds, "mode": request.mode, "scenarios": request.scenarios,
-            "seed": request.seed,
-        }
-        return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
+            )  # a number stands for Theorem 1's steps
+        return LocalSGD(law.max_steps, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
+
+    @classmethod
+    def work_told(cls, E: int, solver: Any, rounds: int) -> str:
+        """Say what clients do, and for how long."""
+        batches = f", mini-batches of {solver.batch_size}" if solver.batch_size is not None else ""
+        noise = f", noise of norm {solver.noise_std:g}" if solver.noise_std > 0 else ""
+        return f"E = {E} local steps{batches}{noise}, T = {rounds}"
 
 
 class Steps(Runs):
@@ -538,7 +480,7 @@ class Steps(Runs):
 
     kind, about = "step", "about one round of EFL from a given state"
     asks = (
-        "strongly convex quadratic losses", "few independent clients, rounds enumerated", PLAIN,
+        "strongly convex quadratic losses", "few independent clients, rounds enumerated", efl.PLAIN,
         "LocalSGD, no additive noise",
     )  # fmt: skip
     accepts = given.options()

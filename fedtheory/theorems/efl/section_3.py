@@ -6,6 +6,7 @@ Algorithm 1 in fractions, and the order of C_tau on the constants of Theorem 1's
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
-from fedtheory.theory import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 TWO = r"\tfrac\lambda2\sum_{i=1}^N(\omega-\omega^i)^\top\mathrm{diag}(I_i)(\omega-\omega^i)"
 THREE = r"\tfrac\lambda2\omega^\top\sum_i\mathrm{diag}(I_i)\omega-\lambda\omega^\top\sum_i\mathrm{diag}(I_i)\omega^i"
@@ -34,7 +34,7 @@ def _rearranged(v: on.TermView, square: Any = 1, cross: Any = 1) -> Sides:
 
 def _constant(v: on.TermView, factor: Any = 1) -> Sides:
     two, three = v.term(v.points), v.expanded(v.points)
-    return eq(two - three, factor * v.constant() + 0 * two, abs(two) + abs(three))
+    return eq(two - three, factor * v.Z + 0 * two, abs(two) + abs(three))
 
 
 def _gradient(v: on.TermView, who: np.ndarray | None = None, factor: Any = 1) -> Sides:
@@ -133,25 +133,24 @@ def _hundredths(v: EFLRun, number: int) -> Any:
 def elastic_rearrangement(q):
     """(2) against (3), its constant Z, and the gradient of both."""
     yield printed(
-        lambda: _rearranged(q), TWO + "=" + THREE + r"+Z\text{ with one }Z\text{ for all }\omega",
-        wrong("lambda for lambda/2", lambda: _rearranged(q, square=2)),
-        wrong("nine tenths of the cross term",
-              lambda: _rearranged(q, cross=9 * q.lam / (10 * q.lam))),
-        holds=True, proof="the squares multiplied out",
+        partial(_rearranged, q), TWO + "=" + THREE + r"+Z\text{ with one }Z\text{ for all }\omega",
+        wrong("lambda for lambda/2", square=2),
+        wrong("nine tenths of the cross term", cross=9 * q.lam / (10 * q.lam)), holds=True,
+        proof="the squares multiplied out",
         note="f_k stands on both sides. diag(I_i) may be read as a matrix or, with products "
         "coordinate by coordinate, as the vector that Algorithm 1 sends",
     )
     yield form(
-        "Z", lambda: _constant(q),
+        "Z", partial(_constant, q),
         TWO + "=" + THREE + r"+Z,\ Z=\tfrac\lambda2\sum_i\omega^{i\top}\mathrm{diag}(I_i)\omega^i",
-        wrong("nine tenths of Z", lambda: _constant(q, 9 * q.lam / (10 * q.lam))), holds=True,
+        wrong("nine tenths of Z", factor=9 * q.lam / (10 * q.lam)), holds=True,
         proof="the squares multiplied out", note="the only Z there can be: put omega = 0",
     )
     yield form(
-        "elastic gradient", lambda: _gradient(q),
+        "elastic gradient", partial(_gradient, q),
         r"\nabla\big(" + TWO + r"\big)=\lambda(U\odot\omega-V),\ U=\sum_iu^i,\ V=\sum_iv^i",
-        wrong("nine tenths of V", lambda: _gradient(q, factor=9 * q.lam / (10 * q.lam))),
-        holds=True, proof="the derivative of each square",
+        wrong("nine tenths of V", factor=9 * q.lam / (10 * q.lam)), holds=True,
+        proof="the derivative of each square",
         note="the left side by central differences, exact for squares. Z has gradient 0: U and V, "
         "two vectors, are all a client needs",
     )
@@ -163,7 +162,7 @@ def elastic_rearrangement(q):
         "only: the server has to keep everybody's last pair",
     )
     yield form(
-        "one Z for all rounds", lambda: eq(q.constant(), q.constant(later=True)),
+        "one Z for all rounds", lambda: eq(q.Z, q.next_Z),
         r"Z_\tau=Z_{\tau+1},\ "
         r"Z_\tau=\tfrac\lambda2\sum_i\omega_{\tau-1}^{i\top}\mathrm{diag}(I_{\tau-1,i})\omega_{"
         r"\tau-1}^i", fails=True,
@@ -250,18 +249,17 @@ def server_step(q):
 def order_of_c(q):
     """C_tau against tau, and the rate that follows."""
     yield printed(
-        lambda: _order(q, largest=True),
+        partial(_order, q, largest=True),
         r"C_\tau=\max\{\cdot,\cdot\}\le\tau\max\{" + START + "," + B_MAX + r"\}\ (\tau\ge1)",
-        wrong("without tau", lambda: _order(q, largest=True, power=0)), holds=True,
+        wrong("without tau", power=0), holds=True,
         proof="tau terms are at most tau times the largest, and 1 <= tau",
         note="B_t with its bracket as printed. The statement is about the sequence C_tau, whatever "
         "it bounds; it needs min_t S_t > 0, which gamma asks for as well",
     )
     yield repaired(
-        lambda: _order(q),
-        r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb "
+        partial(_order, q), r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb "
         r"E[B_t]}{S_t^2}\le\tau\big(" + START + "+" + B_MAX + r"\big)\ (\tau\ge1)",
-        wrong("without tau", lambda: _order(q, power=0)),
+        wrong("without tau", power=0),
         wrong("nine tenths of it", lambda: _order(q, share=_hundredths(q, 90))), holds=True,
         proof="tau terms are at most tau times the largest, none is negative, and 1 <= tau",
         note="attained at tau = 1",

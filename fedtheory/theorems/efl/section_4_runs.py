@@ -9,6 +9,7 @@ for its length.
 """
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,7 @@ from fedtheory.theorems.efl.inactive_world import LATE, SOME, InactiveView
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.section_4_world import APART, MIXED, AwayView
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 AT_T = r"\|\omega_T^{(%s)}-\omega^*\|^2"
 GAP = r"F_a(\omega_T^{(%s)})-F_a^*"
@@ -91,8 +91,8 @@ def tolerance(q):
         proof="the identity of `through (8), exactly`",
     )
     yield form(
-        "through (8), exactly", lambda: _slope(q),
-        wrong("nine tenths of the square", lambda: _slope(q, Fraction(9, 10))),
+        "through (8), exactly", partial(_slope, q),
+        wrong("nine tenths of the square", factor=Fraction(9, 10)),
         before=r"\tfrac{f_1(T)-f_1(T+1)}J:\ ", holds=True,
         proof="T (y + E)^2 - (T + 1) y^2 = T (T + 1) E^2 - (gamma - E tau_0)^2, multiplied out",
         note="so that the condition of the form before is necessary as well",

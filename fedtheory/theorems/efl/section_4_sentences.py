@@ -6,6 +6,7 @@ minimiser c by phi_s(eta h)(c - w), phi_s(x) = 1 - (1 - x)^s. This phi_s is conc
 phi_s(0) = 0, whence everything about coefficients.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ import numpy as np
 from fedtheory.theorems.efl import section_4_world as on
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 FEWER = r"n_a'<n_a\Rightarrow"
 QUADRATICS = ("a quadratic client, full gradients, factor times eta at most 1/L", "factor >= 1")
@@ -71,8 +71,8 @@ def coefficient_as_step(q):
         note="from the second local step on the gradients are taken at other points",
     )
     yield form(
-        "one local step", lambda: _equivalent(q), wrong("nine tenths of it", lambda: _equivalent(q, 9)), before=r"s=1:\ ", holds=True,
-        needs=(on.ONE_STEP,), proof="one step is linear in its size",
+        "one local step", partial(_equivalent, q), wrong("nine tenths of it", tenths=9),
+        before=r"s=1:\ ", holds=True, needs=(on.ONE_STEP,), proof="one step is linear in its size",
     )
     yield form(
         "further", lambda: le(q.length(q.s, q.factor), q.factor * q.length(q.s), noise=q.noise),
@@ -151,9 +151,9 @@ def theorem_2_conclusion(q):
         "n_a", note="the new optimum does not depend on a; the others keep their n - n_a samples",
     )
     yield form(
-        "more alike", lambda: _alike(q),
+        "more alike", partial(_alike, q),
         r"c_k\to t\,c_k\text{ for all }k:\ \text{the bounds }(10),(11)\to t^2\text{ times "
-        "themselves}", wrong("t for t^2", lambda: _alike(q, 1)), holds=True, needs=(on.QUADRATIC,),
+        "themselves}", wrong("t for t^2", power=1), holds=True, needs=(on.QUADRATIC,),
         proof="the optima are linear in the c_k, and the gaps quadratic",
         note="quadratics; 'more IID' as minimisers drawn together, to which no bound is "
         "indifferent",

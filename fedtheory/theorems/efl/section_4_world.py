@@ -10,23 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import fraction, simplest, simplest_each, table, to_file
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
-from fedtheory.theorems.efl.draws import curvatures, rows, shares, signed, size
-from fedtheory.theorems.efl.quantities.run import gamma_of, given_curvatures
+from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theorems.efl.world import PLAIN, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole
+from fedtheory.theory.draws import curvatures, rows, shares, signed, size
+from fedtheory.theory.rounds.linear_algebra import semidefinite, solve
 
 MOST_ROUNDS = 60  # of runs that are made once for every round
 
@@ -45,7 +43,7 @@ def _steepens(q: SamplesView) -> bool:
 
 
 APART = Fact("coordinates that do not mix", _apart)
-MIXED = Fact("coordinates that mix", lambda q: not _apart(q))
+MIXED = Fact("coordinates that mix", lambda q: not q.has(APART))
 ONE_STEP = Fact("one local step", lambda q: q.s == 1)
 SEVERAL = Fact("more than one local step", lambda q: q.s != 1)
 QUADRATIC = Fact("quadratic losses", lambda q: q.bent is None)
@@ -53,41 +51,11 @@ BENT = Fact("an F_a of one coordinate with two curvatures", lambda q: q.bent is 
 OUTWARD = Fact(BENT + ", which does not fall away from a's minimiser", _steepens)
 
 
-def solved(H: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The x with H x = b for a positive definite H, by elimination in fractions, or in floats."""
-    if H.dtype != object:
-        return np.linalg.solve(H, b)
-    rows = np.concatenate([H, b[:, None]], axis=1)
-    for i in range(len(b)):
-        rows[i] = rows[i] / rows[i, i]
-        for j in range(len(b)):
-            if j != i:
-                rows[j] = rows[j] - rows[j, i] * rows[i]
-    return rows[:, -1]
-
-
-def definite(H: np.ndarray) -> bool:
-    """Return whether a symmetric matrix of fractions is positive semidefinite. No pivot is below 0,
-    and nothing is left beside one that is 0."""
-    H = H.copy()
-    for i in range(len(H)):
-        if H[i, i] < 0 or (H[i, i] == 0 and (H[i, i:] != 0).any()):
-            return False
-        if H[i, i] > 0:
-            H[i:, i:] = H[i:, i:] - H[i:, i, None] * H[i, None, i:] / H[i, i]
-    return True
-
-
 @dataclass
 class QuadraticClients:
-    """Clients w' H_k w/2 - b_k' w.
+    """Clients w' H_k w/2 - b_k' w."""
 
-    Attributes
-    ----------
-    H, b : (N, d, d), symmetric and positive definite, and (N, d)
-    """
-
-    H: np.ndarray
+    H: np.ndarray  # H, b: (N, d, d), symmetric and positive definite, and (N, d)
     b: np.ndarray
 
     @classmethod
@@ -97,13 +65,21 @@ class QuadraticClients:
         H[:, range(h.shape[1]), range(h.shape[1])] = h
         return cls(H, h * c)
 
+    @classmethod
+    def of(cls, matrices: Any, c: np.ndarray) -> QuadraticClients:
+        """(w - c_k)' H_k (w - c_k)/2 of matrices as data have them."""
+        H = np.stack([table(rows, "H") for rows in matrices])
+        if H.shape != (*c.shape, c.shape[1]) or (H != H.swapaxes(1, 2)).any():
+            raise InvalidInput(f"H {H.shape}: give a symmetric matrix of d rows for every client")
+        return cls(H, (H * c[:, None, :]).sum(axis=-1))
+
     def slope(self, weights: np.ndarray, w: np.ndarray) -> np.ndarray:
         """sum_k weights_k grad f_k(w)."""
         return (weights[:, None, None] * self.H).sum(axis=0) @ w - weights @ self.b
 
     def argmin(self, weights: np.ndarray) -> np.ndarray:
         """argmin sum_k weights_k f_k."""
-        return solved((weights[:, None, None] * self.H).sum(axis=0), weights @ self.b)
+        return solve((weights[:, None, None] * self.H).sum(axis=0), weights @ self.b)
 
     def gap(self, k: int, w: np.ndarray) -> Any:
         """f_k(w) - f_k^*."""
@@ -111,14 +87,6 @@ class QuadraticClients:
         one[k] = 1
         away = w - self.argmin(one + 0 * self.b[:, 0])
         return away @ self.H[k] @ away / 2
-
-
-def curvatures_of(case: Case) -> tuple[float, float]:
-    """L and mu of all clients. Raises `InvalidInput` where mu is 0."""
-    L, mu = float(case.problem.beta_k.max()), float(case.problem.mu_k.min())
-    if not mu > 0:
-        raise InvalidInput(f"mu = {mu:g}, the limit is > 0: the optima are not unique; add a ridge")
-    return L, mu
 
 
 def a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
@@ -132,17 +100,8 @@ def a_last(case: Case) -> tuple[QuadraticClients, np.ndarray]:
 
 @dataclass
 class AwayView(EFLWorld):
-    """Runs of T rounds with Theorem 1's steps eta_t = 16/(mu (t + 1 + gamma)), client a (the last one) there or not.
-
-    Attributes
-    ----------
-    clients : the losses
-    weights : (N,) p^k
-    mu, gamma : of the steps
-    T : rounds
-    x0 : (d,) a start other than the optimum
-    noise : of a squared distance or a loss, 0 for fractions
-    """
+    """Runs of T rounds with Theorem 1's steps eta_t = 16/(mu (t + 1 + gamma)), client a, the last
+    one, there or not."""
 
     kind, about = "away", "about runs in which one client is away"
     asks = (
@@ -166,30 +125,28 @@ class AwayView(EFLWorld):
         }),
     )  # fmt: skip
 
-    clients: QuadraticClients
-    weights: np.ndarray
-    mu: Any
+    shows: ClassVar = {"T": "T", "mu": "mu", "gamma": "gamma", "argmin": "star"}
+    reads: ClassVar = {
+        "weights": number("N", above=0, total=1), "c": number("N d"), "x0": number("d"),
+        "mu": number(above=0), "gamma": number(), "T": whole(2, 60),
+        "h": number("N d", "curvatures", default=None),
+        "H": anything("N symmetric matrices, in place of h", default=None),
+    }  # fmt: skip
+    demands = (Fact("at least two clients", lambda q: len(q.weights) > 1),)
+
+    clients: QuadraticClients  # the losses
+    weights: np.ndarray  # (N,) p^k
+    mu: Any  # mu, gamma: of the steps
     gamma: Any
-    T: int
-    x0: np.ndarray
-    noise: Any = 0
+    T: int  # rounds
+    x0: np.ndarray  # (d,) a start other than the optimum
+    noise: Any = 0  # of a squared distance or a loss, 0 for fractions
 
-    @property
-    def others(self) -> np.ndarray:
-        """p^k of all but a, 0 for a, not divided by their sum."""
-        w = self.weights.copy()
-        w[-1] = w[-1] * 0
-        return w
-
-    @property
-    def rest(self) -> np.ndarray:
-        """The same, of sum 1."""
-        return self.others / self.others.sum()
-
-    @cached_property
-    def star(self) -> np.ndarray:
-        """omega*, the optimum with a."""
-        return self.clients.argmin(self.weights)
+    others = derived(
+        lambda q: np.append(q.weights[:-1], 0 * q.weights[-1]), "p^k of all but a, 0 for a"
+    )
+    rest = derived(lambda q: q.others / q.others.sum(), "the same, of sum 1")
+    star = derived(lambda q: q.clients.argmin(q.weights), "omega*, the optimum with a")
 
     def run(self, start: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
         """Models (T + 1, d) of rounds with these coefficients."""
@@ -217,38 +174,17 @@ class AwayView(EFLWorld):
         path = self.run(self.x0, turns if in_turn else [self.rest] * self.T)
         return (path - path[0]) @ self.clients.H[-1]
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"T": self.T, "mu": text(self.mu), "gamma": text(self.gamma), "argmin": [text(x) for x in self.star]}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, h or H, c (client a last), mu, gamma, T and x0.
-
-        h are curvatures (N, d), H symmetric matrices (N, d, d).
-
-        Raises
-        ------
-        InvalidInput
-            What does not fit together; a step above 1/L, or mu above a curvature.
-        """
-        weights, c = vector(data["weights"], "weights"), table(data["c"], "c")
-        mu, gamma, x0 = fraction(data["mu"], "mu"), fraction(data["gamma"], "gamma"), vector(data["x0"], "x0")
-        if "H" in data:
-            H = np.stack([table(rows, "H") for rows in data["H"]])
-            clients = QuadraticClients(H, (H * c[:, None, :]).sum(axis=-1)) if H.shape == (*c.shape, c.shape[1]) else None
-        else:
-            h = table(data["h"], "h")
-            clients = QuadraticClients.diagonal(h, c) if h.shape == c.shape else None
-        if clients is None or len(c) != len(weights) or len(c) < 2 or x0.shape != c.shape[1:] or mu <= 0:
-            raise InvalidInput(
-                "weights, h or H, c and x0 do not fit together, or mu <= 0: at least two clients, a "
-                "row of d numbers each"
-            )
-        one = np.eye(c.shape[1], dtype=int)
-        fits = all(definite(H - mu * one) and definite(mu * (1 + gamma) / 16 * one - H) and (H == H.T).all() for H in clients.H)
-        if weights.min() <= 0 or weights.sum() != 1 or not fits:
-            raise InvalidInput("weights must be > 0 and sum to 1, mu at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
-        return cls(clients, weights, mu, gamma, integer(data["T"], "T", 2, 60), x0)
+    def made(cls, c: np.ndarray, h: Any, H: Any, **values: Any) -> Self:
+        """Make the clients. Raises `InvalidInput` for a step above 1/L, or mu above a curvature."""
+        if H is None and h is None:
+            raise InvalidInput("give h, or H")
+        clients = QuadraticClients.diagonal(h, c) if H is None else QuadraticClients.of(H, c)
+        mu, one = values["mu"], np.eye(c.shape[1], dtype=int)
+        most = mu * (1 + values["gamma"]) / 16 * one
+        if not all(semidefinite(H - mu * one) and semidefinite(most - H) for H in clients.H):
+            raise InvalidInput("mu must be at most every curvature, and 16/(mu (1 + gamma)) at most 1/L")
+        return cls(clients, **values)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -272,8 +208,7 @@ class AwayView(EFLWorld):
         statement's; the user's law of s^k is not used.
         """
         given.uncompressed(case.algorithm)
-        (clients, order), (L, mu) = a_last(case), curvatures_of(case)
-        L, mu = given_curvatures(case.given, L, mu)
+        (clients, order), (L, mu) = a_last(case), given.curvatures(case.problem, case.given)
         gamma = float(given.given_number(case, "gamma", gamma_of(1, 1, L, mu, [1]), above=0))
         if 16 * L > mu * (1 + gamma) * (1 + 1e-12):
             raise InvalidInput(f"gamma = {gamma:.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, "
@@ -290,14 +225,7 @@ class AwayView(EFLWorld):
 
 @dataclass
 class CoefficientView(EFLWorld):
-    """One round of one client, in the coordinates of its Hessian.
-
-    Attributes
-    ----------
-    h, away : (d,) curvatures, and c - w
-    eta, E, s : the step, the most local steps, and those that are done
-    factor : how many times p^k the coefficient is, or how many times eta the step is
-    """
+    """One round of one client, in the coordinates of its Hessian."""
 
     kind, about = "coefficient", "about one round of one client"
     asks = (
@@ -306,20 +234,26 @@ class CoefficientView(EFLWorld):
     )
     accepts = given.options("client", "s")
     example = "--problem diabetes --local-steps 4 --given s=2"
-    shown = ("eta", "E", "s", "factor")
+    shows = ("eta", "E", "s", "factor")
 
-    h: np.ndarray
-    away: np.ndarray
-    eta: Any
-    E: int
-    s: int
-    factor: Any
-    noise: Any = 0
+    demands = (
+        Fact("factor eta h <= 1", lambda q: (q.factor * q.eta * q.h).max() <= 1),
+        Fact("s <= E", lambda q: q.s <= q.E),
+    )
+    letters = Letters(
+        {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
+        ("away", "distance"), zero=("noise",), runs=("portion", "moved", "length", "square"),
+    )  # fmt: skip
+    noise = 0
 
-    @property
-    def distance(self) -> np.ndarray:
-        """|c - w|, (d,)."""
-        return abs(self.away)
+    h: np.ndarray = number("d", "curvatures", above=0)
+    away: np.ndarray = number("d", "c - w")
+    eta: Any = number(above=0)
+    E: int = whole(1, 100, "the most local steps")
+    s: int = whole(1, 100, "those that are done")
+    factor: Any = number(what="of p^k in the coefficient, or of eta", least=1)
+
+    distance = derived(lambda q: abs(q.away), "|c - w|, (d,)")
 
     def portion(self, steps: int, times: Any = 1) -> np.ndarray:
         """Return the part >= 0 of c - w that so many steps of size ``times`` eta go, (d,)."""
@@ -336,16 +270,6 @@ class CoefficientView(EFLWorld):
     def square(self, share: Any) -> np.ndarray:
         """share (eta h)^2 |c - w|."""
         return share * (self.eta * self.h) ** 2 * self.distance
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of h and away (d numbers each), eta, E, s and factor >= 1."""
-        h, away = vector(data["h"], "h"), vector(data["away"], "away")
-        eta, factor = fraction(data["eta"], "eta"), fraction(data["factor"])
-        most = integer(data["E"], "E", 1, 100)
-        if h.shape != away.shape or h.min() <= 0 or eta <= 0 or factor < 1 or factor * eta * h.max() > 1:
-            raise InvalidInput("h > 0 and away: one number a coordinate; eta > 0, factor >= 1, and factor eta h at most 1")
-        return cls(h, away, eta, most, integer(data["s"], "s", 1, most), factor)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -386,30 +310,12 @@ class CoefficientView(EFLWorld):
         }
 
 
-class _Coefficient(Letters):
-    """A round of one client; how far it moves is the view's."""
-
-    portion, moved = CoefficientView.portion, CoefficientView.moved
-    length, square = CoefficientView.length, CoefficientView.square
-
-
-CoefficientView.letters = _Coefficient(
-    {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
-    ("away", "distance"), zero=("noise",),
-)  # fmt: skip
-
-
 @dataclass
 class SamplesView(EFLWorld):
     """The bounds of Theorem 2 for quadratics, with all samples of client a, with fewer, and with data more alike.
 
     Attributes
     ----------
-    clients : the losses, client a last
-    samples : (N,) of every client
-    fewer : samples of a, fewer than it has
-    closer : the factor that draws all minimisers together
-    L, mu : smoothness and strong convexity of all clients
     bent : of one coordinate, data of kind 'shift' with a bend in F_a; None for quadratics
     """
 
@@ -428,14 +334,27 @@ class SamplesView(EFLWorld):
         }),
     )  # fmt: skip
 
-    clients: QuadraticClients
-    samples: np.ndarray
-    fewer: Any
-    closer: Any
-    L: Any
+    shows = ("n_a", "fewer", "closer")
+    reads: ClassVar = {
+        "samples": number("N", above=0), "h": number("N d", above=0), "c": number("N d"),
+        "fewer": number(above=0), "closer": number(above=0, below=1),
+        "bend": anything(default=None), "below": anything(default=None),
+    }  # fmt: skip
+    demands = (
+        Fact("at least two clients", lambda q: len(q.samples) > 1),
+        Fact("fewer samples than client a has", lambda q: q.fewer < q.n_a),
+    )
+
+    clients: QuadraticClients  # the losses, client a last
+    samples: np.ndarray  # (N,) of every client
+    fewer: Any  # samples of a, fewer than it has
+    closer: Any  # the factor that draws all minimisers together
+    L: Any  # L, mu: smoothness and strong convexity of all clients
     mu: Any
     noise: Any = 0
     bent: dict[str, Any] | None = None
+
+    n_a = derived(lambda q: q.samples[-1])
 
     def bent_bound(self, n_a: Any = None) -> Any:
         """(11) repaired where F_a has a bend."""
@@ -455,22 +374,10 @@ class SamplesView(EFLWorld):
         below = samples[:-1].sum() if repaired else samples.sum()
         return (2 if repaired else 8) * self.L * samples[-1] ** 2 * gap / (self.mu * below) ** 2
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"n_a": text(self.samples[-1]), "fewer": text(self.fewer), "closer": text(self.closer)}
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of samples, h, c (client a last), fewer, closer and, of F_a, bend and below.
-
-        fewer is below client a's samples, closer between 0 and 1.
-        """
-        samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
-        fewer, closer = fraction(data["fewer"], "fewer"), fraction(data["closer"], "closer")
-        if h.shape != c.shape or len(h) != len(samples) or len(h) < 2 or samples.min() <= 0 or h.min() <= 0:
-            raise InvalidInput("samples > 0, h > 0 and c: at least two clients, a row of d numbers each")
-        if not 0 < fewer < samples[-1] or not 0 < closer < 1:
-            raise InvalidInput("fewer must lie between 0 and client a's samples, closer between 0 and 1")
-        bent = {name: data[name] for name in ("h", "c", "bend", "below")} if "bend" in data else None
+    def made(cls, samples: Any, h: Any, c: Any, fewer: Any, closer: Any, bend: Any, below: Any) -> Self:
+        """Make an instance, of a bend in F_a with the data of it."""
+        bent = None if bend is None else to_file({"h": h, "c": c, "bend": bend, "below": below})
         return cls(QuadraticClients.diagonal(h, c), samples, fewer, closer, h.max(), h.min(), bent=bent)
 
     @classmethod
@@ -496,7 +403,7 @@ class SamplesView(EFLWorld):
     def on_problem(cls, statement: str, case: Case) -> SamplesView:
         """Take half of client a's samples, and minimisers half as far from 0, of quadratic clients."""
         clients, order = a_last(case)
-        (L, mu), weights = curvatures_of(case), case.problem.weights
+        (L, mu), weights = given.curvatures(case.problem), case.problem.weights
         counts = np.asarray(case.problem.sample_counts)
         own = counts if np.allclose(weights * counts.sum(), counts, rtol=1e-12) else weights
         sizes = np.asarray(own, dtype=float)[order]

@@ -11,8 +11,7 @@ import numpy as np
 from fedtheory.theorems.efl.inactive_world import IDLE, LARGE, InactiveView, IncompleteView
 from fedtheory.theorems.efl.notation import FLIPPED, HALF, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 Y_T = r"y_t=1\text{ iff some client is inactive with positive probability}"
 UNBIASED = r"\mathbb E[p_\tau^ks_\tau^k]=Ep^k"

@@ -7,6 +7,7 @@ From there Theorem 1 starts again, for the new objective.
 """
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ import numpy as np
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.shift_world import ShiftedRunView
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
-from fedtheory.theory import form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, wrong
 
 ALPHAS = (Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(3))
 AT_SHIFT = r"\mathbb E\|\omega_{\tau_0}-\hat\omega^*\|^2\le"
@@ -76,11 +76,11 @@ def shift_bound(q):
         "is missing. Theorem 1's bound is the repaired one",
     )
     yield form(
-        "at the shift", lambda: _at_the_shift(q),
+        "at the shift", partial(_at_the_shift, q),
         AT_SHIFT + r"(1+\alpha)A+(1+\tfrac1\alpha)\Theta,\ " + A_IS + r",\ " + THETA +
         r",\ \alpha\in\{\tfrac1{100},\tfrac13,1,3\}",
         wrong("nine tenths of A", lambda: _at_the_shift(q, share=_tenths(q, 9))),
-        wrong("nine tenths of Theta", lambda: _at_the_shift(q, moved=_tenths(q, 9))), holds=True,
+        wrong("nine tenths of Theta", moved=_tenths(q, 9)), holds=True,
         proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         note="A is Theorem 1's bound for the old objective, Theta the bound of Theorem 2 with 2 "
         "for 8 and, of an arrival, n for n + n_a. It holds for every alpha > 0; the least is (sqrt "
@@ -97,17 +97,17 @@ def shift_bound(q):
         "tends to 0 where H is o(tau_0)",
     )
     yield form(
-        "fresh start", lambda: _afterwards(q, False), AFTER + r"y_0=\hat\gamma",
-        wrong("nine tenths of the start", lambda: _afterwards(q, False, start=_tenths(q, 9))),
-        wrong("without B_t", lambda: _afterwards(q, False, rest=0)), holds=True,
+        "fresh start", partial(_afterwards, q, False), AFTER + r"y_0=\hat\gamma",
+        wrong("nine tenths of the start", start=_tenths(q, 9)), wrong("without B_t", rest=0),
+        holds=True,
         proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         note="Theorem 1 for the new objective, tau counted from the shift, its start bounded by "
         "the form 'at the shift', with the same alpha; hats mark the new federation's quantities",
     )
     yield form(
-        "kept step", lambda: _afterwards(q, True), AFTER + r"y_0=\tau_0E+\gamma",
-        wrong("nine tenths of the start", lambda: _afterwards(q, True, start=_tenths(q, 9))),
-        wrong("without B_t", lambda: _afterwards(q, True, rest=0)), holds=True,
+        "kept step", partial(_afterwards, q, True), AFTER + r"y_0=\tau_0E+\gamma",
+        wrong("nine tenths of the start", start=_tenths(q, 9)), wrong("without B_t", rest=0),
+        holds=True,
         proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
         note="the same proof from y = tau_0 E + gamma on, gamma the larger of both federations': "
         "no fresh start is needed, but the additional term then falls like ((tau_0 E + "

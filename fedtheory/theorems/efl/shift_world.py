@@ -8,50 +8,45 @@ gamma taken from the new federation, or with the steps as they are, gamma the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
+from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.cohorts import Sampling
 from fedtheory.participation.irregular import Irregular, complete, joint_law, windows
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.rational import fraction, integer, simplest, simplest_each, table, text, vector
+from fedtheory.rational import simplest, simplest_each, to_file
 from fedtheory.theorems.efl.cases import given
-from fedtheory.theorems.efl.cases.theorem_1 import (
-    ROUNDS,
-    assumption_failure,
-    law_of,
-    local_sgd_of,
-)
-from fedtheory.theorems.efl.draws import curvatures, law, rows, shares, signed, size
+from fedtheory.theorems.efl.cases import theorem_1 as cases
+from fedtheory.theorems.efl.quantities import run as of_runs
 from fedtheory.theorems.efl.quantities.exact_run import round_laws
-from fedtheory.theorems.efl.quantities.run import (
-    EFLConstants,
-    gamma_of,
-    given_curvatures,
-    step_sizes,
-)
 from fedtheory.theorems.efl.world import CONVEX, PLAIN, EFLWorld, constants_told
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case, LocalWork
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Statement
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theorems.efl.world import centre as efl_centre
+from fedtheory.theory import (
+    Case,
+    Fact,
+    Letters,
+    LocalWork,
+    Prepared,
+    Request,
+    Statement,
+    derived,
+    number,
+    whole,
+    word,
+)  # fmt: skip
+from fedtheory.theory.draws import curvatures, law, rows, shares, signed, size
+from fedtheory.theory.rounds import second_moments as moments
 from fedtheory.theory.rounds.coefficients import RoundLaw
-from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
-from fedtheory.theory.rounds.second_moments import (
-    Path,
-    QuadraticOracles,
-    oracles_of,
-    second_moments,
-)
+from fedtheory.theory.rounds.irregular_run import exact_oracles
 
 MOST = 400  # rounds in fractions
 OPTIMA = LocalWork(
@@ -74,62 +69,47 @@ def event_of(statement: str) -> str:
 
 @dataclass
 class ShiftView(EFLWorld):
-    """One shift of the objective.
-
-    Attributes
-    ----------
-    event : 'departure' or 'arrival'
-    n : samples before the shift (of a departure they include those of the client that leaves)
-    n_a : samples of client a
-    L, mu : smoothness and strong convexity of all clients
-    distance_sq : ||omega* - hat omega*||^2, the optima before and after
-    D_new, D_old : F_a - F_a* at the optimum after and before the shift
-    noise : uncertainty of what was computed numerically (0 for fractions)
-    """
+    """One shift of the objective."""
 
     kind, about = "shift", "about the optima before and after one client leaves or joins"
     asks, accepts = (CONVEX, "at least two clients"), given.options("client")
     example, count, work = "--problem breast-cancer --departure 2", 60, OPTIMA
-    shown = ("n", "n_a", "L", "mu", "D_new", "D_old")
+    shows = ("n", "n_a", "L", "mu", "D_new", "D_old")
 
-    event: str
-    n: Any
-    n_a: Any
-    L: Any
+    reads: ClassVar = {
+        "event": word("departure", "arrival"), "samples": number("N", above=0),
+        "h": number("N d", "curvatures, client a last", above=0), "c": number("N d", "minimisers"),
+        "bend": number(default=None), "below": number(above=0, default=None),
+    }  # fmt: skip
+    letters = Letters({
+        "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
+        "D_new": r"\hat D_a", "D_old": "D_a",
+    }, ("distance_sq", "D_new", "D_old"), zero=("noise",))  # fmt: skip
+
+    event: str  # 'departure' or 'arrival'
+    n: Any  # samples before the shift (of a departure they include those of the client that leaves)
+    n_a: Any  # samples of client a
+    L: Any  # L, mu: smoothness and strong convexity of all clients
     mu: Any
-    distance_sq: Any
-    D_new: Any
+    distance_sq: Any  # ||omega* - hat omega*||^2, the optima before and after
+    D_new: Any  # D_new, D_old: F_a - F_a* at the optimum after and before the shift
     D_old: Any
-    noise: Any = 0
+    noise: Any = 0  # uncertainty of what was computed numerically (0 for fractions)
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of event, samples, h and c (rows, client a last), and its bend, if any.
+    def made(cls, event: str, samples: Any, h: Any, c: Any, bend: Any = None, below: Any = None) -> Self:
+        """Make the shift; a bend and below, the curvature left of it, are those of client a (d = 1).
 
-        A bend and below, the curvature left of it, are those of client a (d = 1).
-
-        Raises
-        ------
-        InvalidInput
-            Fewer than two clients (nobody stays), numbers that are not > 0, or a bend right of a's
-            minimiser.
+        Raises `InvalidInput`: Fewer than two clients (nobody stays), or a bend right of a's
+        minimiser.
         """
-        event = data["event"]
-        if event not in ("departure", "arrival"):
-            raise InvalidInput(f"event = {event!r}: use 'departure' or 'arrival'")
-        samples, h, c = vector(data["samples"], "samples"), table(data["h"], "h"), table(data["c"], "c")
-        if len(samples) < 2 or h.shape != c.shape or len(h) != len(samples):
-            raise InvalidInput(f"samples ({len(samples)}), h {h.shape} and c {c.shape}: give at least two clients and a row for each")
-        if min(samples) <= 0 or h.min() <= 0:
-            raise InvalidInput("samples and curvatures must be > 0: without strong convexity the optima are not unique")
-        bend = None if "bend" not in data else fraction(data["bend"], "bend")
-        below = None if bend is None else fraction(data["below"], "below")
-        if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below is None or below <= 0):
+        if len(samples) < 2:
+            raise InvalidInput("samples: give at least two clients")
+        if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below is None):
             raise InvalidInput("a bend needs d = 1, below > 0, and to lie left of client a's minimiser")
         client, n_a, n_o = Client(h[-1], c[-1], bend, below), samples[-1], samples[:-1].sum()
-        weights = samples[:-1, None] / n_o
-        curvature = (weights * h[:-1]).sum(axis=0)
-        centre = (weights * h[:-1] * c[:-1]).sum(axis=0) / curvature
+        weights = samples[:-1] / n_o
+        curvature, centre = (weights[:, None] * h[:-1]).sum(axis=0), efl_centre(weights, h[:-1], c[:-1])
         both = client.joint(n_a, curvature, centre, n_o)
         old, new = (both, centre) if event == "departure" else (centre, both)
         known = [*h.ravel(), *([] if below is None else [below])]
@@ -185,7 +165,7 @@ class ShiftView(EFLWorld):
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> ShiftView:
         """Find both optima, whatever the algorithm."""
-        if reason := assumption_failure(case.problem, EFL(), None):
+        if reason := cases.assumption_failure(case.problem, EFL(), None):
             raise InvalidInput(reason)
         event = event_of(statement)
         who = given.client_of(case) if "client" in case.given else None
@@ -226,12 +206,6 @@ class ShiftView(EFLWorld):
         return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
 
 
-ShiftView.letters = Letters({
-    "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
-    "D_new": r"\hat D_a", "D_old": "D_a",
-}, ("distance_sq", "D_new", "D_old"), zero=("noise",))
-
-
 @dataclass
 class Client:
     """sum_i h_i (x_i - c_i)^2/2; in one dimension the curvature may be ``below`` left of ``bend`` (a point left of c)."""
@@ -260,23 +234,15 @@ class Client:
 @dataclass(frozen=True)
 class DataShift:
     """A departure or arrival on data: l2-regularised logistic regression or least squares, with certified optima.
-
-    Attributes
-    ----------
-    family : 'logistic', 'least squares' or 'breast cancer'
-    event : 'departure' or 'arrival'
-    clients : N, the one that leaves or joins among them
     """
 
-    family: str
-    event: str
-    clients: int
+    family: str  # 'logistic', 'least squares' or 'breast cancer'
+    event: str  # 'departure' or 'arrival'
+    clients: int  # N, the one that leaves or joins among them
     seed: int
     kind: str = "shift"
 
-    @property
-    def name(self) -> str:
-        return f"shift: {self.family} {self.event} N={self.clients} seed={self.seed}"
+    name = derived(lambda q: f"shift: {q.family} {q.event} N={q.clients} seed={q.seed}")
 
     def problem(self) -> Any:
         """The problem with all clients, p^k = n_k/n."""
@@ -308,10 +274,7 @@ class DataShift:
 def who_moves(sampling: Sampling | None, event: str, clients: int, given: Any = None) -> int:
     """The client that is named, else the one with a window that says so, else the last client.
 
-    Raises
-    ------
-    InvalidInput
-        Several clients that leave (or join): the theorem moves one.
+    Raises `InvalidInput`: Several clients that leave (or join): the theorem moves one.
     """
     if given is not None:
         return int(given)
@@ -327,12 +290,8 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
 
     Weights p^k stand for n_k/n; with p^k = n_k/n the samples themselves are shown.
 
-    Raises
-    ------
-    InvalidInput
-        Fewer than two clients, or no such client.
-    NotCertified
-        An optimum that cannot be certified.
+    Raises `InvalidInput`: Fewer than two clients, or no such client; `NotCertified`: An optimum
+    that cannot be certified.
     """
     N = problem.num_clients
     if N < 2:
@@ -358,48 +317,40 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
 
 @dataclass
 class DepartedView(EFLWorld):
-    """r_t of T rounds in which client a does nothing after round tau_0 (rounds from 0).
-
-    Attributes
-    ----------
-    ratios : (T, N) E[p_t^k s_t^k]/p^k, exact
-    tau_0 : the last round in which a may work
-    """
+    """r_t of T rounds in which client a does nothing after round tau_0 (rounds from 0)."""
 
     kind, about = "departed", "about rounds after a client has left"
     asks = ("a law of s^k, and a client that leaves", "scheme A, B or C, " + PLAIN)
     accepts = given.options("client", "tau_0")
     example = "--problem quadratic --inactive 0.3 --departure 2@20"
 
-    ratios: np.ndarray
-    tau_0: int
+    shows = ("T", "tau_0", "H_T")
+    reads: ClassVar = {
+        "T": whole(1), "tau_0": whole(what="the last round in which a may work"),
+        "mean_work": number("T N", "E[p^k s^k]/p^k of the rounds before, a last", least=0),
+    }  # fmt: skip
 
-    @property
-    def r(self) -> list[int]:
-        """r_t = 1 where the ratio is not the same for all clients."""
-        return [int(any(x != row[0] for x in row)) for row in self.ratios]
+    ratios: np.ndarray  # (T, N) E[p_t^k s_t^k]/p^k, exact
+    tau_0: int  # the last round in which a may work
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"T": len(self.ratios), "tau_0": self.tau_0, "H_T": sum(self.r)}
+    T = derived(lambda q: len(q.ratios))
+    H_T = derived(lambda q: sum(q.r))
+    r = derived(
+        lambda q: [int(any(x != row[0] for x in row)) for row in q.ratios],
+        "r_t = 1 where the ratio is not the same for all clients",
+    )
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of T, tau_0 and mean_work.
-
-        mean_work is E[p^k s^k]/p^k of the rounds before (N numbers, or T rows), a last.
-        """
-        rounds = integer(data["T"], "T", 1)
-        tau_0 = integer(data["tau_0"], "tau_0", 0, rounds - 1)
-        work = data["mean_work"]
-        rows = table(work, "mean_work") if isinstance(work[0], list) else np.stack([vector(work, "mean_work")] * rounds)
-        if rows.shape[0] != rounds or rows.shape[1] < 2 or rows.min() < 0 or rows[:, :-1].max(axis=1).min() <= 0:
+    def made(cls, T: int, tau_0: int, mean_work: np.ndarray) -> Self:
+        """Let client a do nothing after round tau_0."""
+        if tau_0 >= T or mean_work.shape[1] < 2 or mean_work[:, :-1].max(axis=1).min() <= 0:
             raise InvalidInput(
-                "mean_work: a row a round, at least two clients, numbers >= 0, and in every round a "
-                "client that stays works"
+                f"tau_0 = {tau_0}, mean_work {mean_work.shape}: tau_0 must be below T, with at least "
+                "two clients, of which one that stays works in every round"
             )
-        rows = rows.copy()
-        rows[tau_0 + 1 :, -1] = Fraction(0)
-        return cls(rows, tau_0)
+        ratios = mean_work.copy()
+        ratios[tau_0 + 1 :, -1] = Fraction(0)
+        return cls(ratios, tau_0)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -417,10 +368,10 @@ class DepartedView(EFLWorld):
         else its window's, else half of them. What the others' ratios become afterwards does not
         matter: they are > 0 and its own is 0.
         """
-        scheme, rounds, a = given.uncompressed(case.algorithm).scheme, case.rounds or ROUNDS, given.client_of(case)
+        scheme, rounds, a = given.uncompressed(case.algorithm).scheme, case.rounds or cases.ROUNDS, given.client_of(case)
         if scheme == "C-corrected":
             raise InvalidInput("a client that has left for good has no corrected coefficient: use scheme A, B or C")
-        law, weights = law_of(case), given.weights_of(case.problem)
+        law, weights = cases.law_of(case), given.weights_of(case.problem)
         gone = (getattr(law, "present", None) or [(None, None)] * case.problem.num_clients)[a][1]
         tau_0 = given.given_whole(case, "tau_0", rounds // 2 if gone is None else gone - 2, most=rounds - 1)
         if gone is not None and tau_0 != gone - 2:
@@ -443,16 +394,7 @@ class DepartedView(EFLWorld):
 @dataclass
 class AfterShiftView(EFLWorld):
     """Second moments of w - hat omega* after a shift at tau_0: one quadratic objective, E = 1,
-    noise of variance sigma^2 a step.
-
-    Attributes
-    ----------
-    curvature : (d,) of the new objective
-    start : (d,) omega* - hat omega*
-    mu, gamma : of the step eta_tau = 16/(mu (tau + 1 + gamma))
-    tau_0, rounds : the shift, and the rounds after it
-    sigma_sq : noise per coordinate
-    """
+    noise of variance sigma^2 a step, and the step eta_tau = 16/(mu (tau + 1 + gamma))."""
 
     kind, about = "after-shift", "about the step size after the objective has moved"
     asks = (
@@ -460,15 +402,23 @@ class AfterShiftView(EFLWorld):
         PLAIN + ", E = 1, full gradients or additive noise",
     )  # fmt: skip
     accepts = given.options("client", "tau_0", "gamma", "sigma_sq", "L", "mu")
-    example, local_steps, shown = "--problem diabetes", 1, ("tau_0", "gamma", "mu", "sigma_sq")
+    example, local_steps, shows = "--problem diabetes", 1, ("tau_0", "gamma", "mu", "sigma_sq")
 
-    curvature: np.ndarray
-    start: np.ndarray
-    mu: Any
-    gamma: Any
-    tau_0: int
-    rounds: int
-    sigma_sq: Any
+    demands = (
+        Fact("mu at most every curvature", lambda q: q.mu <= q.curvature.min()),
+        Fact(
+            "a first step 16/(mu (1 + gamma)) of at most 1/L",
+            lambda q: 16 * q.curvature.max() <= q.mu * (1 + q.gamma),
+        ),
+    )
+
+    curvature: np.ndarray = number("d", "of the new objective")
+    start: np.ndarray = number("d", "omega* - hat omega*")
+    mu: Any = number(above=0)
+    gamma: Any = number()
+    tau_0: int = whole(what="the shift")
+    rounds: int = whole(1, MOST, "those after it")
+    sigma_sq: Any = number(what="of a coordinate", least=0)
 
     def errors(self, age: int) -> np.ndarray:
         """E||w - hat omega*||^2 after 0..rounds more rounds, the first of which takes the step of round ``age``."""
@@ -483,18 +433,6 @@ class AfterShiftView(EFLWorld):
         """((tau_0 + gamma)/(tau + gamma))^power ||omega* - hat omega*||^2."""
         ratio = [(self.tau_0 + self.gamma) / (self.tau_0 + t + self.gamma) for t in range(self.rounds + 1)]
         return np.array([r**power * (self.start**2).sum() for r in ratio], dtype=object)
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of its fields; no step may exceed 1/L, nor mu a curvature."""
-        h, start = vector(data["curvature"], "curvature"), vector(data["start"], "start")
-        mu, gamma, sigma_sq = (fraction(data[k], k) for k in ("mu", "gamma", "sigma_sq"))
-        if len(h) != len(start) or not 0 < mu <= h.min():
-            raise InvalidInput("curvature and start need one number a coordinate, and mu must be > 0 and at most every curvature")
-        if sigma_sq < 0 or 16 * h.max() > mu * (1 + gamma):
-            raise InvalidInput("sigma_sq must be >= 0, and gamma so large that the first step 16/(mu (1 + gamma)) is at most 1/L")
-        tau_0, rounds = integer(data["tau_0"], "tau_0"), integer(data["rounds"], "rounds", 1, 400)
-        return cls(h, start, mu, gamma, tau_0, rounds, sigma_sq)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -535,15 +473,14 @@ class AfterShiftView(EFLWorld):
         (H, b), others = given.quadratics_of(problem), np.delete(np.arange(problem.num_clients), a)
         everybody, rest = problem.weights, np.where(np.arange(problem.num_clients) == a, 0.0, problem.weights)
         old, new = (rest / rest.sum(), everybody) if arrive else (everybody, rest / rest.sum())
-        L, least = float(problem.beta_k[others if not arrive else slice(None)].max()), float(problem.mu_k.min())
-        if not least > 0:
-            raise InvalidInput(f"mu = {least:.6g}, the limit is > 0: the optima are not unique; add a ridge")
-        L, mu = given_curvatures(case.given, L, least)
+        given.curvatures(problem)
+        L = float(problem.beta_k[others if not arrive else slice(None)].max())
+        L, mu = of_runs.given_curvatures(case.given, L, float(problem.mu_k.min()))
         curvature, axes = np.linalg.eigh(np.einsum("n,nij->ij", new, H))
         points = [np.linalg.solve(np.einsum("n,nij->ij", w, H), w @ b) for w in (old, new)]
         h, start = simplest_each(curvature), simplest_each(axes.T @ (points[0] - points[1]))
         mu = min(simplest(float(mu)), h.min())
-        gamma = given.given_number(case, "gamma", lambda: gamma_of(1, 1, simplest(float(L)), mu, [Fraction(1)]), above=0)
+        gamma = given.given_number(case, "gamma", lambda: of_runs.gamma_of(1, 1, simplest(float(L)), mu, [Fraction(1)]), above=0)
         if 16 * h.max() > mu * (1 + gamma):
             raise InvalidInput(
                 f"gamma = {float(gamma):.6g}: the first step 16/(mu (1 + gamma)) must be at most 1/L, use "
@@ -564,23 +501,16 @@ def rounds_that_halve(tau_0: int, gamma: float) -> float:
 
 
 # --- a run across the shift ----------------------------------------------------------------------
-Side = tuple[QuadraticOracles, list[RoundLaw]]
+Side = tuple[moments.QuadraticOracles, list[RoundLaw]]
 
 
 @dataclass(frozen=True)
 class Leg:
-    """The rounds before the shift, or those after it.
+    """The rounds before the shift, or those after it."""
 
-    Attributes
-    ----------
-    constants : Theorem 1's, of these rounds
-    y : (T + 1,) tau E + gamma as the steps of these rounds have it
-    distance_sq : (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
-    """
-
-    constants: EFLConstants
-    y: np.ndarray
-    distance_sq: np.ndarray
+    constants: of_runs.EFLConstants  # Theorem 1's, of these rounds
+    y: np.ndarray  # (T + 1,) tau E + gamma as the steps of these rounds have it
+    distance_sq: np.ndarray  # (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
 
     def bound(self, start_sq: Any, start: Any = 1, rest: Any = 1) -> np.ndarray:
         """(y_0^2 start_sq + (16E/mu)^2 sum E[B_t]/S_t^2)/y^2 + H J/y, (T + 1,): Theorem 1 from y_0 on, repaired."""
@@ -595,8 +525,6 @@ class ShiftedRunView(EFLWorld):
     Attributes
     ----------
     before, before_kept : the rounds up to the shift, with the old federation's gamma and with the larger of both
-    fresh, kept : the rounds after it, with a fresh start of the steps and without one
-    shift : ||omega* - hat omega*||^2 and what Theorem 2 needs
     """
 
     kind, about = "restart", "about a run that a client leaves or joins"
@@ -620,17 +548,30 @@ class ShiftedRunView(EFLWorld):
         }),
     )  # fmt: skip
 
+    shows: ClassVar = {
+        "event": "event", "tau_0": "tau_0", "Theorem 1 at the shift": "at_the_shift",
+        "Theorem 2": "theorem_2", "gamma, before and after": "gammas",
+    }  # fmt: skip
+    reads: ClassVar = {
+        "event": word("departure", "arrival"), "scheme": word(*SCHEMES),
+        "weights": number("N", "as samples", above=0, total=1), "h": number("N d", above=0),
+        "c": number("N d"), "noise": number("N d", default=None),
+        "law": number("N s", "a last", least=0, total=1), "w0": number("d"),
+        "tau_0": whole(1, 200), "rounds": whole(1, 200, "those after the shift"),
+    }  # fmt: skip
+
     before: Leg
     before_kept: Leg
-    fresh: Leg
+    fresh: Leg  # fresh, kept: the rounds after it, with a fresh start of the steps and without one
     kept: Leg
-    shift: ShiftView
+    shift: ShiftView  # ||omega* - hat omega*||^2 and what Theorem 2 needs
     noise: Any = 0
 
-    @property
-    def tau_0(self) -> int:
-        """The round of the shift."""
-        return len(self.before.y) - 1
+    event = derived(lambda q: q.shift.event)
+    at_the_shift = derived(lambda q: q.reached())
+    theorem_2 = derived(lambda q: q.moved())
+    gammas = derived(lambda q: [q.before.y[0], q.fresh.y[0]])
+    tau_0 = derived(lambda q: len(q.before.y) - 1, "The round of the shift")
 
     def moved(self, factor: int = 2, printed: bool = False) -> Any:
         """Theorem 2's bound of ||omega* - hat omega*||^2: (10), (11) repaired, or as printed."""
@@ -643,33 +584,18 @@ class ShiftedRunView(EFLWorld):
         leg = self.before_kept if kept else self.before
         return leg.bound(leg.constants.start_sq)[-1]
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {
-            "event": self.shift.event, "tau_0": self.tau_0,
-            "Theorem 1 at the shift": text(self.reached()), "Theorem 2": text(self.moved()),
-            "gamma, before and after": [text(self.before.y[0]), text(self.fresh.y[0])],
-        }
-
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Any:
-        """Make an instance of event, scheme, weights (as samples), h, c, noise, law, w0, tau_0, rounds.
-
-        Client a is the last one; law has N rows, and rounds are those after the shift.
-        """
-        oracles = exact_oracles({k: data[k] for k in ("h", "c", "weights", "noise") if k in data})
-        clients, w0 = oracles.shape[0], vector(data["w0"], "w0")
-        tau_0, rounds = integer(data["tau_0"], "tau_0", 1, 200), integer(data["rounds"], "rounds", 1, 200)
-        if clients < 2 or len(w0) != oracles.shape[2]:
-            raise InvalidInput("at least two clients, of which the last one leaves or joins, and w0 with one number a coordinate")
-        (rows,) = laws_of([data["law"]], clients)
-        rest = without(oracles, clients - 1)
+    def made(cls, event: str, scheme: str, law: np.ndarray, tau_0: int, rounds: int, **clients: Any) -> Any:
+        """Make the run; client a is the last one."""
+        oracles, w0 = exact_oracles(to_file({k: v for k, v in clients.items() if v is not None})), clients["w0"]
+        shift = ShiftView.made(event, *(clients[name] for name in ("weights", "h", "c")))
+        rest = oracles.without(len(law) - 1)
 
         def side(all_there: bool, many: int) -> Any:
-            who, law = (oracles, rows) if all_there else (rest, rows[:-1])
-            return who, round_laws(data["scheme"], [law], many, who.weights)
+            who, laws = (oracles, law) if all_there else (rest, law[:-1])
+            return who, round_laws(scheme, [laws], many, who.weights)
 
-        leaves = data["event"] == "departure"
-        shift = ShiftView.from_data({"event": data["event"], "samples": data["weights"], "h": data["h"], "c": data["c"]})
+        leaves = event == "departure"
         return shifted_run(side(leaves, tau_0), side(not leaves, rounds), w0, shift)
 
     @classmethod
@@ -692,24 +618,18 @@ class ShiftedRunView(EFLWorld):
 
     @classmethod
     def on_problem(cls, statement: str, case: Case) -> ShiftedRunView:
-        """Run strongly convex quadratic clients that one of them leaves or joins.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            Clients that come or go more than once, that depend on each other, or that are not
-            quadratic; one client; one round.
-        """
-        problem, algorithm, rounds, law = case.problem, given.uncompressed(case.algorithm), case.rounds or ROUNDS, law_of(case)
+        """Run strongly convex quadratic clients that one of them leaves or joins."""
+        problem, algorithm = case.problem, given.uncompressed(case.algorithm)
+        rounds, law = case.rounds or cases.ROUNDS, cases.law_of(case)
         if problem.num_clients < 2 or rounds < 2:
             raise InvalidInput(f"N = {problem.num_clients}, T = {rounds}: a shift needs two clients and a round before it and after it")
         law.check_run(problem.num_clients, rounds)
         if not isinstance(law, Irregular) or any(joint_law(law, t) is not None for t in range(1, rounds + 1)):
             raise MissingCapability("clients that depend on each other: exact second moments are for independent ones")
         event, a, tau_0 = move_of(case, rounds)
-        solver = local_sgd_of(case, law)
-        oracles = oracles_of(problem, solver.batch_size, solver.noise_std)
-        rest, others = without(oracles, a), np.delete(np.arange(problem.num_clients), a)
+        solver = cases.local_sgd_of(case, law)
+        oracles = moments.oracles_of(problem, solver.batch_size, solver.noise_std)
+        rest, others = oracles.without(a), np.delete(np.arange(problem.num_clients), a)
 
         def side(there: bool, when: range) -> Any:
             who, keep = (oracles, np.arange(problem.num_clients)) if there else (rest, others)
@@ -743,18 +663,18 @@ def move_of(case: Case, rounds: int) -> tuple[str, int, int]:
 
 def _gamma(shift: ShiftView, laws: list[RoundLaw]) -> Any:
     rounds = [law.moments for law in laws]
-    return gamma_of(laws[0].E, max(m.theta for m in rounds), shift.L, shift.mu, [m.sum_ps for m in rounds])
+    return of_runs.gamma_of(laws[0].E, max(m.theta for m in rounds), shift.L, shift.mu, [m.sum_ps for m in rounds])
 
 
 def _leg(
     shift: ShiftView, side: Side, w0: np.ndarray, gamma: Any, moment: np.ndarray | None = None, first: int = 0
-) -> tuple[Leg, Path]:
+) -> tuple[Leg, moments.Path]:
     """Rounds with the steps 16E/(mu ((first + t + 1)E + gamma) S_t)."""
     oracles, laws = side
     E, rounds = laws[0].E, [law.moments for law in laws]
     y_0 = first * E + gamma
-    path = second_moments(oracles, laws, step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
-    constants = EFLConstants(
+    path = moments.second_moments(oracles, laws, of_runs.step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
+    constants = of_runs.EFLConstants(
         E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D,
         oracles.weights, rounds, path.distance_sq[0],
     )
@@ -791,10 +711,3 @@ def shifted_run(old: Side, new: Side, w0: np.ndarray, shift: ShiftView) -> Shift
         after, _ = _leg(shift, new, w0, gammas[1] if first is None else gamma, moment, first or 0)
         legs.append((before, after))
     return ShiftedRunView(legs[0][0], legs[1][0], legs[0][1], legs[1][1], shift)
-
-
-def without(oracles: QuadraticOracles, client: int) -> QuadraticOracles:
-    """The same clients but one, their weights divided by their sum."""
-    rest = [k for k in range(len(oracles.weights)) if k != client]
-    own = {name: getattr(oracles, name)[rest] for name in ("H", "b", "q", "noise_sq")}
-    return replace(oracles, **own, weights=oracles.weights[rest] / oracles.weights[rest].sum())

@@ -10,8 +10,7 @@ from typing import Any
 from fedtheory.theorems.efl import table_1_world as on
 from fedtheory.theorems.efl.notation import FLIPPED
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import form, le, printed, repaired
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, printed, repaired
 
 
 def _against(v: on.RatesView, other: str, scale: Any = 1) -> Sides:

@@ -4,6 +4,7 @@ non-convex methods beside it.
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLRun
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
-from fedtheory.theory import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 _ROW = r"T\le K\big(\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}\big)"
 _ANY = "for every K there is such a problem, so that no constant before the row saves it"
@@ -87,31 +87,29 @@ def table_1_row(q):
         "L/mu: " + _ANY,
     )
     yield form(
-        "units", lambda: _scaling(q),
+        "units", partial(_scaling, q),
         r"c^2F(s\,\cdot):\ T\text{ is the same; the terms are }c^2s^2\tfrac{G^2}{\mu "
         r"S\epsilon}\text{ and }\tfrac{sL}{\mu\sqrt\epsilon}\text{ by the distance, "
         r"}\tfrac{G^2}{\mu S\epsilon}\text{ and }\tfrac L{c\mu\sqrt\epsilon}\text{ by the loss}",
-        wrong("c^2 s for c^2 s^2", lambda: _scaling(q, 1)), holds=True, needs=(on.FAMILY,),
+        wrong("c^2 s for c^2 s^2", power=1), holds=True, needs=(on.FAMILY,),
         proof="put c^2 s^2 h for the curvatures, w_0/s for the start and the new epsilon",
         note="a number of rounds has no unit, and the row has one",
     )
     yield form(
-        "lower bound", lambda: _least(q),
+        "lower bound", partial(_least, q),
         r"\|\omega_T-\omega^*\|^2\ge\big(\tfrac{\gamma-15}{\gamma-15+T}\big)^{32}\omega_{0,1}^2,\ "
         r"\gamma=\tfrac{64L}\mu,\ \omega_{0,1}\text{ along the curvature }\mu",
-        wrong("gamma - 14", lambda: _least(q, 14, 30)),
-        wrong("power 28", lambda: _least(q, 15, 28)), holds=True, needs=(on.FAMILY,),
-        proof="docs/efl_claims.md#efls-own-row-of-table-1",
+        wrong("gamma - 14", less=14, power=30), wrong("power 28", less=15, power=28), holds=True,
+        needs=(on.FAMILY,), proof="docs/efl_claims.md#efls-own-row-of-table-1",
         note="so that T >= (64 L/mu - 15)((omega_{0,1}^2/epsilon)^{1/32} - 1) rounds are needed",
     )
     yield repaired(
-        lambda: _suffices(q),
-        r"T\ge\max\{\tfrac{512b}{\mu^2\epsilon},\tfrac\gamma "
+        partial(_suffices, q), r"T\ge\max\{\tfrac{512b}{\mu^2\epsilon},\tfrac\gamma "
         r"E\sqrt{\tfrac{2\|\omega_0-\omega^*\|^2}\epsilon}\}\Rightarrow\mathbb "
         r"E\|\omega_T-\omega^*\|^2\le\epsilon+\tfrac{H_TJ}{TE+\gamma},\ b=\max_t\tfrac{\mathbb "
-        "E[B^+_t]}{S_t^2}", wrong("without b", lambda: _suffices(q, rest=0)),
-        wrong("without the distance", lambda: _suffices(q, distance=0)), holds=True, over=Runs,
-        needs=(UNCORRELATED,), proof="docs/efl_claims.md#efls-own-row-of-table-1",
+        "E[B^+_t]}{S_t^2}", wrong("without b", rest=0), wrong("without the distance", distance=0),
+        holds=True, over=Runs, needs=(UNCORRELATED,),
+        proof="docs/efl_claims.md#efls-own-row-of-table-1",
         note="what follows from Theorem 1, sharpened: 1/mu^2 for 1/mu, the distance from the "
         "start, and gamma/E of order theta (E + L/mu)/S. Judged at the least epsilon for which T "
         "is enough",
@@ -148,11 +146,11 @@ def table_1_non_convex(q):
         "EFL's row and V VRL-SGD's",
     )
     yield form(
-        "units", lambda: _powers(q),
+        "units", partial(_powers, q),
         r"4F:\ \text{EFL }\tfrac{G^2}{\mu S\epsilon}+\tfrac L{2\mu\sqrt\epsilon},\ \text{VRL-SGD a "
         r"sixteenth},\ \text{FedAMP }\tfrac{G^2}{4LS\epsilon}+\tfrac "
         r"G{16\epsilon^{3/2}}+\tfrac{4L^2}{\sqrt\epsilon}",
-        wrong("a quarter of VRL-SGD's", lambda: _powers(q, -1)), holds=True,
+        wrong("a quarter of VRL-SGD's", power=-1), holds=True,
         proof="put 4 G, 4 L, 4 mu, 4 sigma, and 4 times epsilon of the loss, 16 times that of the "
         "squared gradient",
     )

@@ -11,22 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.rational import fraction, simplest, text, vector
+from fedtheory.rational import simplest, text
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
-from fedtheory.theorems.efl.draws import part, size
-from fedtheory.theorems.efl.quantities.run import EFLRun, given_curvatures
+from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
-from fedtheory.theory import Fact
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.symbolic import Letters
-from fedtheory.theory.judge.view import ClosedView
+from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, flag, number
+from fedtheory.theory.draws import part, size
 
 STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
 ROWS = (*STRONGLY_CONVEX, "VRL-SGD", "FedAMP")
@@ -43,6 +40,7 @@ BELOW_VRL_SGD = Fact(
     "EFL's row at most VRL-SGD's for F", lambda q: q.row("EFL") <= q.row("VRL-SGD")
 )
 BELOW_FEDAMP = Fact("EFL's row at most FedAMP's for F", lambda q: q.row("EFL") <= q.row("FedAMP"))
+BELOW = Fact("mu <= L", lambda q: q.mu <= q.L)
 LONGEST = 3000
 
 
@@ -77,6 +75,12 @@ def rounds(
     raise InvalidInput(f"row = {row!r}: use one of {', '.join(ROWS)}")
 
 
+class Rows(Letters):
+    """The rows as formulas, of the root of epsilon."""
+
+    root = derived(lambda q: q.epsilon ** Fraction(1, 2), "sqrt(epsilon)")
+
+
 @dataclass
 class RatesView(EFLWorld):
     """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""
@@ -88,29 +92,26 @@ class RatesView(EFLWorld):
     accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
     example, count = "--problem diabetes", 60
 
-    G: Any
-    L: Any
-    mu: Any
-    S: Any
-    root: Any
-    delta: Any
+    shows: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
+    demands = (BELOW,)
+    letters = Rows(
+        {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"},
+        runs=("row",),
+    )
+
+    G: Any = number(above=0)
+    L: Any = number()
+    mu: Any = number(above=0)
+    S: Any = number(what="the clients in a round", above=0)
+    root: Any = number(what="of epsilon", above=0)
+    delta: Any = number(what="Hessian dissimilarity", above=0)
+
+    epsilon = derived(lambda q: q.root**2)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times ``scale``: G, L, mu, delta and epsilon are multiplied (``scale`` a square)."""
         a = scale * scale
         return rounds(name, a * self.G, a * self.L, a * self.mu, self.S, scale * self.root, a * self.delta)
-
-    def printed_constants(self) -> dict[str, Any]:
-        about = {k: text(getattr(self, k)) for k in ("G", "L", "mu", "S", "delta")}
-        return {**about, "epsilon": text(self.root**2)}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of G, L, mu, S, root (of epsilon) and delta, all > 0, with mu <= L."""
-        G, L, mu, S, root, delta = (fraction(data[k], k) for k in ("G", "L", "mu", "S", "root", "delta"))
-        if not 0 < mu <= L or min(G, S, root, delta) <= 0:
-            raise InvalidInput("0 < mu <= L is needed, and G, S, epsilon and delta must be > 0")
-        return cls(G, L, mu, S, root, delta)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -148,10 +149,7 @@ class RatesView(EFLWorld):
             constant(lambda c: c.G_sq)  # refused where it is seen to be no bound
         law = law_of(case) if not isinstance(case.sampling, Uniform) else None
         active = case.sampling.size if law is None else float((1 - law.law(1)[:, 0]).sum())
-        L, mu = float(problem.beta_k.max()), float(problem.mu_k.min())
-        if not mu > 0:
-            raise InvalidInput(f"mu = {mu:.6g}, the limit is > 0: add a ridge")
-        L, mu = given_curvatures(case.given, L, mu)
+        L, mu = given.curvatures(problem, case.given)
         return {
             "G": given.given_number(case, "G", lambda: float(constant(lambda c: c.G_sq)) ** 0.5, above=0),
             "L": simplest(L), "mu": simplest(mu), "S": given.given_number(case, "S", active, above=0),
@@ -160,37 +158,9 @@ class RatesView(EFLWorld):
         }  # fmt: skip
 
 
-class _Rows(Letters):
-    """The rows as formulas."""
-
-    row = RatesView.row
-
-    @property
-    def root(self) -> Any:
-        """sqrt(epsilon)."""
-        return self.epsilon ** Fraction(1, 2)
-
-    def values(self, view: Any) -> dict[Any, Any]:
-        """The letters on a view, which has the root of epsilon."""
-        return super().values(view) | {self.epsilon: view.root**2}
-
-
-RatesView.letters = _Rows(
-    {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"}
-)
-
-
 @dataclass
 class RowView(EFLWorld):
-    """Rounds that a run needs, and the row.
-
-    Attributes
-    ----------
-    h, start : (d,) curvatures and w_0, or empty where only `needed` and the constants are known
-    root : sqrt(epsilon)
-    K : the constant before the row
-    loss : whether epsilon bounds F - F*, else the squared distance
-    """
+    """Rounds that a run needs, and the row."""
 
     kind, about = "row", "about EFL's row of Table 1"
     asks = (
@@ -210,25 +180,26 @@ class RowView(EFLWorld):
         }),
     )  # fmt: skip
 
-    h: np.ndarray
-    start: np.ndarray
-    root: Any
-    K: Any
-    loss: bool
+    shows: ClassVar = {
+        **{name: name for name in ("L", "mu", "G_sq", "S", "needed")}, "epsilon": "epsilon",
+        "row": "row", "factor": "K",
+    }  # fmt: skip
+    demands = (Fact("a start that is not within epsilon already", lambda q: q.needed > 0),)
 
-    @property
-    def L(self) -> Any:
-        return self.h.max()
+    h: np.ndarray = number("d", "curvatures", above=0)
+    start: np.ndarray = number("d", "w_0")
+    root: Any = number(what="of epsilon", above=0)
+    K: Any = number(what="the constant before the row", above=0)
+    loss: bool = flag("epsilon bounds F - F*, else the squared distance")
 
-    @property
-    def mu(self) -> Any:
-        return self.h.min()
+    epsilon = derived(lambda q: q.root**2)
+    row = derived(lambda q: sum(q.terms))
+    L = derived(lambda q: q.h.max())
+    mu = derived(lambda q: q.h.min())
 
     S = 1  # one client takes part
 
-    @property
-    def gamma(self) -> Any:
-        return 64 * self.L / self.mu
+    gamma = derived(lambda q: 64 * q.L / q.mu)
 
     @property
     def G_sq(self) -> Any:
@@ -249,35 +220,18 @@ class RowView(EFLWorld):
             out.append(w)
         return np.stack(out)
 
-    @property
-    def needed(self) -> int:
-        """The first round count whose model is within epsilon."""
-        return len(self.path) - 1
+    needed = derived(
+        lambda q: len(q.path) - 1, "The first round count whose model is within epsilon"
+    )
 
-    @property
-    def terms(self) -> tuple[Any, Any]:
-        """G^2/(mu S epsilon) and L/(mu sqrt(epsilon))."""
-        return self.G_sq / (self.mu * self.S * self.root**2), self.L / (self.mu * self.root)
+    terms = derived(
+        lambda q: (q.G_sq / (q.mu * q.S * q.root**2), q.L / (q.mu * q.root)),
+        "G^2/(mu S epsilon) and L/(mu sqrt(epsilon))",
+    )
 
     def in_units(self, c: Any, s: Any) -> RowView:
         """The same run for c^2 F(s w); epsilon is c^2 times as large where it bounds the loss, else divided by s^2."""
         return replace(self, h=c**2 * s**2 * self.h, start=self.start / s, root=c * self.root if self.loss else self.root / s)
-
-    def printed_constants(self) -> dict[str, Any]:
-        names = ("L", "mu", "G_sq", "S", "needed")
-        more = {"epsilon": text(self.root**2), "row": text(sum(self.terms)), "factor": text(self.K)}
-        return {**{n: text(getattr(self, n)) for n in names}, **more}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of h, start, root (of epsilon), K, and loss (true if it is within epsilon)."""
-        (h, start), (root, K) = (vector(data[k], k) for k in ("h", "start")), (fraction(data[k], k) for k in ("root", "K"))
-        if h.shape != start.shape or h.min() <= 0 or root <= 0 or K <= 0 or not isinstance(data["loss"], bool):
-            raise InvalidInput("h and start need one number a coordinate, h > 0, root > 0, K > 0, and loss true or false")
-        view = cls(h, start, root, K, data["loss"])
-        if view.needed < 1:
-            raise InvalidInput("the start is within epsilon already: give a smaller one")
-        return view
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -294,12 +248,6 @@ class RowView(EFLWorld):
         """Make the user's run with Theorem 1's steps.
 
         epsilon is ||w_0 - w*||^2/2, and K 1, unless given.
-
-        Raises
-        ------
-        InvalidInput
-            A run without exact second moments; an accuracy that is not reached, or is there from
-            the start.
         """
         view = view_of("run", case)
         if not isinstance(view, EFLRun) or not view.exact:
@@ -322,50 +270,40 @@ class RowView(EFLWorld):
         return MeasuredRowView(int(reached[0]), terms, K, epsilon, active)
 
 
-
 @dataclass
 class MeasuredRowView(ClosedView):
     """The rounds that a run of the user's took until E||w_T - w*||^2 <= epsilon, in exact second moments, and the row.
-
-    Attributes
-    ----------
-    needed, terms : the number of rounds, and both terms of the row
-    K : the constant before the row
-    epsilon, S : the accuracy, and the clients that take part in a round on average
     """
 
-    needed: int
+    shows: ClassVar = {"needed": "needed", "row": "row", "factor": "K", "epsilon": "epsilon", "S": "S"}
+    row = RowView.row
+    needed: int  # needed, terms: the number of rounds, and both terms of the row
     terms: tuple[float, float]
-    K: float
-    epsilon: float
+    K: float  # the constant before the row
+    epsilon: float  # epsilon, S: the accuracy, and the clients that take part in a round on average
     S: float
     h, loss = (), False  # not of the family
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"needed": self.needed, "row": sum(self.terms), "factor": self.K, "epsilon": self.epsilon, "S": self.S}
 
 
 @dataclass
 class UnitsView(EFLWorld):
     """One point of the parameters of Table 1; ``root`` is sqrt(epsilon), of the loss for EFL, of
-    the squared gradient for others.
-
-    Attributes
-    ----------
-    G, L, mu, S, sigma, clients : of the assumptions, S clients in a round, the noise, N
-    """
+    the squared gradient for others."""
 
     kind, about = "units", "about the orders of Table 1"
     asks, example = (CONVEX, "G of Theorem 1's, or given"), "--problem diabetes"
     accepts = given.options(*CONSTANTS, "S", "epsilon")
 
-    G: Any
-    L: Any
-    mu: Any
-    S: Any
-    sigma: Any
-    clients: Any
-    root: Any
+    shows: ClassVar = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
+    demands, epsilon, terms = (BELOW,), RatesView.epsilon, RowView.terms
+
+    G: Any = number(above=0)
+    L: Any = number()
+    mu: Any = number(above=0)
+    S: Any = number(what="the clients in a round", above=0)
+    sigma: Any = number(what="the noise", above=0)
+    clients: Any = number(what="N", above=0)
+    root: Any = number(what="of epsilon", above=0)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times
@@ -374,22 +312,7 @@ class UnitsView(EFLWorld):
         root = (scale if name == "EFL" else a) * self.root
         return rounds(name, a * self.G, a * self.L, a * self.mu, self.S, root, sigma=a * self.sigma, clients=self.clients)
 
-    @property
-    def terms(self) -> tuple[Any, Any]:
-        """Of EFL's row."""
-        return self.G**2 / (self.mu * self.S * self.root**2), self.L / (self.mu * self.root)
-
-    def printed_constants(self) -> dict[str, Any]:
-        names = ("G", "L", "mu", "S", "sigma", "clients")
-        return {**{n: text(getattr(self, n)) for n in names}, "epsilon": text(self.root**2)}
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of G, L, mu, S, sigma, clients and root (of epsilon), all > 0, mu <= L."""
-        found = {k: fraction(data[k], k) for k in ("G", "L", "mu", "S", "sigma", "clients", "root")}
-        if not 0 < found["mu"] <= found["L"] or min(found.values()) <= 0:
-            raise InvalidInput("0 < mu <= L is needed, and G, S, sigma, clients and epsilon must be > 0")
-        return cls(**found)
+    G_sq = derived(lambda q: q.G**2)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

@@ -4,9 +4,8 @@ eta_tau = 16E/(mu ((tau + 1)E + gamma) S_tau); E[B_t], H_tau, J and gamma are le
 `fedtheory.theorems.efl.quantities.run.EFLConstants`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,8 @@ from fedtheory.theorems.efl.quantities.run import (
 )
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.worst_runs import worst_at
-from fedtheory.theory import form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, printed, repaired, wrong
 from fedtheory.theory.rounds.irregular_run import COMMON
-
-__all__ = ["ASSUMPTIONS", "PROOF", "bound"]
 
 PROOF = "docs/efl.md#the-proof"
 # the ratios of C-corrected are always equal: H J is 0, or something is added
@@ -73,7 +69,7 @@ SHARP = (
     r"\ c_t=\min_k\tfrac{\mathbb E[p_ks^k]}{p^k},\ B^+=%s+" + GAPS
     + r"+E(E-1)G^2\big[(\tfrac12+\tfrac\mu{4(1+\theta)L})(1+\theta(\sum p_k-2)_+)+\tfrac13\big]"
     r"\sum p_ks^k+(E-1)G^2" + LAST
-)  # fmt: skip
+)
 UNCORRELATED_NOISE = SHARP % r"\sum p_k^2s^k\sigma_k^2"
 ANY_NOISE = SHARP % r"\sum\tfrac{p_k^2}{p^k}s^k\min\{\sigma_k^2,G^2\}"
 TILDE = (
@@ -125,7 +121,7 @@ def bound(
     title="convergence with inactive and incomplete clients",
     symbols=SYMBOLS | {"L": "EFLConstants.L", "gamma": "EFLConstants.gamma"},
     measures="mean squared distance to the optimum",
-)  # fmt: skip
+)
 def theorem_1(q):
     """As printed, as repaired, sharpened, and with each repair undone."""
     mutants = (
@@ -140,15 +136,15 @@ def theorem_1(q):
         note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta "
         "(sum p - 2) + sum p s in B_t, D_k in J's denominator; but for the s_t^K in B_t's last "
         "bracket, which is read as s_t^k",
-    )  # fmt: skip
+    )
     yield repaired(
-        lambda: bound(q), BOUND + SUM + DIFFERS + J + B, *mutants,
-        wrong("without the last term of B_t", lambda: bound(q, reading="no last term")),
-        holds=True, worst=worst_at(bound), proof=PROOF,
+        partial(bound, q), BOUND + SUM + DIFFERS + J + B, *mutants,
+        wrong("without the last term of B_t", reading="no last term"), holds=True,
+        worst=worst_at(bound), proof=PROOF,
         note="proved by the steps below; no compression, lambda = 0. Mini-batches of different "
         "clients may be correlated within a step: of 2EG^2 sum p^2 s/p^k half is left for a noise "
         "of sum p^2 s min(sigma^2, G^2)/p^k",
-    )  # fmt: skip
+    )
     yield form(
         "frozen anchors", lambda: bound(q), BOUND + FROZEN_STAR + SUM + DIFFERS + J + B + TILDE,
         *mutants[:2], holds=True, needs=(FROZEN,),
@@ -156,7 +152,7 @@ def theorem_1(q):
         "sum_k p^k F~_k is not one point",
         proof="the repaired form for the fixed losses F~_k, which are L~-smooth and mu~-strongly "
         "convex",
-    )  # fmt: skip
+    )
     yield form(
         "moving anchors", lambda: bound(q),
         BOUND + MOVING_STAR + SUM + DIFFERS + J + B + TILDE + LARGEST_GAPS,
@@ -166,15 +162,14 @@ def theorem_1(q):
         "most mu/mu~ of the way, while the bound falls like 1/tau. omega* is the only point that a "
         "run can end at, since the term vanishes where all local models meet. With mu for mu~, "
         "which A2 allows as well, it is not refuted",
-    )  # fmt: skip
+    )
     yield form(
-        "2 max", lambda: bound(q, "2 max"), BOUND + C_MAX + "2" + MAX + DIFFERS + J + B,
-        wrong("without B_t", lambda: bound(q, "2 max", rest=0)),
-        wrong("0.49 of the first term", lambda: bound(q, "2 max", first=q.part(49))),
-        holds=True, note="twice the maximum is at least the sum",
+        "2 max", partial(bound, q, "2 max"), BOUND + C_MAX + "2" + MAX + DIFFERS + J + B,
+        wrong("without B_t", rest=0), wrong("0.49 of the first term", first=q.part(49)), holds=True,
+        note="twice the maximum is at least the sum",
         proof="twice the maximum of two numbers >= 0 is at least their sum, so that the repaired "
         "form gives it",
-    )  # fmt: skip
+    )
     yield from sharpened(q)
     yield from undone(q)
 
@@ -187,32 +182,31 @@ def sharp(q: EFLRun, noise: str = "uncorrelated", **how: Any) -> Sides:
 def sharpened(q: EFLRun) -> Iterator[Any]:
     """Yield the forms with what the proof needs, by how mini-batches are correlated."""
     yield form(
-        "sharpened", lambda: sharp(q), UNCORRELATED_NOISE,
-        wrong("99 hundredths of the first term", lambda: sharp(q, first=q.part(99))),
-        wrong("without B_t", lambda: sharp(q, rest=0)),
-        wrong("without the J term", lambda: sharp(q, bias=0)),
-        holds=True, needs=(UNCORRELATED,), worst=worst_at(sharp), proof=PROOF,
+        "sharpened", partial(sharp, q), UNCORRELATED_NOISE,
+        wrong("99 hundredths of the first term", first=q.part(99)), wrong("without B_t", rest=0),
+        wrong("without the J term", bias=0), holds=True, needs=(UNCORRELATED,),
+        worst=worst_at(sharp), proof=PROOF,
         note="the same proof gives B+ (no G when E = 1), and J+, which needs no r_t: it vanishes "
         "with the heterogeneity of the participation, continuously. Its noise term needs "
         "mini-batches of different clients uncorrelated within a step",
-    )  # fmt: skip
+    )
     yield form(
-        "sharpened, any correlation", lambda: sharp(q, "any"), ANY_NOISE,
-        wrong("nine tenths of B_t", lambda: sharp(q, "any", rest=q.part(90))),
-        wrong("99 hundredths of the first term", lambda: sharp(q, "any", first=q.part(99))),
-        wrong("without the J term", lambda: sharp(q, "any", bias=0)),
-        wrong("the noise term of uncorrelated mini-batches", lambda: sharp(q)),
-        holds=True, proof=PROOF,
+        "sharpened, any correlation", partial(sharp, q, "any"), ANY_NOISE,
+        wrong("nine tenths of B_t", rest=q.part(90)),
+        wrong("99 hundredths of the first term", first=q.part(99)),
+        wrong("without the J term", bias=0),
+        wrong("the noise term of uncorrelated mini-batches", lambda: sharp(q)), holds=True,
+        proof=PROOF,
         note="however the mini-batches of different clients are correlated within a step, by "
         "Cauchy-Schwarz with the weights p^k; attained for E = 1 by clients with one optimum and "
         "the same noise, started there",
-    )  # fmt: skip
+    )
     yield form(
         "sharpened, common mini-batches", lambda: sharp(q), UNCORRELATED_NOISE + COMMON_DRAWS,
         fails=True, needs=(COMMON,),
         note="common noise does not average out: off by a factor of up to N, attained for equal "
         "weights",
-    )  # fmt: skip
+    )
 
 
 def undone(q: EFLRun) -> Iterator[Any]:
@@ -222,28 +216,23 @@ def undone(q: EFLRun) -> Iterator[Any]:
         note="false, not merely unproved: one client, one noisy step. The witness does not depend "
         "on where A4's G is taken: its maximum is gamma^2 ||w_0 - w*||^2 for every G^2 <= 4, and "
         "||g||^2 <= 4 surely in all rounds",
-    )  # fmt: skip
+    )
     yield form(
-        "r_t flipped", lambda: bound(q, flipped=True), BOUND + SUM + SAME + J + B,
-        wrong(
-            "99 hundredths of the first term",
-            lambda: bound(q, flipped=True, first=q.part(99), bias=0),
-        ),
-        rules=UNLESS_CORRECTED,
+        "r_t flipped", partial(bound, q, flipped=True), BOUND + SUM + SAME + J + B,
+        wrong("99 hundredths of the first term", first=q.part(99), bias=0), rules=UNLESS_CORRECTED,
         note="with participation that differs between clients the limit is not w*, and almost "
         "nothing in this bound stays above 0: a client that is active in every hundredth round "
         "makes one round in a hundred count",
         proof="with the corrected C all ratios are equal: H J >= 0 is added to the repaired bound",
-    )  # fmt: skip
+    )
     yield form(
         "bracket", lambda: bound(q, reading="added"), BOUND + SUM + DIFFERS + J + B_PRINTED,
         fails=True, note="the bracket can be negative, and with it B_t",
-    )  # fmt: skip
+    )
     yield form(
-        "J", lambda: bound(q, gap="printed"), BOUND + SUM + DIFFERS + J_PRINTED + B,
-        wrong("half of the first term", lambda: bound(q, gap="printed", first=q.part(50))),
-        rules=UNLESS_CORRECTED, needs=(EVERY_D,),
+        "J", partial(bound, q, gap="printed"), BOUND + SUM + DIFFERS + J_PRINTED + B,
+        wrong("half of the first term", first=q.part(50)), rules=UNLESS_CORRECTED, needs=(EVERY_D,),
         note="J then falls while D_k grows; it has the wrong dimension, and is undefined where "
         "some D_k = 0",
         proof="with the corrected C all ratios are equal: H = 0, so that it is the repaired bound",
-    )  # fmt: skip
+    )

@@ -7,8 +7,6 @@ outcome, step 1 given (p, s), steps 5 to 7 in expectation. Only step 1, and what
 step 7, asks how the clients' mini-batches are correlated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -20,13 +18,7 @@ from fedtheory.theorems.efl.quantities.run import UNCORRELATED
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, sq
 from fedtheory.theorems.efl.runs_world import Steps
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS, PROOF
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
-
-__all__ = [
-    "at_states", "bias_at_start", "contraction", "distance", "from_start", "gradient", "inner",
-    "noise", "step",
-]  # fmt: skip
+from fedtheory.theory import Sides, form, le, repaired, wrong
 
 
 def step(number: int, title: str) -> Callable[[Any], Any]:
@@ -35,12 +27,12 @@ def step(number: int, title: str) -> Callable[[Any], Any]:
         f"theorem-1-step-{number}", over=Steps, title=title, assumptions=ASSUMPTIONS,
         source=f"proof of Theorem 1, step {number}",
         symbols=SYMBOLS | {"wbar_i": "StepState.wbar", "alpha_i": "StepState.alpha"},
-    )  # fmt: skip
+    )
 
 
-def at_states(q: StepsView, sides: Callable[..., Sides], **how: Any) -> Callable[[], Sides]:
+def at_states(q: StepsView, sides: Callable[..., Sides], **how: Any) -> Callable[..., Sides]:
     """Sides at every state of a run, one after the other."""
-    return lambda: q.each(lambda state: sides(state, **how))
+    return lambda **more: q.each(lambda state: sides(state, **{**how, **more}))
 
 
 def gbar(v: StepState) -> np.ndarray:
@@ -66,23 +58,21 @@ def step_1(q):
     yield repaired(
         at_states(q, noise),
         r"\mathbb E\|\bar w_{i+1}-w^*\|^2\le\mathbb E\|\bar w_i-w^*-\eta\bar g_i\|^2"
-        r"+\eta^2\sum_kp_k^2\alpha_i^k\sigma_k^2",
-        wrong("without the noise term", at_states(q, noise, with_noise=0)),
-        wrong("nine tenths of the noise term", at_states(q, noise, with_noise=0.9)),
-        holds=True, needs=(UNCORRELATED,), proof=PROOF,
+        r"+\eta^2\sum_kp_k^2\alpha_i^k\sigma_k^2", wrong("without the noise term", with_noise=0),
+        wrong("nine tenths of the noise term", with_noise=0.9), holds=True, needs=(UNCORRELATED,),
+        proof=PROOF,
         note="mini-batches of different clients uncorrelated given the past of all of them",
-    )  # fmt: skip
+    )
     yield form(
         "any correlation", at_states(q, noise, **any_way),
         r"\mathbb E\|\bar w_{i+1}-w^*\|^2\le\mathbb E\|\bar w_i-w^*-\eta\bar g_i\|^2"
         r"+\eta^2\sum_k\tfrac{p_k^2}{p^k}\alpha_i^k\sigma_k^2",
-        wrong("without the noise term", at_states(q, noise, with_noise=0, **any_way)),
-        wrong("nine tenths of the noise term", at_states(q, noise, with_noise=0.9, **any_way)),
-        wrong("p_k^2 for p_k^2/p^k", at_states(q, noise)),
-        holds=True, proof=PROOF,
+        wrong("without the noise term", with_noise=0),
+        wrong("nine tenths of the noise term", with_noise=0.9),
+        wrong("p_k^2 for p_k^2/p^k", at_states(q, noise)), holds=True, proof=PROOF,
         note="Cauchy-Schwarz with the weights p^k; what stays needed is that the noise has mean "
         "zero given the past of all clients",
-    )  # fmt: skip
+    )
 
 
 def gradient(v: StepState, theta: Any = None, smooth: bool = False, factor: Any = 2) -> Sides:
@@ -99,17 +89,15 @@ def step_2(q):
     yield repaired(
         at_states(q, gradient),
         r"\|\bar g_i\|^2\le\theta\sum_kp_k\alpha_i^k\|\nabla F_k(w_i^k)\|^2",
-        wrong("theta = 1/2", at_states(q, gradient, theta=0.5)),
-        wrong("theta = 9/10", at_states(q, gradient, theta=0.9)),
-        holds=True, note="Jensen with the weights p^k", proof=PROOF,
-    )  # fmt: skip
+        wrong("theta = 1/2", theta=0.5), wrong("theta = 9/10", theta=0.9), holds=True,
+        note="Jensen with the weights p^k", proof=PROOF,
+    )
     yield form(
         "smoothness", at_states(q, gradient, smooth=True),
         r"\sum_kp_k\alpha_i^k\|\nabla F_k(w_i^k)\|^2\le2L\sum_kp_k\alpha_i^k(F_k(w_i^k)-F_k^*)",
-        wrong("L for 2L", at_states(q, gradient, smooth=True, factor=1)),
-        wrong("nine tenths of 2L", at_states(q, gradient, smooth=True, factor=1.8)),
-        holds=True, proof=PROOF,
-    )  # fmt: skip
+        wrong("L for 2L", factor=1), wrong("nine tenths of 2L", factor=1.8), holds=True,
+        proof=PROOF,
+    )
 
 
 def distance(v: StepState) -> np.ndarray:
@@ -136,12 +124,10 @@ def step_3(q):
         at_states(q, inner),
         r"-2\eta\langle\bar w_i-w^*,\bar g_i\rangle\le\sum p\alpha\|\bar w_i-w_i^k\|^2"
         r"+2L\eta^2\sum p\alpha(F_k(w_i^k)-F_k^*)-2\eta\sum p\alpha(F_k(w_i^k)-F_k(w^*))"
-        r"-\eta\mu\sum p\alpha\|w_i^k-w^*\|^2",
-        wrong("twice the strong convexity", at_states(q, inner, convex=2)),
-        wrong("eleven tenths of the strong convexity", at_states(q, inner, convex=1.1)),
-        wrong("nine tenths of the drift", at_states(q, inner, drift=0.9)),
-        holds=True, proof=PROOF,
-    )  # fmt: skip
+        r"-\eta\mu\sum p\alpha\|w_i^k-w^*\|^2", wrong("twice the strong convexity", convex=2),
+        wrong("eleven tenths of the strong convexity", convex=1.1),
+        wrong("nine tenths of the drift", drift=0.9), holds=True, proof=PROOF,
+    )
 
 
 def contraction(v: StepState, quarter: Any = None) -> Sides:
@@ -162,9 +148,8 @@ def step_4(q):
         at_states(q, contraction),
         r"-\eta\mu\sum p\alpha\|w_i^k-w^*\|^2\le-\tfrac14\eta\mu\sum p\alpha\|w_0-w^*\|^2"
         r"+\tfrac12\eta\mu\sum p\alpha\|\bar w_i-w_0\|^2+\eta\mu\sum p\alpha\|w_i^k-\bar w_i\|^2",
-        wrong("2 for 1/4", at_states(q, contraction, quarter=2)),
-        holds=True, proof=PROOF,
-    )  # fmt: skip
+        wrong("2 for 1/4", quarter=2), holds=True, proof=PROOF,
+    )
 
 
 def from_start(v: StepState, with_drift: int = 1) -> Sides:
@@ -211,28 +196,24 @@ def step_5(q):
         at_states(q, from_start),
         r"\sum_{i,k}p\alpha[2L(1+\theta)\eta^2(F_k(w_i^k)-F_k^*)-2\eta(F_k(w_i^k)-F_k(w^*))]"
         r"\le-\gamma'(1-\eta L)\sum_kp_ks_k(F_k(w_0)-F_k(w^*))+2(2+\theta)L\eta^2\sum p_ks_kD_k"
-        r"+\sum_{i,k}p\alpha\|w_i^k-w_0\|^2",
-        wrong("without the drift", at_states(q, from_start, with_drift=0)),
-        holds=True, note="eta <= 1/(2(1+theta)L) by the second entry of gamma", proof=PROOF,
-    )  # fmt: skip
+        r"+\sum_{i,k}p\alpha\|w_i^k-w_0\|^2", wrong("without the drift", with_drift=0), holds=True,
+        note="eta <= 1/(2(1+theta)L) by the second entry of gamma", proof=PROOF,
+    )
     yield form(
         "expectation", at_states(q, bias_at_start),
         r"-\gamma'(1-\eta L)\sum_k\mathbb E[p_ks_k](F_k(w_0)-F_k(w^*))"
-        r"\le2\eta r\sum_k\mathbb E[p_ks_k]D_k",
-        wrong("without J", at_states(q, bias_at_start, with_gap=0)),
-        holds=True,
+        r"\le2\eta r\sum_k\mathbb E[p_ks_k]D_k", wrong("without J", with_gap=0), holds=True,
         note="r = 0 where E[p s]/p^k is the same for all k: the sum is then c (F(w_0) - F(w*))",
         proof="0 <= gamma' (1 - eta L) <= 2 eta and F_k(w_0) - F_k(w*) >= -D_k; where E[p s] = c "
         "p^k the sum is c (F(w_0) - F(w*)) >= 0",
-    )  # fmt: skip
+    )
     yield form(
         "sharpened", at_states(q, bias_sharpened),
         r"-\gamma'(1-\eta L)\sum_k\mathbb E[p_ks_k](F_k(w_0)-F_k(w^*))"
         r"\le2\eta\sum_k(\mathbb E[p_ks_k]-cp^k)D_k,\ c=\min_k\mathbb E[p_ks_k]/p^k",
-        wrong("without J", at_states(q, bias_sharpened, with_gap=0)),
-        holds=True,
+        wrong("without J", with_gap=0), holds=True,
         proof="as in `expectation`, after c (F(w_0) - F(w*)) >= 0 is taken off the sum",
-    )  # fmt: skip
+    )
     yield form(
         "expanded at wbar_i", at_states(q, expanded_at_wbar),
         r"\mathbb E\sum_{i,k}p_k\alpha_i^k(F_k(\bar w_i)-F_k(w^*))\ge0"
@@ -240,4 +221,4 @@ def step_5(q):
         fails=True, needs=(EQUAL,),
         note="wbar_i is correlated with (p, s), so that the expectation does not factor; w_0 is "
         "not",
-    )  # fmt: skip
+    )

@@ -4,8 +4,7 @@ Step 7 is about a round from a given state, and about each round of a whole run,
 moments; the bound at tau is put through it by induction.
 """
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,7 @@ from fedtheory.theorems.efl.quantities.step import StepState, sq
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import PROOF
 from fedtheory.theorems.efl.theorem_1_proof import at_states, distance, step
-from fedtheory.theory import eq, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
-
-__all__ = ["total_drift"]
+from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 
 def one_client_drift(v: StepState, factor: int = 1, share: Any = 1) -> Sides:
@@ -99,55 +95,47 @@ DRIFT = (
 @step(6, "the drift")
 def step_6(q):
     """The drift of all local steps against the third and fourth term of B."""
-    none = {"third": 0, "fourth": 0}
     yield repaired(
-        at_states(q, total_drift),
-        DRIFT + r"(2+\tfrac\mu{2(1+\theta)L})E(E-1)G^2"
+        at_states(q, total_drift), DRIFT + r"(2+\tfrac\mu{2(1+\theta)L})E(E-1)G^2"
         r"\,\mathbb E[\sum ps+\theta(\sum p-2)_+\sum ps]+2EG^2\sum\tfrac{\mathbb E[p^2s]}{p^k}\}",
-        wrong("without both terms", at_states(q, total_drift, **none)),
-        holds=True, proof=PROOF,
-    )  # fmt: skip
+        wrong("without both terms", third=0, fourth=0), holds=True, proof=PROOF,
+    )
     yield form(
         "sharpened", at_states(q, total_drift, sharp=True),
         DRIFT + r"E(E-1)G^2((\tfrac12+\tfrac\mu{4(1+\theta)L})"
         r"\,\mathbb E[\sum ps+\theta(\sum p-2)_+\sum ps]+\tfrac13\mathbb E\sum ps)"
-        r"+(E-1)G^2\sum\tfrac{\mathbb E[p^2s]}{p^k}\}",
-        wrong("without both terms", at_states(q, total_drift, sharp=True, **none)),
+        r"+(E-1)G^2\sum\tfrac{\mathbb E[p^2s]}{p^k}\}", wrong("without both terms", third=0, fourth=0),
         holds=True, proof=PROOF,
-    )  # fmt: skip
+    )
     yield form(
-        "one client", at_states(q, one_client_drift),
-        r"\mathbb E\|w_i^k-w_0\|^2\le\eta^2G^2i^2",
-        wrong("i for i^2", at_states(q, one_client_drift, factor=0)),
-        wrong("nine tenths of it", at_states(q, one_client_drift, share=0.9)),
-        holds=True, note="G counts all E virtual steps of all clients",
+        "one client", at_states(q, one_client_drift), r"\mathbb E\|w_i^k-w_0\|^2\le\eta^2G^2i^2",
+        wrong("i for i^2", factor=0),
+        wrong("nine tenths of it", at_states(q, one_client_drift, share=0.9)), holds=True,
+        note="G counts all E virtual steps of all clients",
         proof="Cauchy-Schwarz: the square of a sum of i gradients is at most i times the sum of "
         "their squares, each at most G^2 in the mean",
-    )  # fmt: skip
+    )
     yield form(
         "identity", at_states(q, identity),
         r"\sum_kp_k\|\bar w-w_k\|^2=\sum_kp_k\|w_k-w_0\|^2+(\sum_kp_k-2)\|\bar w-w_0\|^2",
-        wrong("1 for 2", at_states(q, identity, shift=1)),
-        holds=True, note="at the stopped points of all clients: where (sum p - 2)_+ comes from",
+        wrong("1 for 2", shift=1), holds=True,
+        note="at the stopped points of all clients: where (sum p - 2)_+ comes from",
         proof="wbar - w_0 = sum p_k (w_k - w_0): expand both squares around w_0",
-    )  # fmt: skip
+    )
     yield form(
         "Jensen", at_states(q, jensen),
         r"\|\bar w-w_0\|^2\le\sum_k\tfrac{p_k^2}{p^k}\|w_k-w_0\|^2\le\theta\sum_kp_k\|w_k-w_0\|^2",
-        wrong("theta = 1/2", at_states(q, jensen, theta=0.5)),
-        wrong("theta = 9/10", at_states(q, jensen, theta=0.9)),
-        holds=True,
+        wrong("theta = 1/2", theta=0.5), wrong("theta = 9/10", theta=0.9), holds=True,
         proof="Jensen with the weights p^k, of sum 1, for the vectors (p_k/p^k)(w_k - w_0); then "
         "p_k <= theta p^k",
-    )  # fmt: skip
+    )
     yield form(
         "sums", at_states(q, sums_of_squares),
         r"\sum_{i<E}\min(i,s)^2\le\tfrac{sE(E-1)}2,\quad\sum_{i<s}i^2\le\tfrac{sE(E-1)}3",
-        wrong("E(E-1) - 2 for E(E-1)", at_states(q, sums_of_squares, less=2)),
-        holds=True,
+        wrong("E(E-1) - 2 for E(E-1)", less=2), holds=True,
         proof="min(i, s)^2 <= s i; and the squares below s sum to s (s - 1)(2s - 1)/6, at most s "
         "E (E - 1)/3",
-    )  # fmt: skip
+    )
 
 
 def one_round(v: StepState, sharp: str = "", rest: Any = 1, quarter: Any = 1) -> Sides:
@@ -211,44 +199,35 @@ def step_7(q):
     yield repaired(
         at_states(q, one_round),
         CONTRACTED + r"\eta^2\mathbb E[B_\tau]+2\eta r_\tau\sum_k\mathbb E[p^ks^k]D_k",
-        wrong(nothing, at_states(q, one_round, rest=0)),
-        holds=True, note="given the state, with G and sigma_k of the round", proof=PROOF,
-    )  # fmt: skip
+        wrong(nothing, rest=0), holds=True, note="given the state, with G and sigma_k of the round",
+        proof=PROOF,
+    )
     yield form(
-        "sharpened", at_states(q, one_round, sharp="uncorrelated"), SHARP,
-        wrong(nothing, at_states(q, one_round, sharp="uncorrelated", rest=0)),
+        "sharpened", at_states(q, one_round, sharp="uncorrelated"), SHARP, wrong(nothing, rest=0),
         holds=True, needs=(UNCORRELATED,), proof=PROOF,
-    )  # fmt: skip
+    )
     yield form(
         "sharpened, any correlation", at_states(q, one_round, sharp="any"), SHARP + ANY,
-        wrong(nothing, at_states(q, one_round, sharp="any", rest=0)),
-        wrong("nine tenths of B and J", at_states(q, one_round, sharp="any", rest=0.9)),
-        wrong(
-            "the noise term of uncorrelated mini-batches",
-            at_states(q, one_round, sharp="uncorrelated"),
-        ),
-        holds=True, proof=PROOF,
-    )  # fmt: skip
+        wrong(nothing, rest=0), wrong("nine tenths of B and J", rest=0.9),
+        wrong("the noise term of uncorrelated mini-batches", sharp="uncorrelated"), holds=True,
+        proof=PROOF,
+    )
     yield form(
-        "along a run", lambda: recursion(q),
-        r"a_{\tau+1}\le(1-\tfrac{4E}{y+E})a_\tau"
+        "along a run", partial(recursion, q), r"a_{\tau+1}\le(1-\tfrac{4E}{y+E})a_\tau"
         r"+\tfrac{(16E/\mu)^2\mathbb E[B_\tau]/S_\tau^2}{(y+E)^2}+\tfrac{r_\tau J}{y+E},"
-        r"\ y=\tau E+\gamma",
-        wrong(nothing, lambda: recursion(q, rest=0)),
-        holds=True, over=Runs,
+        r"\ y=\tau E+\gamma", wrong(nothing, rest=0), holds=True, over=Runs,
         proof="the expectation of `repaired`, with the step eta_tau put in",
-    )  # fmt: skip
+    )
     yield form(
-        "induction", lambda: induction(q),
+        "induction", partial(induction, q),
         INDUCTION % r"\gamma^2\|\omega_0-\omega^*\|^2+\sum_{t<\tau}b_t",
-        wrong("without the J term", lambda: induction(q, bias=0)),
-        wrong("nine tenths of the J term at tau + 1", lambda: induction(q, bias=0.9)),
-        holds=True, over=Runs, proof=PROOF,
+        wrong("without the J term", bias=0),
+        wrong("nine tenths of the J term at tau + 1", bias=0.9), holds=True, over=Runs, proof=PROOF,
         note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
-    )  # fmt: skip
+    )
     yield form(
         "induction with max", lambda: induction(q, np.maximum),
         INDUCTION % r"\max\{\gamma^2\|\omega_0-\omega^*\|^2,\sum_{t<\tau}b_t\}",
         fails=True, over=Runs,
         note="where one part of the maximum is the larger one, the other one's increase is lost",
-    )  # fmt: skip
+    )

@@ -13,8 +13,7 @@ from typing import Any
 from fedtheory.theorems.efl import shift_world as on
 from fedtheory.theorems.efl.notation import FLIPPED
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theory import form, le, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, printed, repaired, wrong
 
 OLD_GAP = r",\quad D_a=F_a(\omega^*)-F_a^*"
 SHIFTED = (

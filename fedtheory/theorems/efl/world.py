@@ -1,8 +1,8 @@
 """What EFL's closed worlds have in common: their instances in a campaign, and a user's options."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +10,9 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.randomness import Stream
-from fedtheory.rational import table, text, vector
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
-from fedtheory.theory import Draws, World
-from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory import Draws, LocalWork, Prepared, Request, Statement, World, derived, number
 from fedtheory.theory.judge.check import Check
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Statement
 from fedtheory.theory.judge.witness import Witness
 
 LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
@@ -34,40 +30,20 @@ ST_BOTH_WAYS = "--problem diabetes --compressor st:q=0.2 --down-compressor st:q=
 ALONE = "scheme C; one client that is inactive at times, all others complete"
 
 
-def clients_of(data: dict[str, Any], *more: str) -> list[np.ndarray]:
-    """Read the weights of quadratic clients and, a row a client, h, c and ``more``.
-
-    Raises
-    ------
-    InvalidInput
-        They do not fit together; weights that are not > 0 of sum 1, curvatures that are not > 0.
-    """
-    names = ("h", "c", *more)
-    weights, rows = vector(data["weights"], "weights"), [table(data[k], k) for k in names]
-    if any(r.shape != rows[0].shape for r in rows) or len(weights) != len(rows[0]):
-        told = f"weights, {', '.join(names)} do not fit together"
-        raise InvalidInput(f"{told}: a weight and a row of d numbers for every client")
-    if weights.min() <= 0 or weights.sum() != 1 or rows[0].min() <= 0:
-        raise InvalidInput("weights must be > 0 and sum to 1, and curvatures > 0")
-    return [weights, *rows]
-
-
 class EFLWorld(World):
     """A closed world of EFL.
 
     Attributes
     ----------
     method, local_steps : hyperparameters of EFL and local steps where the command line is told none
-    count : instances of a full campaign that are drawn
-    shown : constants that are shown with the verdict
     attained : (label, data) of instances on which a bound is nearly attained
     """
 
     method: ClassVar[dict[str, Any]] = {}
     local_steps: ClassVar[int] = STEPS
-    count: ClassVar[int] = 40
-    shown: ClassVar[tuple[str, ...]] = ()
+    count: ClassVar[int] = 40  # instances of a full campaign that are drawn
     attained: ClassVar[tuple[tuple[str, dict[str, Any]], ...]] = ()
+    sampled: ClassVar[bool] = False  # whether a user's runs may be drawn, with Theorem 1's steps
     own_method, work = False, LOCAL_SGD
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -76,10 +52,6 @@ class EFLWorld(World):
         if "kind" in vars(cls):
             cls.family = f"efl {cls.kind}"
             cls.draws = (Draws(f"efl battery {cls.kind}", cls.draw, 0),)
-
-    def printed_constants(self) -> dict[str, Any]:
-        """The constants named in ``shown``."""
-        return {name: text(getattr(self, name)) for name in self.shown}
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -102,33 +74,69 @@ class EFLWorld(World):
         return [*rows[:1], *losses, *rows[1:]]
 
     @classmethod
+    def solver(cls, request: Request, algorithm: Any, problem: Any, law: Any, rounds: int) -> Any:
+        """Make the local work that was asked for, else None: it is as the statement has it."""
+        work = ("local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
+        asked = any(request.options.get(name) is not None for name in work)
+        return request.local_sgd(algorithm, problem, law, rounds) if asked else None
+
+    @classmethod
+    def work_told(cls, E: int, solver: Any, rounds: int) -> str:
+        """Say what clients do, for the line above the table."""
+        return f"E = {E}"
+
+    @classmethod
     def prepare(cls, statement: Statement, request: Request) -> Prepared:
-        """Make a case with local work where that was asked for, else as the statement has it."""
-        if request.mode != "auto":
+        """Make a case of the law of participation and the local work that were asked for."""
+        if request.mode != "auto" and not cls.sampled:
             raise InvalidInput(
                 f"--mode {request.mode}: {statement.id} is judged without Monte Carlo; leave it out"
             )
-        problem, o = request.problem("quadratic"), request.options
-        algorithm, rounds = request.algorithm("efl", problem, **cls.method), request.rounds or ROUNDS
+        problem, o, rounds = request.problem("quadratic"), request.options, request.rounds or ROUNDS
+        algorithm = request.algorithm("efl", problem, **cls.method)
         E = cls.local_steps if o.get("local_steps") is None else o["local_steps"]
         sampling = request.participation(problem, E, rounds)
-        work = ("local_lr", "batch_size", "noise", "lr_schedule", "lr_delay")
-        asked = any(o.get(name) is not None for name in work)
-        solver = request.local_sgd(algorithm, problem, sampling, rounds) if asked else None
+        solver = cls.solver(request, algorithm, problem, sampling, rounds)
         who, scheme = request.participation_in_words(problem), algorithm.scheme
         head = (
             f"{problem.name}: N = {problem.num_clients}, {who}, d = {problem.dim}, "
-            f"scheme {scheme}, E = {E}"
+            f"scheme {scheme}, {cls.work_told(E, solver, rounds)}"
         )
+        shown = rounds if cls.sampled else request.rounds
         options = {
             "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": request.rounds, "seed": request.seed, "given": o.get("given") or {},
+            "rounds": shown, "seed": request.seed,
         }  # fmt: skip
         details = {
             "scheme": scheme, "sampling": repr(sampling), "local_solver": repr(solver),
-            "rounds": request.rounds,
+            "rounds": shown,
         }  # fmt: skip
-        return Prepared(problem, algorithm, options, [head], details)
+        if not cls.sampled:
+            options["given"] = o.get("given") or {}
+            return Prepared(problem, algorithm, options, [head], details)
+        options |= {"mode": request.mode, "scenarios": request.scenarios}
+        return Prepared(problem, algorithm, options, [head], details, partial(constants_told, details))
+
+
+def centre(weights: np.ndarray, h: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """argmin sum_ki weights_ki h_ki (x_i - c_ki)^2, weights (N,) or (N, d)."""
+    w = (weights[:, None] if weights.ndim == 1 else weights) * h
+    return (w * c).sum(axis=0) / w.sum(axis=0)
+
+
+@dataclass
+class Clients(EFLWorld):
+    """Quadratic clients sum_i h_ki (x_i - c_ki)^2/2."""
+
+    weights: np.ndarray = number("N", "p^k", above=0, total=1)
+    h: np.ndarray = number("N d", "curvatures", above=0)
+    c: np.ndarray = number("N d", "minimisers")
+
+    def centre(self, weights: np.ndarray) -> np.ndarray:
+        """argmin sum_k weights_k f_k, weights (N,), or (N, d) one a coordinate."""
+        return centre(weights, self.h, self.c)
+
+    star = derived(lambda q: q.centre(q.weights), "omega* = argmin sum_k p^k f_k")
 
 
 # --- the constants that the checks carry ----------------------------------------------------------

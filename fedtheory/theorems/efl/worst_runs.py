@@ -7,8 +7,6 @@ and G^2, which bounds every gradient that a client takes; each by itself, or the
 The value is the same for every N >= 2 with equal weights.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -23,15 +21,14 @@ from fedtheory.inputs import whole_number
 from fedtheory.participation.coefficients import Scheme
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun, step_sizes
-from fedtheory.theory.judge.statement import Sides, Worst
+from fedtheory.theory import Sides
+from fedtheory.theory.judge.statement import Worst
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, Vector, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import maximise
 from fedtheory.worst_cases.runs import OPTIMUM, Run
-
-__all__ = ["MOST_STEPS", "constants_of", "distance_family", "rate_of", "worst_at", "worst_distance"]
 
 BOUND, G_SQ = "minus the bound", "G^2"
 MOST_STEPS = 25  # gradients of a client: half a minute of the solver
@@ -60,10 +57,7 @@ def rate_of(bound: Callable[[EFLRun], Sides], constants: EFLConstants) -> Fracti
 def distance_family(constants: EFLConstants, limits: Iterable[Limit]) -> Family:
     """bound - ||w_tau - w*||^2 - sum of multiplier x condition, after all rounds of the constants.
 
-    Raises
-    ------
-    InvalidInput
-        More than `MOST_STEPS` local steps in all.
+    Raises `InvalidInput`: More than `MOST_STEPS` local steps in all.
     """
     E, rounds = whole_number("E", constants.E), constants.T
     if E * rounds > MOST_STEPS:
@@ -90,12 +84,7 @@ def distance_family(constants: EFLConstants, limits: Iterable[Limit]) -> Family:
 def worst_distance(constants: EFLConstants, limits: Sequence[Limit]) -> Fraction:
     """A bound on ||w_tau - w*||^2, proved in fractions, and at most a part in ten million above the worst run.
 
-    Raises
-    ------
-    InvalidInput
-        As `distance_family`.
-    NotCertified
-        No bound could be proved.
+    Raises `InvalidInput`: As `distance_family`; `NotCertified`: No bound could be proved.
     """
     return -maximise(distance_family(constants, limits), BOUND).numbers.get(BOUND, Fraction(0))
 

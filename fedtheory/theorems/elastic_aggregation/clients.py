@@ -24,14 +24,14 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.rational import fraction, integer, table, text, to_file, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
-from fedtheory.theorems.elastic_aggregation.linear_algebra import (
+from fedtheory.theory import Draws, Fact
+from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.theory.rounds.linear_algebra import (
     identity,
     product,
     semidefinite,
     solve,
 )
-from fedtheory.theory import Draws, Fact
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 __all__ = [

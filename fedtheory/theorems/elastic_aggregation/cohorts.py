@@ -23,9 +23,11 @@ import scipy  # its optimize is loaded when first used
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.rational import integer, objects, to_file
-from fedtheory.theorems.elastic_aggregation import clients, drawn, linear_algebra, of_a_problem
+from fedtheory.theorems.elastic_aggregation import clients, drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
+from fedtheory.theorems.elastic_aggregation.slopes import ratio_slopes
 from fedtheory.theory import Draws, Fact
+from fedtheory.theory.rounds import linear_algebra
 
 __all__ = [
     "ALIVE", "ALL", "ATTRACTS", "BETWEEN", "DIAGONAL", "EQUAL", "FOLLOWS", "LOCAL_STEPS", "ONE",
@@ -143,7 +145,7 @@ class Cohorts(clients.QuadraticClients):
     @cached_property
     def slopes(self) -> list[tuple[int, np.ndarray]] | None:
         """`ratio_slopes` of every cohort, or None where one of them has none."""
-        found = [linear_algebra.ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
+        found = [ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
         return None if any(f is None for f in found) else found  # type: ignore[return-value]
 
     @cached_property

@@ -19,9 +19,9 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
 from fedtheory.rational import simplest
-from fedtheory.theorems.elastic_aggregation.linear_algebra import identity, product, solve
 from fedtheory.theory import World
 from fedtheory.theory.judge.case import Case
+from fedtheory.theory.rounds.linear_algebra import identity, product, solve
 
 __all__ = [
     "MODEL", "ONE_BATCH", "ModelWorld", "check_everyone", "check_size", "exact", "exact_of_each",

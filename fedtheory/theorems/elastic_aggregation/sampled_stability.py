@@ -5,9 +5,9 @@ from fractions import Fraction
 from fedtheory.algorithms import ElasticAggregation
 from fedtheory.rational import objects
 from fedtheory.theorems.elastic_aggregation.cohorts import ALL, ONE, SMOOTH, TWO, Cohorts
-from fedtheory.theorems.elastic_aggregation.linear_algebra import determinant
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
 from fedtheory.theory import eq, form, le, method, wrong
+from fedtheory.theory.rounds.linear_algebra import determinant
 
 Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 

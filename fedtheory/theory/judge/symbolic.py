@@ -60,21 +60,34 @@ class Letters:
 
     Parameters
     ----------
-    latex : dict attribute of the view -> LaTeX
+    latex : dict attribute of the view -> LaTeX, or the `Letters` of what the attribute is
     measured : attributes that stand behind the constants in a product
     zero : attributes that are 0 in a formula, such as what float64 does not resolve
+    runs : methods and properties of the view's class that are run on the symbols
+
+    Said in the body of the view's class it knows that class.
 
     A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
     """
 
-    def __init__(self, latex: Mapping[str, str], measured: tuple[str, ...] = (), zero: tuple[str, ...] = ()) -> None:
-        self._latex, self._measured, self._zero = dict(latex), measured, zero
+    def __init__(
+        self, latex: Mapping[str, Any], measured: tuple[str, ...] = (), zero: tuple[str, ...] = (), runs: tuple[str, ...] = ()
+    ) -> None:
+        self._latex, self._measured, self._zero, self._runs = dict(latex), measured, zero, runs
+        self._of: Any = None
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._of = owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._zero:
             return 0
+        if isinstance(self._latex.get(name), Letters):
+            return self._latex[name]
+        if name in self._runs:
+            return vars(self._of)[name].__get__(self)
         if name not in self._latex:
             raise AttributeError(f"no letter for {name!r}: a formula has those of {', '.join(sorted(self._latex))}")
         return symbol("~" + name if name in self._measured else name, self._latex[name])
@@ -90,7 +103,11 @@ class Letters:
 
     def values(self, view: Any) -> dict[Any, Any]:
         """Give each letter's value on a view: symbol -> number or array."""
-        return {getattr(self, name): getattr(view, name) for name in self._latex if hasattr(view, name)}
+        found: dict[Any, Any] = {}
+        for name, latex in self._latex.items():
+            if (value := getattr(view, name, None)) is not None:
+                found |= latex.values(value) if isinstance(latex, Letters) else {getattr(self, name): value}
+        return found
 
 
 def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, tuple[Any, ...]]:

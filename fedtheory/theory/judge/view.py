@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from fedtheory.errors import FedTheoryError, InvalidInput
-from fedtheory.rational import Builder
+from fedtheory.rational import Builder, told
 from fedtheory.theory.judge.statement import Form
 
 __all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact", "Instance", "View"]
@@ -84,11 +84,13 @@ class ClosedView:
     facts : frozenset of str
         What holds of this instance, beside each `Fact` with a test of its own; a form names what it
         needs in `Form.needs`.
+    shows : the attributes that are shown as constants with the verdict, or {name shown: attribute}
     """
 
     exact = True
     rule = "any"
     facts: frozenset[str] = frozenset()
+    shows: ClassVar[Mapping[str, str] | tuple[str, ...]] = ()
 
     def applies(self, form: Form) -> str | None:
         """The first thing the form needs that this instance has not, or None."""
@@ -121,7 +123,8 @@ class ClosedView:
 
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""
-        return {}
+        shown = self.shows if isinstance(self.shows, Mapping) else {name: name for name in self.shows}
+        return {name: told(getattr(self, of)) for name, of in shown.items()}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -184,7 +185,7 @@ def repaired(
 
 
 def wrong(
-    name: str, sides: Sides | Callable[[], Sides] | None = None, *, share: Any = None
+    name: str, sides: Sides | Callable[[], Sides] | None = None, *, share: Any = None, **changes: Any
 ) -> Wrong:
     """A deliberately wrong variant: a term dropped, a constant halved. A study reports whether
     it is rejected.
@@ -193,8 +194,12 @@ def wrong(
     ----------
     share : where it has no sides of its own: the part of the form's right side that is left, a
         fraction; default the form the other way round
+    changes : what the form's sides are called with instead, where they are a function
     """
-    return Wrong(name, _Changed(share) if sides is None else sides)
+    if sides is not None and changes:
+        told = ", ".join(changes)
+        raise InvalidInput(f"{name!r} has sides of its own and changes {told}: give one of them")
+    return Wrong(name, _Changed(share, changes) if sides is None else sides)
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,7 @@ class _Changed:
     """Makes a wrong variant's sides out of the form's."""
 
     share: Any
+    changes: Mapping[str, Any]
 
     def __call__(self, made: Sides) -> Sides:
         """Swap the sides, or take a share of the right one."""
@@ -215,6 +221,11 @@ class _Changed:
 
     def of(self, sides: Any) -> Any:
         """Make them now, or when they are needed."""
+        if self.changes:
+            if not callable(sides):
+                told = ", ".join(self.changes)
+                raise InvalidInput(f"a wrong variant changes {told}: give the form sides that are a function of it")
+            return partial(sides, **self.changes)
         return (lambda: self(sides())) if callable(sides) else self(sides)
 
 

@@ -15,7 +15,7 @@ clients, active or not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -145,6 +145,12 @@ class QuadraticOracles:
         out[..., :d, :d] = self.H
         out[..., :d, d] = (self.H * self.star).sum(axis=-1) - self.b
         return out
+
+    def without(self, client: int) -> QuadraticOracles:
+        """The same clients but one, their weights divided by their sum."""
+        rest = [k for k in range(len(self.weights)) if k != client]
+        own = {name: getattr(self, name)[rest] for name in ("H", "b", "q", "noise_sq")}
+        return replace(self, **own, weights=self.weights[rest] / self.weights[rest].sum())
 
 
 def oracles_of(

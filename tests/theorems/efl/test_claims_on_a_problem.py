@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl.compressed_participation_world import cases_of, play
+from fedtheory.theorems.efl.compressed_world import cases_of, play
 
 
 def test_the_real_run_with_compression_is_the_one_in_fractions():
@@ -39,7 +39,7 @@ def test_a_path_of_participation_is_the_librarys_run():
     problem = problems.Quadratic([np.diag([1.0, 0.5]), np.diag([0.5, 1.0])], [[2.0, 1.0], [-1.0, 3.0]], weights)
     cases, etas, rounds = cases_of("C", law, weights), [0.1, 0.05], [[2, 0], [1, 2]]
     start = np.array([4.0, 0.0])
-    mass, G_sq, w, R, R_G = play(lambda y: np.asarray(problem.gradient_each(y)), cases, ST, ST, weights, start, etas, 2)
+    mass, G_sq, w, R, R_G, *_ = play(lambda y: np.asarray(problem.gradient_each(y)), cases, ST, ST, weights, start, etas, 2)
     first, second = (int(np.flatnonzero((cases.steps == s).all(axis=1))[0]) for s in rounds)
     path = first * len(cases.steps) + second
     sampling = Irregular(2, [np.eye(3)[s] for s in rounds])

@@ -18,7 +18,7 @@ from fedtheory.theorems.efl import inactive_world
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, view_of
 from fedtheory.theorems.efl.corollary_1_world import CertifiedAbandonView
-from fedtheory.theorems.efl.elastic_world import MORE, ONE_STEP, UNSTABLE, WITHOUT
+from fedtheory.theorems.efl.elastic_world import ALIKE, MORE, ONE_STEP, SINGLE, UNSTABLE, WITHOUT
 from fedtheory.theorems.efl.inactive_world import RULE
 from fedtheory.theorems.efl.shift_world import shift_on
 
@@ -104,7 +104,7 @@ def test_what_has_no_curvature_is_refused():
     only = inactive(2, 1, [0.0, 0.4])
     flat = "mu_k = 0, the limit is > 0: the limits are not unique; add a ridge"
     refused(MAKE["abandon"], {"sampling": only, "problem": FLAT}, flat)
-    refused(MAKE["rates"], {"problem": FLAT}, "mu = 0, the limit is > 0: add a ridge")
+    refused(MAKE["rates"], {"problem": FLAT}, "client 1 has mu_k = 0, the limit is > 0: add a ridge")
     elastic = {"problem": FLAT, "algorithm": EFL(lam=0.5), "given": {"u_0": np.ones((2, 2))}}
     refused(MAKE["stability"], elastic, "client 1 has mu_k = 0, the limit is > 0: add a ridge")
 
@@ -251,7 +251,9 @@ def mixing(E, u=None, sampling=None, eta=0.125, **how):
 
 def test_how_many_steps_and_whether_a_run_without_the_term_settles():
     for E, steps in ((1, ONE_STEP), (2, MORE), (3, MORE)):
-        assert mixing(E).facts == {steps, WITHOUT} and mixing(E, eta=1.4).facts == {steps, UNSTABLE}
+        for eta, settles in ((0.125, True), (1.4, False)):
+            known = {ONE_STEP: E == 1, MORE: E > 1, WITHOUT: settles, UNSTABLE: not settles, SINGLE: False, ALIKE: False}
+            assert {fact: mixing(E, eta=eta).has(fact) for fact in known} == known and known[steps]
     assert mixing(1, sampling=Full(), local_solver=None).E == mixing(1, local_solver=None).E == 1
 
 

@@ -225,7 +225,7 @@ def test_one_law_in_all_rounds_of_the_run():
 
 def test_clients_are_there_in_all_rounds_of_the_run():
     for window, when in (((2, None), 1), ((None, 3), 3), ((None, 5), 5)):
-        with pytest.raises(InvalidInput, match=f"client 1 is not there in round {when}: let it be inactive instead"):
+        with pytest.raises(InvalidInput, match=f"client 1 is not there in round {when}: the objective is fixed"):
             given.law_in_fractions(case(windows(Irregular(1, A), {1: window}), rounds=5), "C")
     given.law_in_fractions(case(windows(Irregular(1, A), {1: (None, 6)}), rounds=5), "C")
     with pytest.raises(InvalidInput, match="client 1 is gone from round 7 of a run of 5"):

@@ -13,8 +13,7 @@ from efl_on_a_problem import BUILDERS
 from fedtheory import problems
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.compressed_participation_world import cases_of, play
-from fedtheory.theorems.efl.compressed_world import _signs
+from fedtheory.theorems.efl.compressed_world import _signs, cases_of, play
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import FROZEN, gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached
@@ -127,7 +126,7 @@ def test_without_compression_all_paths_have_the_moments_of_the_recursion():
     law, etas = laws_of([[["0", "1/2", "1/2"], ["1/3", "0", "2/3"]]], 2)[0], [Q(1, 5), Q(1, 7)]
     w0, h, c = np.array([Q(1, 9), Q(-1, 7)], dtype=object), oracles.mean_H.diagonal(axis1=1, axis2=2), oracles.mean_b
     for scheme in ("A", "B", "C", "C-corrected"):
-        mass, G_sq, w, R, R_G = play(
+        mass, G_sq, w, R, R_G, *_ = play(
             lambda y: h * y - c, cases_of(scheme, law, oracles.weights), None, None, oracles.weights, w0, etas, 2
         )
         expected = second_moments(oracles, [RoundLaw(EFL(scheme=scheme), law, oracles.weights)] * 2, etas, w0)
@@ -191,7 +190,8 @@ def test_runs_with_compression_at_their_limits(kind):
         {"h": [["1", "-1"], ["1", "1"]]},
     ]  # fmt: skip
     down = "true or false"
-    cases = [(shapes, "do not fit together"), (numbers, "must be > 0 and sum to 1"), ([{"down": 1}], down), (beyond, None)]
+    fits, sums = "does not fit weights", "must be > 0|must sum to 1"
+    cases = [(shapes, fits), (numbers, sums), ([{"down": 1}], down), (beyond, None)]
     for changes, said in cases:
         for change in changes:
             with pytest.raises(InvalidInput, match=said):

@@ -26,7 +26,7 @@ def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
 
     def of(rounds):
         diagonal = np.diagonal(matrices, axis1=1, axis2=2)
-        return elastic_world.ElasticMixingView(P[order], diagonal, c, U[order], LAM, 1 / 50, None, None, rounds, H=matrices)
+        return elastic_world.ElasticMixingView(P[order], diagonal, c, U[order], LAM, 1 / 50, rounds, H=matrices)
 
     sums = U.sum(axis=0)
 
@@ -45,4 +45,4 @@ def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
         power, run, rounds = M @ power, played(run), rounds + 1
     assert rounds > 500 and not of(rounds - 1).contracts and of(rounds).contracts
     assert (abs(run - at_rest)[:2] <= 1e-7 * np.array(first)).all()
-    assert (LONG_RUN in of(rounds).facts) == (rounds >= 1000)
+    assert of(rounds).has(LONG_RUN) == (rounds >= 1000)

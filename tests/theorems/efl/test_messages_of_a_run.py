@@ -262,8 +262,8 @@ def test_costs_are_those_of_st_both_ways(algorithm):
         ({"algorithm": replace(BOTH_WAYS, lam=0.5)}, r"lambda = 0\.5, the limit is 0: local work is then on another loss"),
         ({"algorithm": replace(BOTH_WAYS, server_feedback=False)}, "residuals are not kept: use client_feedback=True and server_"),
         ({"algorithm": replace(BOTH_WAYS, client_feedback=False)}, "residuals are not kept: use client_feedback=True and server_"),
-        ({"sampling": windows(complete(3, 1), {1: (None, 3)})}, "client 1 is not there in round 3: let it be inactive instead"),
-        ({"sampling": windows(complete(3, 1), {2: (2, None)})}, "client 2 is not there in round 1: let it be inactive instead"),
+        ({"sampling": windows(complete(3, 1), {1: (None, 3)})}, "client 1 is not there in round 3: the objective is fixed"),
+        ({"sampling": windows(complete(3, 1), {2: (2, None)})}, "client 2 is not there in round 1: the objective is fixed"),
         ({"local_solver": GradientSteps(2, 0.1)}, "local work by GradientSteps: use LocalSGD, whose steps can be seen"),
     ],
 )  # fmt: skip

@@ -73,7 +73,7 @@ def test_given_numbers_of_a_run_with_a_client_away():
     ):
         away(plain, x0=[0.0], given={"gamma": 14.99})
     for problem, algorithm, said in (
-        (FLAT, EFL(), "mu = 0, the limit is > 0: the optima are not unique; add a ridge"),
+        (FLAT, EFL(), "client 1 has mu_k = 0, the limit is > 0: add a ridge"),
         (TURNED, EFL(lam=0.5), "lambda = 0.5: the statement is about lambda = 0"), (TURNED, FedAvg(), "about EFL, not FedAvg"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=said):
@@ -164,7 +164,7 @@ def test_half_of_the_samples():
         pair = problems.Quadratic([np.eye(1), np.eye(1)], [[0.25], [4.0]], [0.9, 0.1])
         one = MAKE["samples"](FORM, case_of(pair, EFL(), given={"client": client})).view()
         assert one.noise == pytest.approx(8e-12 * 16, rel=1e-9, abs=0)
-    with pytest.raises(InvalidInput, match="mu = 0, the limit is > 0"):
+    with pytest.raises(InvalidInput, match="mu_k = 0, the limit is > 0"):
         MAKE["samples"](FORM, case_of(FLAT, EFL()))
 
 

@@ -15,7 +15,7 @@ from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, windows
 from fedtheory.participation.laws import JointLaw
 from fedtheory.rational import simplest_each
-from fedtheory.theorems.efl.shift_world import shift_on, shifted_run, without
+from fedtheory.theorems.efl.shift_world import shift_on, shifted_run
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.second_moments import oracles_of
 
@@ -93,7 +93,7 @@ def test_who_moves_and_how_often():
 
 def test_a_flat_client_has_no_step_after_a_shift():
     flat = problems.Quadratic([np.diag([1.0, 0.0]), np.diag([1.0, 2.0])], [[1.0, 2.0]] * 2)
-    refused(MAKE["after-shift"], InvalidInput, {"problem": flat}, "mu = 0, the limit is > 0: the optima are not unique; add a ridge")
+    refused(MAKE["after-shift"], InvalidInput, {"problem": flat}, "client 0 has mu_k = 0, the limit is > 0: add a ridge")
 
 
 def test_the_first_step_is_at_most_one_over_the_curvature():
@@ -121,7 +121,7 @@ def test_a_run_across_a_shift_has_each_rounds_own_law(arrives):
     law = windows(CHANGES, {1: (3, None) if arrives else (None, 3)})
     view = MAKE["restart"](None, case(law, problem, rounds=5, local_solver=LocalSGD(1, 1.0, 1, 0.6))).view()
     oracles, keep = oracles_of(problem, 1, 0.6), [0, 2]
-    rest = without(oracles, 1)
+    rest = oracles.without(1)
 
     def side(there, rounds):
         rows = [np.array(ROWS[(t + 1) % 2]) for t in rounds]

@@ -23,7 +23,6 @@ from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.elastic_world import ElasticView
 from fedtheory.theorems.efl.feedback_world import FeedbackView
-from fedtheory.theorems.efl.inactive_world import IncompleteView
 from fedtheory.theorems.efl.limit_world import LimitView
 from fedtheory.theorems.efl.quantities.exact_run import run_of
 from fedtheory.theorems.efl.shift_world import AfterShiftView, DataShift, ShiftView, rounds_that_halve
@@ -195,14 +194,6 @@ def test_moments_of_the_views_are_the_librarys(scheme):
     rest = {"h": [["1"]] * 3, "c": [["0"], ["1"], ["2"]], "eta": "1", "x0": ["0"], "step": "2", "offset": "20", "rounds": 1}
     view = LimitView.from_data({**text, **rest})
     assert (view.limit == view.star).all() == library.ratio_equal
-
-
-def test_the_overlap_of_incomplete_clients_is_the_librarys():
-    law = [["0", "1/2", "0", "1/2"], ["0", "1/3", "2/3", "0"]]
-    rest = {"L": "2", "mu": "1", "G_sq": "3", "sigma_sq": ["1", "2"], "D": ["0", "1"]}
-    view = IncompleteView.from_data({"weights": ["2/3", "1/3"], "law": law, **rest})
-    library = moments("C", view.law, 3, view.weights, exact=True)
-    assert (view.overlap, view.drift.sum()) == (library.overlap, library.sum_ps)
 
 
 @dataclass(frozen=True)

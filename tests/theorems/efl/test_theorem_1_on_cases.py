@@ -157,7 +157,7 @@ def test_clients_that_are_not_there():
         (there, "client 1 is not there in round 4: "),
         ({2: (2, None)}, "client 2 is not there in round 1: "),
     ):
-        with pytest.raises(InvalidInput, match=said + "Theorem 1's objective is fixed; let it be inactive instead"):
+        with pytest.raises(InvalidInput, match=said + "the objective is fixed; let it be inactive instead"):
             cases.check_present(windows(base, stay), 4)
 
 

@@ -16,10 +16,10 @@ from cases import each
 from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems import get
-from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView, contracts
+from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, LARGE, LATE, RULE, SOME
-from fedtheory.theorems.efl.section_4_world import definite, solved
 from fedtheory.theorems.efl.shift_world import rounds_that_halve
+from fedtheory.theory.rounds.linear_algebra import contracts, semidefinite, solve
 
 FIRST = {}  # form -> its first worked instance that it is about
 for row in kept.rows():
@@ -170,9 +170,9 @@ def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entr
 
 def test_a_long_run_has_a_thousand_rounds_in_floats():
     for T, long in ((1000, True), (999, False)):
-        assert (LONG_RUN in BUILDERS["elastic"]({**instances.LONG_RUN, "rounds": T}).facts) == long
+        assert BUILDERS["elastic"]({**instances.LONG_RUN, "rounds": T}).has(LONG_RUN) == long
     exact = {k: v for k, v in instances.LONG_RUN.items() if k != "arithmetic"} | {"rounds": 1000}
-    assert LONG_RUN not in BUILDERS["elastic"](exact).facts
+    assert not BUILDERS["elastic"](exact).has(LONG_RUN)
 
 
 def test_clients_of_one_curvature_are_as_stable_for_every_lambda_and_end_elsewhere():
@@ -192,7 +192,7 @@ def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
     found = {True: 0, False: 0}
     for a, b, c, d in itertools.product(numbers, repeat=4):
         inside = abs(a + d) < 1 + a * d - b * c < 2
-        assert contracts(a, b, c, d) == inside, (a, b, c, d)
+        assert contracts([np.array([[a, b], [c, d]], dtype=object)]) == inside, (a, b, c, d)
         found[inside] += 1
     assert min(found.values()) > 100
 
@@ -211,12 +211,12 @@ MATRICES = [
 @each("rows", MATRICES)
 def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
     eigenvalues = np.linalg.eigvalsh(np.array(rows, dtype=float))
-    assert definite(np.array(rows)) == (eigenvalues.min() > -1e-9)
+    assert semidefinite(np.array(rows)) == (eigenvalues.min() > -1e-9)
     if eigenvalues.min() > 1e-9:
         b = np.array([Fraction(2), Fraction(-3), Fraction(5, 2)][: len(rows)])
-        x = solved(np.array(rows), b)
+        x = solve(np.array(rows), b)
         assert list(np.array(rows) @ x) == list(b)
-        assert solved(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
+        assert solve(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
 
 
 # --- other views --------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ from cases import each
 
 from fedtheory import theorems
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.elastic_aggregation import cohorts, linear_algebra, sampled_attraction
+from fedtheory.theorems.elastic_aggregation import cohorts, sampled_attraction
 from fedtheory.theorems.elastic_aggregation.clients import diagonal
+from fedtheory.theorems.elastic_aggregation.slopes import ratio_slopes
 from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.rounds import linear_algebra
 
 BUILDERS = setting_of("elastic-aggregation/sign").builders
 
@@ -212,9 +214,9 @@ def test_what_a_round_does_near_a_zero(name):
 
 def test_slopes_of_one_parameter():
     """Omega/Omega' is 1 wherever anything is seen; where nothing is, it is 0/0."""
-    a, slope = linear_algebra.ratio_slopes(np.array([[[F(1, 2)]]], dtype=object), exact("1"), exact("1"))  # Omega = 1
+    a, slope = ratio_slopes(np.array([[[F(1, 2)]]], dtype=object), exact("1"), exact("1"))  # Omega = 1
     assert (a, slope.tolist()) == (0, [[0]])
-    assert linear_algebra.ratio_slopes(np.array([[[F(0)]]], dtype=object), exact("1"), exact("1")) is None
+    assert ratio_slopes(np.array([[[F(0)]]], dtype=object), exact("1"), exact("1")) is None
 
 
 @pytest.mark.parametrize("name", ["attracts", "against", "repels"])

@@ -17,12 +17,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.theorems.elastic_aggregation.clients import FIXED, ONE
 from fedtheory.theorems.elastic_aggregation.cohorts import ALL, SMOOTH
-from fedtheory.theorems.elastic_aggregation.linear_algebra import contracts, determinant, lyapunov, semidefinite
 from fedtheory.theory.judge.case import Plan
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
 from fedtheory.theory.judge.search import Tape
+from fedtheory.theory.rounds.linear_algebra import contracts, determinant, lyapunov, semidefinite
 from paper_figures.elastic_aggregation import sampled_fixed_point
 
 STATEMENTS = theorems.all_statements("elastic-aggregation/")

@@ -1,13 +1,6 @@
-"""Options of a statement that a user sets, and a user's problem in fractions, by coordinate.
+"""Options of a statement that a user sets, and what is read of a case beside them."""
 
-A number of a problem's is read as the simplest fraction that rounds to it, so that 1/3 and 0.1 are
-what they are meant to be, and weights and probabilities are divided by their sums: a problem is
-judged that rounds to the user's.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -15,24 +8,23 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
 from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.problems.base import Problem
-from fedtheory.problems.linear import LeastSquares
-from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, simplest_each
-from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
-from fedtheory.theorems.efl.quantities.run import EFLConstants
+from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, check_present, constants_on, law_of
+from fedtheory.theorems.efl.quantities.run import EFLConstants, given_curvatures
 from fedtheory.theory.judge.setting import Case
-
-__all__ = [
-    "ACCEPTS", "check_all_active", "client_of", "constant_step", "constants_when_asked",
-    "coordinates_of", "distance_off", "given_number", "given_whole", "law_in_fractions",
-    "quadratics_of", "reweighted", "uncompressed", "weights_of",
-]
+from fedtheory.theory.rounds.of_a_problem import (  # noqa: F401 - for the worlds
+    coordinates_of,
+    distance_off,
+    quadratics_of,
+    reweighted,
+    weights_of,
+)
 
 ACCEPTS = {
     "G": "G of Assumption 4; exact where it can be, and refused where it is seen to be no bound",
@@ -68,10 +60,7 @@ def given_number(
 ) -> Fraction:
     """A number that the user set, else the default, as a fraction.
 
-    Raises
-    ------
-    InvalidInput
-        No number, or one outside its limits; none at all.
+    Raises `InvalidInput`: No number, or one outside its limits; none at all.
     """
     value = case.given[name] if name in case.given else default() if callable(default) else default
     if value is None:
@@ -103,10 +92,7 @@ def given_whole(case: Case, name: str, default: int, least: int = 0, most: int |
 def client_of(case: Case) -> int:
     """The client that was named, else the one that leaves, else the one that is inactive most often, else the last.
 
-    Raises
-    ------
-    InvalidInput
-        No such client, several that leave, or fewer than two clients.
+    Raises `InvalidInput`: No such client, several that leave, or fewer than two clients.
     """
     clients = case.problem.num_clients
     if clients < 2:
@@ -125,10 +111,8 @@ def client_of(case: Case) -> int:
 def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
     """The algorithm, if it is EFL without compression, and without the elastic term unless it is about that.
 
-    Raises
-    ------
-    InvalidInput
-        Another method, a compressor, or lambda that is 0 where it must not be, or is not 0 where it must.
+    Raises `InvalidInput`: Another method, a compressor, or lambda that is 0 where it must not be,
+    or is not 0 where it must.
     """
     if not isinstance(algorithm, EFL):
         raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
@@ -143,10 +127,8 @@ def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
 def constant_step(case: Case, default: Any) -> Fraction:
     """The constant local step that the user set, else the default.
 
-    Raises
-    ------
-    InvalidInput
-        Local work that is not plain SGD with full gradients, or whose step changes with the rounds.
+    Raises `InvalidInput`: Local work that is not plain SGD with full gradients, or whose step
+    changes with the rounds.
     """
     solver = case.local_solver
     if solver is None:
@@ -161,10 +143,8 @@ def constant_step(case: Case, default: Any) -> Fraction:
 def check_all_active(case: Case, mover: int | None = None, arrives: bool = False) -> None:
     """Nothing where all clients make one local step in every round, but for one that leaves for good, or joins for good.
 
-    Raises
-    ------
-    InvalidInput
-        E > 1, or a client that may do nothing, or is not there, in some round; all named.
+    Raises `InvalidInput`: E > 1, or a client that may do nothing, or is not there, in some round;
+    all named.
     """
     if case.sampling is None or isinstance(case.sampling, Full):
         return
@@ -190,83 +170,28 @@ def check_all_active(case: Case, mover: int | None = None, arrives: bool = False
                 )
 
 
-def distance_off(problem: Problem, found: Any) -> float:
-    """Bound the distance of a certified point from the minimiser: ||g||/mu for a gradient g.
-
-    The gradient itself is known up to the rounding of what it is made of, the clients' gradients and L ||x||.
-    """
-    at = np.stack([found.x, 0 * found.x])
-    made_of = float(np.linalg.norm(problem.gradient(at), axis=-1).max()) + float(problem.beta_k.max()) * float(np.linalg.norm(found.x))
-    return (float(found.kkt_residual) + 1e-14 * made_of) / float(problem.mu_k.min())
-
-
-def weights_of(problem: Problem) -> np.ndarray:
-    """p^k (N,) in fractions, of sum 1. Raises `InvalidInput` where one of them is 0."""
-    if not problem.weights.min() > 0:
-        raise InvalidInput(f"client {int(np.argmin(problem.weights))} has p^k = 0, the limit is > 0: leave it out")
-    w = simplest_each(problem.weights)
-    return w / w.sum()
-
-
-def quadratics_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Hessians (N, d, d) and H_k c_k (N, d) of quadratic clients, in floats. Raises `MissingCapability` for other losses."""
-    if isinstance(problem, LeastSquares):
-        return np.asarray(problem.gram), np.asarray(problem.moment)
-    if isinstance(problem, Quadratic):
-        return problem.hessians, (problem.hessians * problem.minimisers[:, None, :]).sum(axis=-1)
-    raise MissingCapability(f"{type(problem).__name__} is no quadratic loss: use problems.Quadratic or problems.LeastSquares")
-
-
-def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """h and c (N, d) of clients sum_i h_ki (x_i - c_ki)^2/2, in fractions.
-
-    Raises
-    ------
-    MissingCapability
-        Losses that are not quadratic, or whose coordinates mix: what is not 0 is named.
-    """
-    H, b = quadratics_of(problem)
-    h = np.diagonal(H, axis1=1, axis2=2)
-    off = abs(H - h[:, :, None] * np.eye(problem.dim))
-    if off.max() > 1e-12 * abs(H).max():
-        k, i, j = (int(v) for v in np.unravel_index(np.argmax(off), off.shape))
-        raise MissingCapability(
-            f"the Hessian of client {k} has {float(H[k, i, j]):.6g} at ({i}, {j}), the limit is 0: "
-            "the form is about quadratics whose coordinates do not mix; use diagonal Hessians"
-        )
-    if not h.min() > 0:
-        k = int(np.argmin(h.min(axis=1)))
-        raise InvalidInput(f"client {k} has the curvature {float(h[k].min()):.6g}, the limit is > 0: add a ridge")
-    c = problem.minimisers if isinstance(problem, Quadratic) else b / h
-    return simplest_each(h), simplest_each(c)
+def curvatures(problem: Problem, given: Mapping[str, Any] | None = None) -> tuple[float, float]:
+    """L and mu of all clients, or as given. Raises `InvalidInput` where a client's mu_k is 0."""
+    if not problem.mu_k.min() > 0:
+        k = int(np.argmin(problem.mu_k))
+        raise InvalidInput(f"client {k} has mu_k = {float(problem.mu_k[k]):.6g}, the limit is > 0: add a ridge")
+    return given_curvatures(given or {}, float(problem.beta_k.max()), float(problem.mu_k.min()))
 
 
 def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
     """P(s^k = s) (N, E + 1) in fractions, the same in all rounds and independent between clients.
 
-    Raises
-    ------
-    InvalidInput
-        Laws that change from round to round, clients that come or go, or, under scheme A, clients that are not independent.
+    Raises `InvalidInput`: Laws that change from round to round, clients that come or go, or, under
+    scheme A, clients that are not independent.
     """
     law, clients = law_of(case), case.problem.num_clients
     law.check_run(clients, case.rounds or ROUNDS)
+    check_present(law, case.rounds or ROUNDS)
     rows = law.law(1)
     for t in range(1, (case.rounds or ROUNDS) + 1):
-        present = law.present_in(t)
-        if present is not None and not present.all():
-            raise InvalidInput(f"client {int(np.argmin(present))} is not there in round {t}: let it be inactive instead")
         if not np.array_equal(law.law(t), rows):
             raise InvalidInput(f"the law of s^k is another one in round {t} than in round 1: the statement is about one law")
         if scheme == "A" and joint_law(law, t) is not None:
             raise InvalidInput(f"clients that depend on each other in round {t}: under scheme A they are to be independent here")
     found = simplest_each(rows)
     return found / found.sum(axis=1)[:, None]
-
-
-def reweighted(problem: Problem, weights: np.ndarray) -> Problem:
-    """The same clients with other weights (N,) over their sum; those of weight 0 are left out."""
-    some = np.flatnonzero(weights > 0)
-    other = problem.subset(some)
-    other.weights = np.asarray(weights, dtype=float)[some] / float(np.asarray(weights, dtype=float)[some].sum())
-    return other

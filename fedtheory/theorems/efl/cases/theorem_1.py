@@ -1,7 +1,5 @@
 """Theorem 1 of EFL, and the steps of its proof, on a problem of a user's: assumptions first, by name, value and limit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,18 +15,13 @@ from fedtheory.participation.irregular import Participation
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
-from fedtheory.theorems.efl.quantities.measured_run import constants_of, measured_run, moments_of_rounds
+from fedtheory.theorems.efl.quantities.measured_run import check_present, constants_of, measured_run, moments_of_rounds
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, given_curvatures, step_sizes
 from fedtheory.theorems.efl.quantities.step import reached
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import enumerable, law_of, local_sgd_of
 from fedtheory.theory.rounds.second_moments import oracles_of
-
-__all__ = [
-    "ROUNDS", "STEPS", "anchors_of", "as_enumerated", "assumption_failure", "check_present",
-    "check_step_sizes", "constants_on", "law_of", "local_sgd_of", "view_of",
-]
 
 STEPS = 5  # E where neither the sampling nor the solver says
 ROUNDS = 50  # T where nothing is said
@@ -85,21 +78,11 @@ def check_step_sizes(
             raise InvalidInput(f"lr({t}) = {solver.lr(t):.6g}, but Theorem 1 takes eta_{t - 1} = {eta:.6g}: use TheoremStep")
 
 
-def check_present(sampling: Participation, rounds: int) -> None:
-    for t in range(1, rounds + 1):
-        present = sampling.present_in(t)
-        if present is not None and not present.all():
-            k = int(np.argmin(present))
-            raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
-
-
 def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
     """lambda, u_0 and the anchors v_0/u_0 (N, d) of an elastic term whose anchors never move; None where they are not given.
 
-    Raises
-    ------
-    InvalidInput
-        One of u_0 and v_0 without the other, other shapes than (N, d), u_0 < 0, or v_0 != 0 where u_0 = 0.
+    Raises `InvalidInput`: One of u_0 and v_0 without the other, other shapes than (N, d), u_0 < 0,
+    or v_0 != 0 where u_0 = 0.
     """
     names = [n for n in ("u_0", "v_0") if n in case.given]
     if not names:
@@ -118,10 +101,7 @@ def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
 def constants_on(case: Case, law: Participation | None = None, scheme: str | None = None) -> EFLConstants:
     """Theorem 1's constants for a case without its run, under its own law of s_k or another.
 
-    Raises
-    ------
-    NotCertified, InvalidInput, MissingCapability
-        As `view_of` raises them.
+    Raises `NotCertified`, `InvalidInput`, `MissingCapability`: As `view_of` raises them.
     """
     problem, rounds, law = case.problem, case.rounds or ROUNDS, law_of(case) if law is None else law
     scheme = str(scheme or getattr(case.algorithm, "scheme", "C"))
@@ -142,10 +122,8 @@ def constants_on(case: Case, law: Participation | None = None, scheme: str | Non
 def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
     """The clients' oracles, the laws of T rounds, and the run in exact second moments: what the proof is walked on.
 
-    Raises
-    ------
-    NotCertified, InvalidInput, MissingCapability
-        As `view_of` raises them; losses that are not quadratic, dependent clients, additive noise, anchors.
+    Raises `NotCertified`, `InvalidInput`, `MissingCapability`: As `view_of` raises them; losses
+    that are not quadratic, dependent clients, additive noise, anchors.
     """
     if anchors_of(case) is not None or case.given:
         raise InvalidInput("the proof is walked with the theorem's own constants and lambda = 0: give nothing of them")
@@ -165,12 +143,8 @@ def view_of(kind: str, case: Case) -> Any:
     Exact second moments for quadratic losses and independent clients; real runs otherwise. A step
     size that is a number stands for the theorem's, a schedule must be it.
 
-    Raises
-    ------
-    NotCertified
-        An optimum that cannot be certified.
-    InvalidInput, MissingCapability
-        What the theorem, or its constants, ask of the problem, the participation or the local work.
+    Raises `NotCertified`: An optimum that cannot be certified; `InvalidInput`, `MissingCapability`:
+    What the theorem, or its constants, ask of the problem, the participation or the local work.
     """
     anchors = anchors_of(case)
     reason = assumption_failure(case.problem, case.algorithm, case.local_solver, anchors is not None)

@@ -1,7 +1,5 @@
 """Views of Theorem 1 on quadratics: the run in exact second moments, its constants, and the witnesses in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,8 +21,6 @@ from fedtheory.theorems.efl.quantities.run import (
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import HOW, exact_oracles, laws_of, laws_of_rounds
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
-
-__all__ = ["frozen", "moving_anchors", "quadratic_run", "round_laws", "run_of"]
 
 
 def round_laws(scheme: str, laws: list[np.ndarray], rounds: int, weights: np.ndarray, every: int | None = None) -> list[RoundLaw]:
@@ -110,10 +106,7 @@ def moving_anchors(
     limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and G^2 are the largest
     F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
 
-    Raises
-    ------
-    InvalidInput
-        Clients that are not complete, noise, or Hessians that are not diagonal.
+    Raises `InvalidInput`: Clients that are not complete, noise, or Hessians that are not diagonal.
     """
     h, b, U = np.diagonal(oracles.H[:, 0], axis1=-2, axis2=-1), oracles.b[:, 0], u.sum(axis=0)
     if any((law.law[:, -1] != 1).any() for law in laws) or oracles.H.shape[1] > 1 or oracles.noise_sq.any():

@@ -9,8 +9,6 @@ the ball too while P = sum_k p_k (1 - rho^{s_k}) <= 1, and the radius grows by t
 most where P > 1. On that ball E||g||^2 <= (mean norm + ridge radius)^2 + variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,18 +35,13 @@ from fedtheory.theorems.efl.quantities.run import (
     step_sizes,
 )
 
-__all__ = ["GradientBounds", "client_minima", "constants_of", "gradient_bounds", "measured_run", "moments_of_rounds"]
-
 
 def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
     """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after
     Newton steps from 0.
 
-    Raises
-    ------
-    NotCertified
-        A client whose bound is further than ``gap`` (relative to max(1, |F_k|)) below F_k(y), or
-        that is not strongly convex.
+    Raises `NotCertified`: A client whose bound is further than ``gap`` (relative to max(1, |F_k|))
+    below F_k(y), or that is not strongly convex.
     """
     mu = problem.mu_k
     if not (mu > 0).all():
@@ -75,16 +68,10 @@ def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GradientBounds:
-    """Suprema along every possible run.
+    """Suprema along every possible run."""
 
-    Attributes
-    ----------
-    radius : of the ball around 0 that no iterate leaves
-    G_sq : number; sigma_sq : (N,)
-    """
-
-    radius: float
-    G_sq: float
+    radius: float  # of the ball around 0 that no iterate leaves
+    G_sq: float  # number; sigma_sq : (N,)
     sigma_sq: np.ndarray
 
 
@@ -121,12 +108,8 @@ def gradient_bounds(
 ) -> GradientBounds:
     """G^2 and sigma_k^2 as in the module's docstring.
 
-    Raises
-    ------
-    MissingCapability
-        Losses whose slopes are not bounded.
-    InvalidInput
-        eta ridge > 1 (not possible with Theorem 1's steps).
+    Raises `MissingCapability`: Losses whose slopes are not bounded; `InvalidInput`: eta ridge > 1
+    (not possible with Theorem 1's steps).
     """
     c, ridge = _slope(problem), float(problem.ridge)
     norms = c * np.linalg.norm(problem.features, axis=-1)
@@ -144,21 +127,27 @@ def gradient_bounds(
     return GradientBounds(radius, float(((mean + ridge * radius) ** 2 + variance).max()), variance)
 
 
-def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[Moments]:
-    """One `Moments` a round; equal laws share one.
-
-    Raises
-    ------
-    InvalidInput
-        Clients that come or go: the objective of Theorem 1 is fixed.
-    """
-    kept: dict[bytes, Moments] = {}
-    out = []
+def check_present(sampling: Participation, rounds: int) -> None:
+    """Raise `InvalidInput` for clients that come or go: the objective is fixed."""
     for t in range(1, rounds + 1):
         present = sampling.present_in(t)
         if present is not None and not present.all():
             k = int(np.argmin(present))
-            raise InvalidInput(f"client {k} is not there in round {t}: Theorem 1's objective is fixed; let it be inactive instead")
+            raise InvalidInput(
+                f"client {k} is not there in round {t}: the objective is fixed; let it be inactive "
+                "instead"
+            )
+
+
+def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[Moments]:
+    """One `Moments` a round; equal laws share one.
+
+    Raises `InvalidInput`: Clients that come or go: the objective of Theorem 1 is fixed.
+    """
+    check_present(sampling, rounds)
+    kept: dict[bytes, Moments] = {}
+    out = []
+    for t in range(1, rounds + 1):
         key, joint = sampling.law(t).tobytes(), joint_law(sampling, t)
         if joint is not None:  # correlated clients: their single laws do not tell the round's
             key += joint.steps.tobytes() + joint.probability.astype(float).tobytes()
@@ -231,12 +220,8 @@ def measured_run(
 
     given : as of `constants_of`; a G that the run shows to be none is refused
 
-    Raises
-    ------
-    NotCertified
-        The optimum of F, or of a client, cannot be certified.
-    MissingCapability, InvalidInput
-        Assumptions of Theorem 1 that the problem does not meet.
+    Raises `NotCertified`: The optimum of F, or of a client, cannot be certified;
+    `MissingCapability`, `InvalidInput`: Assumptions of Theorem 1 that the problem does not meet.
     """
     E, start = sampling.max_steps, check_start(problem, x0, 1)
     constants, optimum = constants_of(problem, scheme, sampling, rounds, start, batch_size, given)

@@ -19,8 +19,6 @@ How the constants are known:
   decided from the law.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -33,14 +31,8 @@ from fedtheory.inputs import real_array, real_number
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.participation.moments import Moments
 from fedtheory.rational import text
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form, derived
 from fedtheory.theory.rounds.irregular_run import COMMON, IrregularRun, RunConstants
-
-__all__ = [
-    "EVERY_D", "FROZEN", "MOVING", "UNCORRELATED", "EFLConstants", "EFLRun", "gamma_of",
-    "given_bounds", "given_curvatures", "step_sizes", "unmet",
-]
 
 EVERY_D = Fact("every D_k > 0")
 UNCORRELATED = Fact("mini-batches of different clients uncorrelated within a step")
@@ -64,10 +56,8 @@ def step_sizes(E: int, mu: Any, gamma: Any, S: list[Any]) -> list[Any]:
 def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, Any]:
     """L and mu as given, where they bound those of the clients.
 
-    Raises
-    ------
-    InvalidInput
-        A given L below the largest curvature, or a given mu above the least or not > 0.
+    Raises `InvalidInput`: A given L below the largest curvature, or a given mu above the least or
+    not > 0.
     """
     found = real_number("L", given["L"]) if "L" in given else L, real_number("mu", given["mu"]) if "mu" in given else mu
     if not found[0] >= L * (1 - 1e-12):
@@ -80,10 +70,7 @@ def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, An
 def given_bounds(given: Mapping[str, Any], clients: int) -> tuple[Any, Any]:
     """G and sigma_k^2 (N,) as given, None where they are not.
 
-    Raises
-    ------
-    InvalidInput
-        Not finite numbers >= 0, or not as many sigma_k^2 as clients.
+    Raises `InvalidInput`: Not finite numbers >= 0, or not as many sigma_k^2 as clients.
     """
     G = real_number("G", given["G"], least=0) if "G" in given else None
     if "sigma_sq" not in given:
@@ -103,33 +90,20 @@ class EFLConstants(RunConstants):
         least = self.D.min()
         return least * 0 if least <= 1e-12 * (self.D.max() + self.L * self.start_sq) else least
 
-    @cached_property
-    def gamma(self) -> Any:
-        return gamma_of(self.E, self.theta, self.L, self.mu, list(self.S))
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        """tau E + gamma, tau = 0..T: (T + 1,)."""
-        return np.arange(self.T + 1) * self.E + self.gamma
-
-    @cached_property
-    def eta(self) -> np.ndarray:
-        return 16 * self.E / (self.mu * self.y[1:] * self.S)
-
-    @cached_property
-    def r(self) -> np.ndarray:
-        """r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k."""
-        return self.each(lambda m: self._zero + (0 if m.ratio_equal else 1))
+    gamma = derived(lambda q: gamma_of(q.E, q.theta, q.L, q.mu, list(q.S)))
+    y = derived(lambda q: np.arange(q.T + 1) * q.E + q.gamma, "tau E + gamma, tau = 0..T: (T + 1,)")
+    eta = derived(lambda q: 16 * q.E / (q.mu * q.y[1:] * q.S))
+    r = derived(
+        lambda q: q.each(lambda m: q._zero + (0 if m.ratio_equal else 1)),
+        "r_tau (T,): 1 where the ratio E[p s]/p^k is NOT the same for all k",
+    )
 
     # --- the terms of B_t -------------------------------------------------------------------------
-    @cached_property
-    def noise_term(self) -> np.ndarray:
-        return self.each(lambda m: (m.p2s * self.sigma_sq).sum())
-
-    @cached_property
-    def gap_term(self) -> np.ndarray:
-        """2 (2 + theta) L sum E[p s] D_k."""
-        return self.each(lambda m: 2 * (2 + self.theta) * self.L * (m.ps * self.D).sum())
+    noise_term = derived(lambda q: q.each(lambda m: (m.p2s * q.sigma_sq).sum()))
+    gap_term = derived(
+        lambda q: q.each(lambda m: 2 * (2 + q.theta) * q.L * (m.ps * q.D).sum()),
+        "2 (2 + theta) L sum E[p s] D_k",
+    )
 
     def bracket(self, reading: str) -> np.ndarray:
         """The last bracket of B_t in expectation: as repaired, or 'added' as printed."""
@@ -137,10 +111,7 @@ class EFLConstants(RunConstants):
             return self.each(lambda m: m.sum_ps + self.theta * m.overlap)
         return self.each(lambda m: 2 * m.sum_ps + self.theta * (m.sum_p - 2))
 
-    @cached_property
-    def fourth(self) -> np.ndarray:
-        """sum E[p^2 s]/p^k."""
-        return self.each(lambda m: (m.p2s / self.weights).sum())
+    fourth = derived(lambda q: q.each(lambda m: (m.p2s / q.weights).sum()), "sum E[p^2 s]/p^k")
 
     def B(self, reading: str = "positive part") -> np.ndarray:
         """E[B_t] (T,) with the printed constants and this last bracket; 'no last term': without 2EG^2 sum p^2 s/p^k."""
@@ -156,10 +127,10 @@ class EFLConstants(RunConstants):
         n, g, c = self.E * (self.E - 1), self.G_sq, 1 + self.mu / (2 * (1 + self.theta) * self.L)
         return n * g * (c * self.bracket("positive part") / 2 + self.S / 3) + (self.E - 1) * g * self.fourth
 
-    @cached_property
-    def B_sharp(self) -> np.ndarray:
-        """E[B_t] with what the proof needs, for uncorrelated mini-batches."""
-        return self.noise_term + self.gap_term + self._drift_sharp
+    B_sharp = derived(
+        lambda q: q.noise_term + q.gap_term + q._drift_sharp,
+        "E[B_t] with what the proof needs, for uncorrelated mini-batches",
+    )
 
     @cached_property
     def correlated_term(self) -> np.ndarray:
@@ -173,14 +144,11 @@ class EFLConstants(RunConstants):
         return self.correlated_term + self.gap_term + self._drift_sharp
 
     # --- J ----------------------------------------------------------------------------------------
-    @cached_property
-    def J_t(self) -> np.ndarray:
-        """32E sum E[p s] D_k/(mu S_t), (T,)."""
-        return self.each(lambda m: 32 * self.E * (m.ps * self.D).sum() / (self.mu * m.sum_ps))
-
-    @cached_property
-    def J(self) -> Any:
-        return self.J_t.max()
+    J_t = derived(
+        lambda q: q.each(lambda m: 32 * q.E * (m.ps * q.D).sum() / (q.mu * m.sum_ps)),
+        "32E sum E[p s] D_k/(mu S_t), (T,)",
+    )
+    J = derived(lambda q: q.J_t.max())
 
     @cached_property
     def J_sharp(self) -> np.ndarray:
@@ -195,10 +163,10 @@ class EFLConstants(RunConstants):
 
         return self.each(one)
 
-    @cached_property
-    def J_printed(self) -> Any:
-        """max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator."""
-        return self.each(lambda m: 32 * self.E * self.mu * (m.ps / self.D).sum() / m.sum_ps).max()
+    J_printed = derived(
+        lambda q: q.each(lambda m: 32 * q.E * q.mu * (m.ps / q.D).sum() / m.sum_ps).max(),
+        "max 32E sum_k E[p s]/((D_k/mu) E[sum p s]): D_k in the denominator",
+    )
 
     # --- the bound --------------------------------------------------------------------------------
     def b(self, B: np.ndarray) -> np.ndarray:

@@ -6,8 +6,6 @@ coordinates. Clients' trajectories are virtual: each makes all its E steps; ``al
 them count. Numbers are floats or Fractions.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,14 +20,10 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.coefficients import SCHEMES, coefficients
 from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.quantities.run import EFLConstants, gamma_of, unmet
-from fedtheory.theory import World
-from fedtheory.theory.judge.statement import Form, Sides
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form, Sides, World, derived
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.irregular_run import COMMON, exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
-
-__all__ = ["COMPLETE", "EQUAL", "StepState", "StepsView", "reached", "state_of", "steps_of"]
 
 COMPLETE = Fact("all clients do all E steps along full gradients, t < 4/3 and eta mu < 1")
 EQUAL = Fact("E[p^k s^k]/p^k the same for all clients")
@@ -49,14 +43,13 @@ class StepState:
     Attributes
     ----------
     oracles, law, eta, w0 : the clients, the law of (p, s), the step size, the state (d,)
-    L, mu, theta : constants of the run
     """
 
     oracles: QuadraticOracles
     law: RoundLaw
     eta: Any
     w0: np.ndarray
-    L: Any
+    L: Any  # L, mu, theta: constants of the run
     mu: Any
     theta: Any
 
@@ -68,15 +61,13 @@ class StepState:
             raise InvalidInput(f"one round has {count:.3g} numbers to enumerate, at most {MAX_ENTRIES} fit: take fewer clients")
 
     # --- what may happen --------------------------------------------------------------------------
-    @cached_property
-    def s(self) -> np.ndarray:
-        """(O, N) local steps."""
-        return np.array(list(itertools.product(*(np.nonzero(row > 0)[0] for row in self.law.law))))
-
-    @cached_property
-    def mass(self) -> np.ndarray:
-        """(O,) their probabilities."""
-        return self.law.law[np.arange(self.s.shape[1]), self.s].prod(axis=1)
+    s = derived(
+        lambda q: np.array(list(itertools.product(*(np.nonzero(row > 0)[0] for row in q.law.law)))),
+        "(O, N) local steps",
+    )
+    mass = derived(
+        lambda q: q.law.law[np.arange(q.s.shape[1]), q.s].prod(axis=1), "(O,) their probabilities"
+    )
 
     @cached_property
     def p(self) -> np.ndarray:
@@ -84,10 +75,9 @@ class StepState:
         law = self.law
         return coefficients(law.method.scheme, self.s, law.E, law.weights, 1 - law.law[:, 0])
 
-    @cached_property
-    def alpha(self) -> np.ndarray:
-        """(O, N, E) 1 where i < s_k."""
-        return (np.arange(self.law.E) < self.s[:, :, None]).astype(int)
+    alpha = derived(
+        lambda q: (np.arange(q.law.E) < q.s[:, :, None]).astype(int), "(O, N, E) 1 where i < s_k"
+    )
 
     @cached_property
     def _client_paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -124,15 +114,8 @@ class StepState:
         each = self._each(self._client_paths[0])
         return each[:, 0] if self.oracles.common else each.prod(axis=1)
 
-    @cached_property
-    def w(self) -> np.ndarray:
-        """(P, N, E + 1, d) virtual iterates w_i^k."""
-        return self._each(self._client_paths[1])
-
-    @cached_property
-    def g_mean(self) -> np.ndarray:
-        """(P, N, E, d) grad F_k(w_i^k)."""
-        return self._each(self._client_paths[3])
+    w = derived(lambda q: q._each(q._client_paths[1]), "(P, N, E + 1, d) virtual iterates w_i^k")
+    g_mean = derived(lambda q: q._each(q._client_paths[3]), "(P, N, E, d) grad F_k(w_i^k)")
 
     @cached_property
     def stopped(self) -> np.ndarray:
@@ -141,10 +124,10 @@ class StepState:
         moved = np.moveaxis(self.w, 0, 2)[np.arange(self.s.shape[1])[:, None], at]  # (O, N, E + 1, P, d)
         return np.moveaxis(moved, 3, 1)
 
-    @cached_property
-    def wbar(self) -> np.ndarray:
-        """(O, P, E + 1, d) w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0)."""
-        return self.w0 + (self.p[:, None, :, None, None] * (self.stopped - self.w0)).sum(axis=2)
+    wbar = derived(
+        lambda q: q.w0 + (q.p[:, None, :, None, None] * (q.stopped - q.w0)).sum(axis=2),
+        "(O, P, E + 1, d) w_0 + sum_k p_k (w_{min(i, s_k)}^k - w_0)",
+    )
 
     # --- sums -------------------------------------------------------------------------------------
     def active(self, values: np.ndarray) -> np.ndarray:
@@ -179,10 +162,10 @@ class StepState:
         mass, y, _, _ = self._client_paths
         return (mass[..., None] * sq(y - self.w0)).sum(axis=1)
 
-    @cached_property
-    def gap(self) -> np.ndarray:
-        """(P, N, E) F_k(w_i^k) - F_k^*."""
-        return self._gap_of(np.moveaxis(self.g_mean, 1, -2)).swapaxes(-1, -2)
+    gap = derived(
+        lambda q: q._gap_of(np.moveaxis(q.g_mean, 1, -2)).swapaxes(-1, -2),
+        "(P, N, E) F_k(w_i^k) - F_k^*",
+    )
 
     def _gap_of(self, gradients: np.ndarray) -> np.ndarray:
         """F_k - F_k^* from grad F_k: (..., N, d) -> (..., N), exact for quadratics."""
@@ -195,9 +178,7 @@ class StepState:
         each = np.broadcast_to(points[..., None, :], (*points.shape[:-1], n, points.shape[-1]))
         return self._gap_of(self.oracles.gradient(each))
 
-    @cached_property
-    def D(self) -> np.ndarray:
-        return self.oracles.D
+    D = derived(lambda q: q.oracles.D)
 
     @cached_property
     def heterogeneity(self) -> Any:
@@ -205,24 +186,19 @@ class StepState:
         o = self.oracles
         return (o.weights * sq(o.gradient(np.broadcast_to(o.star, (o.shape[0], o.shape[2]))))).sum()
 
-    @cached_property
-    def turn(self) -> Any:
-        """t = eta (L - mu) E/(1 - eta mu)^E, where all clients do all E steps."""
-        return self.eta * (self.L - self.mu) * self.law.E / (1 - self.eta * self.mu) ** self.law.E
-
-    @cached_property
-    def complete(self) -> bool:
-        """True if all clients do all E steps, along full gradients."""
-        return bool((self.s == self.law.E).all()) and not (self.sigma_sq > 0).any()
-
-    @cached_property
-    def gamma_prime(self) -> Any:
-        """gamma' = 2 eta (1 - L (1 + theta) eta), between eta and 2 eta."""
-        return 2 * self.eta * (1 - self.L * (1 + self.theta) * self.eta)
-
-    @cached_property
-    def start_sq(self) -> Any:
-        return sq(self.w0 - self.oracles.star)
+    turn = derived(
+        lambda q: q.eta * (q.L - q.mu) * q.law.E / (1 - q.eta * q.mu) ** q.law.E,
+        "t = eta (L - mu) E/(1 - eta mu)^E, where all clients do all E steps",
+    )
+    complete = derived(
+        lambda q: bool((q.s == q.law.E).all()) and not (q.sigma_sq > 0).any(),
+        "True if all clients do all E steps, along full gradients",
+    )
+    gamma_prime = derived(
+        lambda q: 2 * q.eta * (1 - q.L * (1 + q.theta) * q.eta),
+        "gamma' = 2 eta (1 - L (1 + theta) eta), between eta and 2 eta",
+    )
+    start_sq = derived(lambda q: sq(q.w0 - q.oracles.star))
 
     @cached_property
     def rounding(self) -> Any:
@@ -250,13 +226,11 @@ class StepsView(World):
 
     Attributes
     ----------
-    states : list of StepState
-    taus : list of ints, their rounds
     rule : scheme
     """
 
-    states: list[StepState]
-    taus: list[int]
+    states: list[StepState]  # list of StepState
+    taus: list[int]  # list of ints, their rounds
     rule: str = field()  # no default, as a world has
     kind, rules = "step", SCHEMES
 

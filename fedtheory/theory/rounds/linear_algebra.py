@@ -1,4 +1,4 @@
-"""Linear algebra in fractions, and the derivative of Omega/Omega' in the server's model."""
+"""Linear algebra in fractions: systems, definite matrices, and maps whose powers tend to 0."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.rational import objects
 
 __all__ = [
-    "contracts", "determinant", "identity", "lyapunov", "product", "ratio_slopes", "semidefinite",
-    "solve",
-]
+    "contracts", "determinant", "identity", "lyapunov", "product", "semidefinite", "solve",
+]  # fmt: skip
 
 
 def identity(d: int, dtype: Any = object) -> np.ndarray:
@@ -26,7 +25,7 @@ def identity(d: int, dtype: Any = object) -> np.ndarray:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The matrix product; of fractions by whole numbers, as every sum of two fractions is reduced."""
+    """The matrix product; of fractions by whole numbers, as sums of fractions are reduced each."""
     if a.dtype != object:
         return a @ b
     (m, p), (n, q) = _whole(a), _whole(b)
@@ -37,27 +36,6 @@ def _whole(a: np.ndarray) -> tuple[np.ndarray, int]:
     """The numerators of fractions over their least common denominator, and that."""
     under = math.lcm(*(v.denominator for v in a.flat))
     return np.frompyfunc(lambda v: v.numerator * (under // v.denominator), 1, 1)(a), under
-
-
-def ratio_slopes(S: np.ndarray, theta: np.ndarray, w: np.ndarray) -> tuple[int, np.ndarray] | None:
-    """The most sensitive coordinate a of one cohort, and the slopes of all Omega^i/Omega'.
-
-    S (N, d, d), theta (d,), w (N,) with w_k = 0 outside the cohort. The slopes (d, d) are the
-    derivatives in theta_j. None stands for no derivative: two coordinates are the most sensitive,
-    or a client's output passes 0.
-    """
-    members = [k for k in range(len(w)) if w[k] != 0]
-    seen = np.stack([S[k] @ theta for k in members])
-    signs = np.sign(seen)
-    if any((S[k][signs[n] == 0] != 0).any() for n, k in enumerate(members)):
-        return None
-    omega = sum(w[k] * abs(2 * seen[n]) for n, k in enumerate(members))
-    tops = np.flatnonzero(omega == omega.max())
-    if len(tops) > 1 or omega.max() == 0:
-        return None
-    a = int(tops[0])
-    slopes = sum(2 * w[k] * signs[n][:, None] * S[k] for n, k in enumerate(members))
-    return a, (slopes - (omega / omega[a])[:, None] * slopes[a][None, :]) / omega[a]
 
 
 def _eliminated(rows: list[list[Any]], d: int) -> tuple[list[list[Any]], list[int], Fraction]:
@@ -102,7 +80,7 @@ def semidefinite(A: np.ndarray) -> bool:
 
 
 def solve(A: np.ndarray, b: np.ndarray, one_of_many: bool = False) -> np.ndarray:
-    """Find A^-1 b in fractions, (d, d) and (d,).
+    """Find A^-1 b, (d, d) and (d,), in fractions or in floats.
 
     With ``one_of_many`` A may be singular. The solution is then one whose free entries are 0.
 
@@ -112,6 +90,8 @@ def solve(A: np.ndarray, b: np.ndarray, one_of_many: bool = False) -> np.ndarray
         A is singular, or with ``one_of_many`` the system has no solution.
     """
     d = len(b)
+    if A.dtype != object:
+        return np.linalg.solve(A, b)
     rows, pivots, _ = _eliminated([[*A[i], b[i]] for i in range(d)], d)
     if len(pivots) < d and not one_of_many:
         raise InvalidInput("the matrix is singular: the solution is not unique")

@@ -1,4 +1,4 @@
-"""Random fractions that EFL's instances are made of."""
+"""Random fractions for `World.draw`: numbers, shares, laws and tables of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def size(rng: np.random.Generator, decades: float = 1.5) -> Fraction:
 
 
 def signed(rng: np.random.Generator) -> Fraction:
+    """A fraction from -16 to 16 over 1, 2 or 4."""
     return Fraction(int(rng.integers(-16, 17)), int(rng.choice([1, 2, 4])))
 
 
@@ -37,11 +38,15 @@ def law(rng: np.random.Generator, most: int, idle: bool) -> list[Fraction]:
     return [Fraction(int(v), int(parts.sum())) for v in parts]
 
 
-def rows(rng: np.random.Generator, n: int, d: int, make: Callable[[Any], Fraction]) -> list[list[Fraction]]:
+def rows(
+    rng: np.random.Generator, n: int, d: int, make: Callable[[Any], Fraction]
+) -> list[list[Fraction]]:
+    """A table (n, d) of fractions."""
     return [[make(rng) for _ in range(d)] for _ in range(n)]
 
 
 def curvatures(rng: np.random.Generator, n: int, d: int) -> list[list[Fraction]]:
+    """A table (n, d) of positive fractions, now and then of one number."""
     if rng.random() < 0.25:
         return [[size(rng)] * d] * n  # L = mu
     return rows(rng, n, d, size)

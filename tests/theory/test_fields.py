@@ -1,0 +1,135 @@
+"""Fields of a world: data that are read by what was declared of them, and what is refused of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction as F
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedtheory.errors import InvalidInput
+from fedtheory.theory import Fact, Letters, World, anything, derived, eq, flag, le, number, whole, word, wrong
+from fedtheory.theory.judge.symbolic import shown
+from fedtheory.theory.rounds.forms import form
+
+
+@dataclass
+class Clients(World):
+    """Weights, points, a run's work, and words."""
+
+    kind, shows = "clients of a test", {"the mean": "mean", "T": "T"}
+    demands = (Fact("T at most the number of clients", lambda q: len(q.weights) >= q.T),)
+    letters = Letters({"c": "c", "T": "T"}, runs=("twice", "further"))
+
+    weights: np.ndarray = number("N", "w_k", above=0, total=1)
+    c: np.ndarray = number("N d", "minimisers", least=-2, below=3)
+    T: int = whole(1, 3)
+    work: np.ndarray = number("T N", most=5)
+    scheme: str = word("A", "B")
+    down: bool = flag("both ways")
+    start: np.ndarray | None = number("d", default=None)
+    more: object = anything(default=None)
+    mean = derived(lambda q: q.weights @ q.c, "the mean of the minimisers (d,)")
+    twice = derived(lambda q: 2 * q.c)
+
+    def further(self, by=1):
+        return self.c + by * self.T
+
+
+DATA = {
+    "weights": ["1/4", "3/4"], "c": [["1", "-2"], ["2", "5/2"]], "T": 2, "work": [["1", "2"], ["3", "5"]],
+    "scheme": "B", "down": True,
+}  # fmt: skip
+
+
+def test_data_are_read_as_declared():
+    q = Clients.from_data({**DATA, "start": ["7", "1/9"], "more": {"any": "thing"}})
+    assert q.weights.tolist() == [F(1, 4), F(3, 4)] and q.c.tolist() == [[1, -2], [2, F(5, 2)]] and q.T == 2
+    assert (q.scheme, q.down, q.start.tolist(), q.more) == ("B", True, [7, F(1, 9)], {"any": "thing"})
+    assert q.mean.tolist() == [F(7, 4), F(11, 8)] and q.printed_constants() == {"the mean": [1.75, 1.375], "T": 2}
+    plain = Clients.from_data(DATA)
+    assert plain.start is None and plain.more is None
+    row = Clients.from_data({**DATA, "work": ["4", "1/3"]})
+    assert row.work.tolist() == [[4, F(1, 3)]] * 2
+
+
+def test_long_runs_are_in_floats():
+    q = Clients.from_data({**DATA, "arithmetic": "float"})
+    assert q.weights.dtype == float and q.mean.tolist() == [1.75, 1.375]
+    assert (q.T, q.scheme, q.down, q.start) == (2, "B", True, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"weights": ["0", "1"]}, r"weights = 0 \(w_k\): it must be > 0"),
+        ({"weights": ["1/4", "1/4"]}, "weights: the numbers must sum to 1"),
+        ({"weights": ["1/4", "1/4", "1/2"]}, r"c \(2, 2\) does not fit weights: it has the shape \(N, d\), with N = 3"),
+        ({"c": [["1", "3"], ["1", "1"]]}, r"c = 3 \(minimisers\): it must be < 3"),
+        ({"c": [["1", "-21/10"], ["1", "1"]]}, r"c = -21/10 \(minimisers\): it must be >= -2"),
+        ({"T": 0}, "T = 0: expected a whole number from 1 to 3"), ({"T": 4}, "T = 4"), ({"T": "2"}, "T = '2'"),
+        ({"T": 1}, r"work \(2, 2\) does not fit weights, c, T: it has the shape \(T, N\), with T = 1"),
+        ({"work": [["1", "6"]] * 2}, "work = 6: it must be <= 5"), ({"work": []}, "expected a list"),
+        ({"T": 3, "work": ["1", "1"]}, "the data of 'clients of a test' must have T at most the number of clients"),
+        ({"scheme": "C"}, "scheme = 'C': use A, B"), ({"down": 1}, "down = 1: write true or false"), ({"start": ["1"]}, "start"),
+        ({"c": [["1.5e3", "1"]] * 2}, "is not a fraction"),
+    ],
+)  # fmt: skip
+def test_data_are_refused_at_their_limits(change, said):
+    with pytest.raises(InvalidInput, match=said):
+        Clients.from_data({**DATA, **change})
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(InvalidInput, match=r"down \(both ways\) is missing: give weights, c, T, work, scheme, down"):
+        Clients.from_data({k: v for k, v in DATA.items() if k != "down"})
+
+
+def test_data_may_be_others_than_the_fields():
+    class Halves(World):
+        kind, reads = "halves of a test", {"x": number("n", above=0)}
+
+        def __init__(self, half):
+            self.half = half
+
+        @classmethod
+        def made(cls, x):
+            return cls(x / 2)
+
+    assert Halves.from_data({"x": ["3"]}).half.tolist() == [F(3, 2)]
+    with pytest.raises(InvalidInput, match="x = 0: it must be > 0"):
+        Halves.from_data({"x": ["0"]})
+
+
+def test_formulas_run_a_worlds_own_methods_on_letters():
+    sides = lambda q: le(q.twice, q.further(3))  # noqa: E731
+    assert shown(sides, Clients.letters, "", "") == r"2 c\le 3 T + c"
+
+
+def test_letters_of_what_an_attribute_is():
+    """A view's compressor has letters of its own; what a view lacks, or has as None, is left out."""
+    inner = Letters({"step": r"\Delta", "levels": "s"})
+    letters = Letters({"n": "n", "k": "k", "compressor": inner})
+    assert shown(lambda q: le(q.n, q.compressor.step), letters, "", "") == r"n\le \Delta"
+    view = SimpleNamespace(n=3, compressor=SimpleNamespace(step=F(1, 2), levels=None))
+    assert letters.values(view) == {letters.n: 3, inner.step: F(1, 2)}
+
+
+# --- wrong variants by what they change -----------------------------------------------------------------------------------
+def test_a_wrong_variant_changes_what_the_sides_are_called_with():
+    def sides(factor=2, plus=0):
+        return le(factor * np.array([F(3)]) + plus, np.array([F(6)]))
+
+    claimed = form("any", sides, "", wrong("three times", factor=3, plus=1))
+    (mutant,) = claimed.mutants
+    assert claimed.sides().lhs.tolist() == [6] and mutant.sides().lhs.tolist() == [10]
+
+
+def test_a_change_needs_sides_that_are_a_function():
+    made = eq(np.array([F(1)]), np.array([F(1)]))
+    with pytest.raises(InvalidInput, match="a wrong variant changes rest: give the form sides that are a function of it"):
+        form("any", made, "", wrong("without it", rest=0))
+    with pytest.raises(InvalidInput, match="'both' has sides of its own and changes rest: give one of them"):
+        wrong("both", made, rest=0)

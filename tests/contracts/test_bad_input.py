@@ -255,7 +255,7 @@ FLAGGED = [
     lambda: theory.study((), necessity="no"),
     lambda: theory.SmoothConvex(identical="no"),
     lambda: SeparableLosses.of([[1]], [[0]], [[0]], [[0]], [[None]], [1], exact="no"),
-    *(lambda name=name: judge.form("printed", "", None, "open", **{name: "no"}) for name in ("exact_only", "proves")),
+    *(lambda name=name: judge.Form("printed", "", None, {"any": "open"}, **{name: "no"}) for name in ("exact_only", "proves")),
 ]
 NONE = [
     (lambda: optimum.certify(None), "problem = None: a problem is needed"),

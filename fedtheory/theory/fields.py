@@ -118,7 +118,7 @@ def whole(least: int = 0, most: int = 10_000, what: str = "", **default: Any) ->
     return _declared(lambda name, value, before: integer(value, name, least, most), what, **default)
 
 
-def word(*words: str, what: str = "") -> Any:
+def word(*words: str, what: str = "", **default: Any) -> Any:
     """Declare one of some words."""
 
     def take(name: str, value: Any, before: Mapping[str, Any]) -> Any:
@@ -126,7 +126,7 @@ def word(*words: str, what: str = "") -> Any:
             raise InvalidInput(f"{name} = {value!r}: use {', '.join(words)}")
         return value
 
-    return _declared(take, what)
+    return _declared(take, what, **default)
 
 
 def flag(what: str = "") -> Any:

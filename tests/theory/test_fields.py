@@ -31,6 +31,7 @@ class Clients(World):
     down: bool = flag("both ways")
     start: np.ndarray | None = number("d", default=None)
     more: object = anything(default=None)
+    sense: str = word("up", "down", default="up")
     mean = derived(lambda q: q.weights @ q.c, "the mean of the minimisers (d,)")
     twice = derived(lambda q: 2 * q.c)
 
@@ -50,7 +51,8 @@ def test_data_are_read_as_declared():
     assert (q.scheme, q.down, q.start.tolist(), q.more) == ("B", True, [7, F(1, 9)], {"any": "thing"})
     assert q.mean.tolist() == [F(7, 4), F(11, 8)] and q.printed_constants() == {"the mean": [1.75, 1.375], "T": 2}
     plain = Clients.from_data(DATA)
-    assert plain.start is None and plain.more is None
+    assert plain.start is None and plain.more is None and plain.sense == "up"
+    assert Clients.from_data({**DATA, "sense": "down"}).sense == "down"
     row = Clients.from_data({**DATA, "work": ["4", "1/3"]})
     assert row.work.tolist() == [[4, F(1, 3)]] * 2
 
@@ -69,6 +71,7 @@ def test_long_runs_are_in_floats():
         ({"weights": ["1/4", "1/4", "1/2"]}, r"c \(2, 2\) does not fit weights: it has the shape \(N, d\), with N = 3"),
         ({"c": [["1", "3"], ["1", "1"]]}, r"c = 3 \(minimisers\): it must be < 3"),
         ({"c": [["1", "-21/10"], ["1", "1"]]}, r"c = -21/10 \(minimisers\): it must be >= -2"),
+        ({"sense": "left"}, "sense = 'left': use up, down"),
         ({"T": 0}, "T = 0: expected a whole number from 1 to 3"), ({"T": 4}, "T = 4"), ({"T": "2"}, "T = '2'"),
         ({"T": 1}, r"work \(2, 2\) does not fit weights, c, T: it has the shape \(T, N\), with T = 1"),
         ({"work": [["1", "6"]] * 2}, "work = 6: it must be <= 5"), ({"work": []}, "expected a list"),

@@ -25,6 +25,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.rational import fraction
+from fedtheory.theory.fields import derived
 from fedtheory.theory.rounds.losses import Unbounded, corners, minimum
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
@@ -58,10 +59,10 @@ class Piece:
         ramps = tuple((p, q, factor * g) for p, q, g in self.ramps)
         return Piece(factor * self.slope, factor * self.curvature, self.centre, ramps)
 
-    @cached_property
-    def corners(self) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
-        """The slope's `fedtheory.theory.rounds.losses.corners`."""
-        return corners(self.curvature, self.slope - self.curvature * self.centre, self.ramps)
+    corners = derived(
+        lambda v: corners(v.curvature, v.slope - v.curvature * v.centre, v.ramps),
+        "the slope's `fedtheory.theory.rounds.losses.corners`",
+    )
 
     def slopes(self, x: Fraction) -> tuple[Fraction, Fraction]:
         """The least and the largest subgradient at x."""
@@ -85,10 +86,9 @@ class Piece:
         pieces = self.corners[1]
         return (None, None) if self.curvature else (pieces[0][1], pieces[-1][1])
 
-    @property
-    def breakpoints(self) -> list[Fraction]:
-        """The points at which the slope bends or jumps, in order."""
-        return self.corners[0]
+    breakpoints = derived(
+        lambda v: v.corners[0], "the points at which the slope bends or jumps, in order"
+    )
 
     @property
     def beta(self) -> Fraction | None:
@@ -96,10 +96,9 @@ class Piece:
         jumps = any(p == q for p, q, _ in self.ramps)
         return None if jumps else max(k for k, _ in self.corners[1])
 
-    @property
-    def least_curvature(self) -> Fraction:
-        """The least curvature, ramps that span the whole line being none."""
-        return self.curvature
+    least_curvature = derived(
+        lambda v: v.curvature, "the least curvature, ramps that span the whole line being none"
+    )
 
     def where(self, level: Fraction) -> tuple[Fraction | None, Fraction | None] | None:
         """The closed interval of the x at which `level` is a subgradient; None for an end at infinity, or for no such x."""
@@ -193,15 +192,8 @@ class PiecewiseLosses:
     pieces: Sequence[Sequence[Piece]]
     near: Any = None
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Clients and coordinates."""
-        return len(self.pieces), len(self.pieces[0])
-
-    @property
-    def m(self) -> int:
-        """The number of clients."""
-        return self.shape[0]
+    shape = derived(lambda v: (len(v.pieces), len(v.pieces[0])), "clients and coordinates")
+    m = derived(lambda v: v.shape[0], "the number of clients")
 
     @cached_property
     def joint(self) -> list[Piece]:
@@ -254,10 +246,9 @@ class PiecewiseLosses:
         betas = [p.beta for row in self.pieces for p in row]
         return None if None in betas else max(betas)  # type: ignore[type-var]
 
-    @property
-    def mu(self) -> Fraction:
-        """A curvature that R has everywhere."""
-        return min(r.least_curvature for r in self.joint)
+    mu = derived(
+        lambda v: min(r.least_curvature for r in v.joint), "a curvature that R has everywhere"
+    )
 
     def values_each(self, y: Any) -> Any:
         return _each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)

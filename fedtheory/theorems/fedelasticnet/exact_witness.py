@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
 
@@ -89,20 +90,13 @@ class DiagonalWitness:
         data = {k: getattr(self, k) for k in _NEEDED} | {k: v for k in _OPTIONAL if (v := getattr(self, k)) is not None}
         return Witness(kind="round" if self.T is None else "run", data=data, **{k: getattr(self, k) for k in _CLAIM})
 
-    @property
-    def m(self) -> int:
-        """The number of clients."""
-        return sum(self.copies or [1] * len(self.h))
-
-    @property
-    def reachable(self) -> bool:
-        """True if the state is that of a real run started at g_k = 0."""
-        return self.state is None
-
-    @property
-    def starts(self) -> list[list[str]]:
-        """The equally likely starts."""
-        return self.x0 if isinstance(self.x0[0], list) else [self.x0]
+    m = derived(lambda v: sum(v.copies or [1] * len(v.h)), "the number of clients")
+    reachable = derived(
+        lambda v: v.state is None, "true if the state is that of a real run started at g_k = 0"
+    )
+    starts = derived(
+        lambda v: v.x0 if isinstance(v.x0[0], list) else [v.x0], "the equally likely starts"
+    )
 
     @property
     def size(self) -> str:

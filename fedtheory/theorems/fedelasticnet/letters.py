@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundLetters
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.judge.symbolic import Letters, symbol, written
 
@@ -30,13 +31,8 @@ class _Constants(ElasticConstants):
         kappa = symbol("kappa^" + of, rf"\kappa^{of}")
         return kappa * self.P / self.m, kappa, symbol("kappa_0^" + of, rf"\kappa_0^{of}")
 
-    @property
-    def theorem_a(self) -> tuple[Any, Any, Any]:
-        return self._own("A")
-
-    @property
-    def theorem_e(self) -> tuple[Any, Any, Any]:
-        return self._own("E")
+    theorem_a = derived(lambda v: v._own("A"))
+    theorem_e = derived(lambda v: v._own("E"))
 
     def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
         return self._own("B")
@@ -79,20 +75,14 @@ class _Round(Letters):
         super().__init__(_CONSTANTS | _OF_ROUND, _MEASURED)
         self.rule = rule
 
-    @property
-    def constants(self) -> ElasticConstants:
-        """The constants, with the printed kappa and kappa_0 as letters of their own."""
-        return _Constants(*(getattr(self, name) for name in _CONSTANTS))
-
-    @property
-    def lambda1_s(self) -> Any:
-        """lambda_1 s_k, the exact subgradient."""
-        return self.lambda1 * symbol("~s", "s_k^t")
-
-    @property
-    def lambda1_sign(self) -> Any:
-        """lambda_1 sign(delta_k)."""
-        return self.lambda1 * symbol("~sign", _SIGN)
+    constants = derived(
+        lambda v: _Constants(*(getattr(v, name) for name in _CONSTANTS)),
+        "the constants, with the printed kappa and kappa_0 as letters of their own",
+    )
+    lambda1_s = derived(
+        lambda v: v.lambda1 * symbol("~s", "s_k^t"), "lambda_1 s_k, the exact subgradient"
+    )
+    lambda1_sign = derived(lambda v: v.lambda1 * symbol("~sign", _SIGN), "lambda_1 sign(delta_k)")
 
     def last_term(self, lambda1_s: Any) -> Any:
         """-(2/lambda_2) <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k>."""

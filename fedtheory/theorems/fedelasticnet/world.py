@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+
+from fedtheory.errors import InvalidInput
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
+from fedtheory.theory.judge.request import Prepared
 from fedtheory.theory.world import Draws, World, WorldInstance
 
-__all__ = ["Data", "ElasticWorld", "positive", "signed"]
+__all__ = ["Data", "ElasticWorld", "check_everybody", "positive", "signed", "start_of"]
 
 Data = dict[str, Any]
 
@@ -40,6 +46,17 @@ class ElasticWorld(World):
         super().__init_subclass__(**more)
 
     @classmethod
+    def case_of(
+        cls, request: Any, problem: Any, algorithm: Any, told: str, details: Data, **options: Any
+    ) -> Prepared:
+        """Make a case of a user's options, with what stands above its table."""
+        shown = {"name": algorithm.name, **asdict(algorithm)}
+        return Prepared(
+            problem, algorithm, {"x0": request.start(problem), **options},
+            [f"{problem.name}: {told}"], {"algorithm": shown, **details},
+        )  # fmt: skip
+
+    @classmethod
     def runs(cls, plan: Any) -> list[WorldInstance]:
         """Give the instances worked out by hand, and random ones."""
         known = list(cls.by_hand.items())
@@ -48,6 +65,26 @@ class ElasticWorld(World):
             label, data = cls.draws[0].draw(rng)
             known.append((cls.numbered.format(n=n, label=label), data))
         return [cls.instance(label, data, plan.seed) for label, data in known]
+
+
+def start_of(case: Any) -> np.ndarray:
+    """Give theta^0 of a user's case."""
+    return np.zeros(case.problem.dim) + (0.0 if case.x0 is None else np.asarray(case.x0, float))
+
+
+def check_everybody(case: Any, plain: bool = True) -> None:
+    """Raise `InvalidInput` unless all clients take part; in a ``plain`` mean with equal weights."""
+    law, m = case.sampling or Full(), case.problem.num_clients
+    if not isinstance(law, Full) and not (isinstance(law, Uniform) and law.size == m):
+        raise InvalidInput(
+            f"{law!r}: the statement is about rounds in which everyone takes part (Full)"
+        )
+    off = float(np.abs(case.problem.weights * m - 1).max())
+    if plain and off > 1e-12:
+        raise InvalidInput(
+            f"R must be the plain mean of the losses, but the weights differ from 1/m by up to "
+            f"{off:.3g}/m: use weights='uniform'"
+        )
 
 
 def signed(rng: Any, most: int = 12) -> Fraction:

@@ -72,7 +72,7 @@ def test_every_form_on_record_as_violated_has_a_witness():
         ({"lambda1": "-1"}, "must be >= 0"),
         ({"cohorts": [[0, 0]]}, "different clients"),
         ({"cohorts": []}, "different clients"),
-        ({"theta": ["1", "2"]}, "must go with h"),
+        ({"theta": ["1", "2"]}, "theta .2,. does not fit h"),
         ({"h": [["0"]]}, "some > 0"),
     ],
 )
@@ -86,9 +86,9 @@ def test_malformed_rounds_are_refused(change, says):
     ("kind", "change", "says"),
     [
         ("algorithm-2 at rest", {"eta": "1"}, "strictly between 0 and 1"),
-        ("algorithm-2 at rest", {"sigma": [[2]]}, "sigma = 2"),
+        ("algorithm-2 at rest", {"sigma": [[2]]}, "every sigma -1, 0 or 1"),
         ("scaffold stability", {"H": [[["0"]]]}, "positive definite"),
-        ("scaffold stability", {"H": [[["-1"]]]}, "must hold"),
+        ("scaffold stability", {"H": [[["-1"]]]}, "positive semidefinite"),
         ("scaffold stability", {"H": [[["1"]]], "eta": "1"}, "must hold"),
         ("scaffold stability", {"H": [[["1", "2"], ["0", "1"]]]}, "symmetric"),
         ("threshold at rest", {"algorithm": 4}, "algorithm = 4"),
@@ -260,7 +260,7 @@ def test_the_wire_on_a_users_problem():
         ("algorithm-2-at-rest", algorithms.FedElasticNetScaffold(1, 0), {}, "separable quadratics"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9), {}, "give a threshold > 0"),
         ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, "true-gradient", 0.1), {}, "sign rule"),
-        ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, epsilon=0.1), {"sampling": Uniform(2)}, "all clients"),
+        ("threshold-on-the-wire", algorithms.FedElasticNetDyn(1, 9, epsilon=0.1), {"sampling": Uniform(2)}, "everyone takes part"),
     ],
 )
 def test_what_a_statement_is_not_about_is_said(id, algorithm, options, says):

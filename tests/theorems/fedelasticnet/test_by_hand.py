@@ -39,7 +39,7 @@ def test_every_shipped_witness_is_within_algorithm_3(witness):
     assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
     with pytest.raises(
         InvalidInput,
-        match=r"lambda_1 = 0 is not above 0|method.l1: the distance 0 from the limit is not above",
+        match=r"lambda1 = 0: it must be > 0|lambda_1 = 0 is not above 0|method.l1: the distance 0 from the limit is not above",
     ):
         replay(replace(witness, data={**witness.data, "lambda1": "0"}))
 

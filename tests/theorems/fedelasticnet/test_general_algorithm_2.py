@@ -173,12 +173,12 @@ def test_floats_follow_the_same_rounds(views):
     [
         ({"eta": "2/3"}, r"= \[\[Fraction\(1, 1\)\]\s+\[Fraction\(2, 3\)\]\]: it must lie strictly between"),
         ({"h": [["1"], ["0"]], "lambda2": "0"}, r"Fraction\(0, 1\)\]\]: it must lie strictly between"),
-        ({"c": [["0"]]}, "as many minimisers"),
+        ({"c": [["0"]]}, "c .1, 1. does not fit h"),
         ({"h": [["1"], ["-1/9"]]}, "expected curvatures >= 0"),
         ({"lambda1": "-1/9"}, "must be >= 0"),
         ({"lambda2": "-1/9"}, "must be >= 0"),
-        ({"eta": "0"}, "eta_l and eta_g > 0"),
-        ({"eta_g": "0"}, "eta_l and eta_g > 0"),
+        ({"eta": "0"}, "eta = 0: it must be > 0"),
+        ({"eta_g": "0"}, "eta_g = 0: it must be > 0"),
         ({"B": 21}, "B = 21"),
     ],
 )

@@ -200,8 +200,8 @@ def wide(d: int, n: int = 1):
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(2, 0.1, batch_size=1)}, "full gradient steps"),
         ("eq-7", {"algorithm": SCAFFOLD, "local_solver": LocalSGD(2, lambda t: 0.1)}, "full gradient steps"),
         ("eq-7", {"algorithm": SCAFFOLD, "given": {"controls": "old"}}, "controls = 'old': use zero or fresh"),
-        ("eq-7", {"algorithm": SCAFFOLD, "sampling": Uniform(2)}, "Uniform: the statement is about all clients"),
-        ("consistency", {"algorithm": DYN, "sampling": Uniform(2)}, "Uniform: the statement is about all clients"),
+        ("eq-7", {"algorithm": SCAFFOLD, "sampling": Uniform(2)}, "in which everyone takes part"),
+        ("consistency", {"algorithm": DYN, "sampling": Uniform(2)}, "in which everyone takes part"),
         ("concentration", {"given": {"delta": [1, 2]}}, r"delta = \[1, 2\]: give one number"),
     ],
 )
@@ -222,7 +222,7 @@ def test_weights_must_be_equal():
         if fine:
             assert instance("consistency", DYN, of).data["H"] == HESSIANS
         else:
-            with pytest.raises(InvalidInput, match="plain mean; use weights='uniform'"):
+            with pytest.raises(InvalidInput, match=r"plain mean of the losses.*: use weights=.uniform."):
                 instance("consistency", DYN, of)
 
 

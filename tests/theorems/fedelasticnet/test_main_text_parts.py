@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theorems.fedelasticnet.main_text import quadratics
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics
-from fedtheory.theorems.fedelasticnet.main_text.world import truth
+from fedtheory.theorems.fedelasticnet.main_text.world import exact as in_fractions
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.statements.messages import MessageView
 from fedtheory.theory.judge.statement import le
@@ -46,14 +46,14 @@ def test_semidefinite_is_no_negative_principal_minor(d):
 
 def test_systems_are_solved_where_they_can_be():
     A, x = exact("0 2 -1/3;3/2 1/5 7;2/3 -1 5/4"), exact("7/2 -4/3 5")
-    assert (quadratics.solve(A, A @ x) == x).all()
-    assert quadratics.solve(exact("1 2;2 4"), exact("1 2")) is None
-    assert quadratics.solve(exact("0 0;0 3"), exact("0 2")) is None
+    assert (quadratics.solved(A, A @ x) == x).all()
+    assert quadratics.solved(exact("1 2;2 4"), exact("1 2")) is None
+    assert quadratics.solved(exact("0 0;0 3"), exact("0 2")) is None
 
 
 def test_r_is_minimised_where_the_mean_gradient_is_0():
-    view = Quadratics()
-    view.H, view.q, view.theta = np.stack([exact("3 1/2;1/2 5/2"), exact("2 -2/3;-2/3 4/3")]), exact("3/2 -7/3;-5/4 2"), exact("2/3 5")
+    H = np.stack([exact("3 1/2;1/2 5/2"), exact("2 -2/3;-2/3 4/3")])
+    view = Quadratics(H=H, q=exact("3/2 -7/3;-5/4 2"), theta=exact("2/3 5"))
     assert (view.m, view.d) == (2, 2)
     assert (view.gradients([view.star] * 2).sum(axis=0) == 0).all()
     # (3 * 2/3 + 5/2 - 3/2, 1/3 + 25/2 + 7/3), and at the origin -q_2
@@ -65,9 +65,9 @@ def test_signs_and_thresholds_are_fractions():
     assert quadratics.soft(exact("-5/2 0 1/3 3/7 1"), F(3, 7)).tolist() == [F(-29, 14), 0, 0, 0, F(4, 7)]
     assert quadratics.sq(exact("1 2;-1/2 3")).tolist() == [5, F(37, 4)]
     assert {type(v) for v in quadratics.soft(exact("-5/2 0 1"), F(3, 7))} == {F}
-    found = truth(np.array([True, False]))
+    found = in_fractions(np.array([True, False]))
     assert found.tolist() == [F(1), F(0)] and {type(v) for v in found} == {F}
-    assert truth(F(1) > 0) == F(1) and isinstance(truth(F(1) > 0), F)
+    assert in_fractions(F(1) > 0) == F(1) and isinstance(in_fractions(F(1) > 0), F)
 
 
 def test_a_tenth_of_the_right_side_is_taken_off():
@@ -129,56 +129,46 @@ def test_all_minimisers_are_found_for_five_coordinates():
 
 # --- what a file holds ------------------------------------------------------------------------------
 def test_matrices_are_read():
-    assert quadratics.matrix(["1/2", "3"], 2, "H").tolist() == [[F(1, 2), 0], [0, 3]]
-    assert quadratics.matrix([["1/2", "3"], ["3", "-1"]], 2, "H").tolist() == [[F(1, 2), 3], [3, -1]]
-    found = quadratics.matrices([["1/2", "3"], [["1", "1/3"], ["1/3", "2"]]], 2)
+    assert quadratics.hessian("H", ["1/2", "3"]).tolist() == [[F(1, 2), 0], [0, 3]]
+    assert quadratics.hessian("H", [["1/2", "3"], ["3", "-1"]]).tolist() == [[F(1, 2), 3], [3, -1]]
+    found = quadratics.hessians("H", [["1/2", "3"], [["1", "1/3"], ["1/3", "2"]]])
     assert found.tolist() == [[[F(1, 2), 0], [0, 3]], [[1, F(1, 3)], [F(1, 3), 2]]]
-    assert quadratics.matrices([["-1/2"]], 1, convex=False).tolist() == [[[F(-1, 2)]]]
 
 
-NO_MATRICES = ["1/2", [], ["1", "2", "3"], [["1", "2"]], [["1", "2"], ["3", "1"]], [["1", "0", "0"], ["0", "1", "0"]]]
+SYMMETRIC = "expected a symmetric matrix"
 
 
-@pytest.mark.parametrize("value", NO_MATRICES)
-def test_what_is_no_symmetric_matrix_is_refused(value):
-    with pytest.raises(InvalidInput, match=r"H\[1\].*symmetric \(2, 2\) matrix"):
-        quadratics.matrices([["1", "1"], value], 2)
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("1/2", "expected rows of fractions"),
+        ([], "expected rows of fractions"),
+        (["1", "2", "3"], r"is \(3, 3\), and H\[0\] \(2, 2\)"),
+        ([["1", "2"]], SYMMETRIC),
+        ([["1", "2"], ["3", "1"]], SYMMETRIC),
+        ([["1", "0", "0"], ["0", "1", "0"]], SYMMETRIC),
+    ],
+)
+def test_what_is_no_symmetric_matrix_is_refused(value, words):
+    with pytest.raises(InvalidInput, match=rf"H\[1\].*{words}"):
+        quadratics.hessians("H", [["1", "1"], value])
 
 
 @pytest.mark.parametrize(("value", "at"), [(["1", "x"], r"\[1\]"), ([["1", "0"], ["x", "1"]], r"\[1\]\[0\]")])
 def test_a_number_that_is_none_is_named(value, at):
     with pytest.raises(InvalidInput, match=rf"H\[0\]{at} = 'x'"):
-        quadratics.matrices([value], 2)
+        quadratics.hessians("H", [value])
 
 
 @pytest.mark.parametrize("values", ["1", [], (["1"],)])
 def test_a_matrix_for_each_client_is_asked_for(values):
     with pytest.raises(InvalidInput, match=r"G = .*one matrix"):
-        quadratics.matrices(values, 1, "G")
-    with pytest.raises(InvalidInput, match=r"H = .*one matrix"):
-        quadratics.matrices(values, 1)
+        quadratics.hessians("G", values)
 
 
 def test_a_loss_that_is_not_convex_is_refused():
     with pytest.raises(InvalidInput, match=r"H\[1\] = \[\['1', '2'\], \['2', '1'\]\].*semidefinite"):
-        quadratics.matrices([["1", "1"], [["1", "2"], ["2", "1"]]], 2)
-
-
-def test_numbers_have_limits():
-    assert quadratics.number({"a": "3/7"}, "a", "1/2", least=0) == F(3, 7)
-    assert quadratics.number({}, "a", "1/2", above=0) == F(1, 2)
-    assert quadratics.number({"a": "2"}, "a", least=2) == 2
-    for data, limits, words in (
-        ({"a": "5/3"}, {"least": 2}, "a = 5/3: it must be >= 2"),
-        ({"a": "2"}, {"above": 2}, "a = 2: it must be > 2"),
-        ({"a": "3"}, {"least": 2, "above": 3}, "a = 3: it must be > 3"),
-        ({"a": "1"}, {"least": 2, "above": 0}, "a = 1"),
-        ({"a": "x"}, {}, "a = 'x'"),
-    ):
-        with pytest.raises(InvalidInput, match=words):
-            quadratics.number(data, "a", **limits)
-    with pytest.raises(KeyError):
-        quadratics.number({}, "a")
+        quadratics.hessians("H", [["1", "1"], [["1", "2"], ["2", "1"]]])
 
 
 # --- exponentials ---------------------------------------------------------------------------------

@@ -20,9 +20,10 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import integer, table, vector
 from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theory.draws import rows
+from fedtheory.theory.fields import derived, number
 from fedtheory.theory.judge.view import Fact
 
 __all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round", "state_of"]
@@ -31,6 +32,7 @@ __all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round"
 AT_OPTIMUM = Fact(
     "c_k = grad L_k(theta_*), theta_* the point of rest", lambda q: (q.sigma == 0).all()
 )
+SIGNS = Fact("every sigma -1, 0 or 1", lambda q: (q.sigma**3 == q.sigma).all())
 AWAY = Fact("theta^{t-1} is not the point of rest", lambda q: q.shift.any())
 STEADY = Fact("the signs of the local moves are those at the point of rest", lambda q: q.steady)
 ONE = {"h": [["1"]], "c": [["0"]], "lambda2": "0", "eta": "1/4", "eta_g": "1", "shift_k": [["0"]]}
@@ -77,6 +79,12 @@ class RestView(ElasticWorld):
         )
     }
 
+    demands: ClassVar = (SIGNS,)
+    reads: ClassVar = {
+        "h": number("m d"), "c": number("m d"), "sigma": number("m d"), "shift": number("d"),
+        "shift_k": number("m d"), **rounds.NUMBERS,
+    }  # fmt: skip
+
     def __init__(self, h: Any, c: Any, sigma: Any, method: rounds.Method, shift: Any, shift_k: Any) -> None:
         self.h, self.c, self.sigma, self.method, self.shift, self.shift_k = h, c, sigma, method, shift, shift_k
         self.m, self.world, self.q = len(h), rounds.quadratics(h, c), kept_share(h, method)
@@ -86,20 +94,20 @@ class RestView(ElasticWorld):
         gradients = h * (self.theta - c)
         self.c_k, self.grad = gradients - r, gradients.sum(axis=0) / self.m
 
-    @cached_property
-    def after(self) -> FedElasticNetScaffoldState:
-        """A round from the point of rest."""
-        return one_round(self.world, self.method, state_of(self.theta, self.c_k))
+    after = derived(
+        lambda v: one_round(v.world, v.method, state_of(v.theta, v.c_k)),
+        "a round from the point of rest",
+    )
 
     def at_zero(self, sign: int) -> Any:
         """The clients' moves (m, d) in a round from the point of rest, were sign(0) this number."""
         slopes, _, _ = rounds.trace(self.world, self.method._replace(B=1), self.theta, self.c_k, 0 * self.theta)
         return -self.method.eta * (slopes[0] + sign * self.method.lambda1)
 
-    @cached_property
-    def near(self) -> FedElasticNetScaffoldState:
-        """A round from the point of rest plus the shifts."""
-        return one_round(self.world, self.method, state_of(self.theta + self.shift, self.c_k + self.shift_k))
+    near = derived(
+        lambda v: one_round(v.world, v.method, state_of(v.theta + v.shift, v.c_k + v.shift_k)),
+        "a round from the point of rest plus the shifts",
+    )
 
     @cached_property
     def linear(self) -> FedElasticNetScaffoldState:
@@ -129,28 +137,22 @@ class RestView(ElasticWorld):
         )
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from h, c, sigma, lambda1, lambda2, eta, B, eta_g, and the shifts."""
-        h, c, shift_k = (table(data[name], name) for name in ("h", "c", "shift_k"))
-        rows = [[integer(s, "sigma", -1, 1) for s in row] for row in data["sigma"]]
-        sigma, shift = np.array(rows), vector(data["shift"], "shift")
-        if sigma.shape != h.shape or shift_k.shape != h.shape or len(shift) != h.shape[1]:
-            raise InvalidInput(
-                f"sigma {sigma.shape}, shift {shift.shape} and shift_k {shift_k.shape} must go "
-                f"with h {h.shape}"
-            )
-        return cls(h, c, sigma + Fraction(0), rounds.numbers_of(data), shift, shift_k)
+    def made(
+        cls, h: Any, c: Any, sigma: Any, shift: Any, shift_k: Any, **numbers: Any
+    ) -> Self:
+        """Make the point of rest, and what is around it."""
+        return cls(h, c, sigma, rounds.Method(**numbers), shift, shift_k)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
         """Draw a point of rest, and short shifts."""
         m, d = rounds.size(rng)
-        h, kind = rounds.table_of(rng, m, d, positive), rng.random()
+        h, kind = rows(rng, m, d, positive), rng.random()
         if kind < 0.7:
             sigma = [[0 if kind < 0.4 else 1] * d for _ in range(m)]
         else:
             sigma = [[int(rng.integers(-1, 2)) for _ in range(d)] for _ in range(m)]
-        data = {"h": h, "c": rounds.table_of(rng, m, d, signed), "sigma": sigma, **rounds.steps(rng, h)}
+        data = {"h": h, "c": rows(rng, m, d, signed), "sigma": sigma, **rounds.steps(rng, h)}
         tiny = Fraction(1, 10_000)
         data["shift"] = [signed(rng) * tiny for _ in range(d)]
         data["shift_k"] = [[signed(rng) * tiny / 7 for _ in range(d)] for _ in range(m)]

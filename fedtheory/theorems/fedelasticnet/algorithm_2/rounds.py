@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,10 +13,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.rational import fraction, integer, objects, table, vector
+from fedtheory.rational import integer, objects
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.notation import in_units_of
-from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed, start_of
+from fedtheory.theory.draws import rows
+from fedtheory.theory.fields import anything, derived, number, whole
 from fedtheory.theory.judge.request import Prepared
 from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import in_fractions
@@ -27,9 +28,10 @@ from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 from fedtheory.theory.world_setting import OF_RUNS
 
 __all__ = [
-    "EVERYBODY", "FULL", "ONE_STEP", "SEPARABLE", "SEPARABLE_ONLY", "Method", "OfAlgorithm2",
-    "RoundsView", "cohorts_of", "method_in", "numbers_of", "play", "prepared", "quadratics",
-    "scaffold", "size", "start_of", "steps", "sums", "table_of", "trace", "without_l1",
+    "EVERYBODY", "FULL", "NUMBERS", "ONE_STEP", "SEPARABLE", "SEPARABLE_ONLY", "Method",
+    "OfAlgorithm2", "OfRounds",
+    "RoundsView", "cohorts_of", "method_in", "play", "quadratics", "scaffold", "size",
+    "steps", "sums", "trace", "without_l1",
 ]  # fmt: skip
 
 MOST_STEPS = 20
@@ -52,6 +54,12 @@ class Method(NamedTuple):
     eta: Any
     B: int
     eta_g: Any
+
+
+NUMBERS: dict[str, Any] = {
+    "lambda1": number(least=0), "lambda2": number(least=0), "eta": number(above=0),
+    "B": whole(1, MOST_STEPS), "eta_g": number(above=0, default=Fraction(1)),
+}  # fmt: skip
 
 
 def quadratics(h: Any, c: Any) -> SeparableWorld:
@@ -121,7 +129,29 @@ def sums(q: Any, n: int) -> Any:
     return sum((q**j for j in range(n)), 0 * q)
 
 
-class OfAlgorithm2(ElasticWorld):
+class OfRounds(ElasticWorld):
+    """A world of whole runs in fractions."""
+
+    share = 0.2
+
+    @classmethod
+    def of_rounds(
+        cls, request: Any, problem: Any, algorithm: Any, what: str, **more: Any
+    ) -> Prepared:
+        """Make a case of rounds of cohorts of P."""
+        sampling, beta = request.sampling(problem), float(problem.beta_k.max())
+        told = (
+            f"m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = "
+            f"{problem.dim}, lambda_1 = {algorithm.l1:g}, lambda_2 = "
+            f"{algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, {what}"
+        )
+        return cls.case_of(
+            request, problem, algorithm, told, {"sampling": repr(sampling)}, sampling=sampling,
+            seed=request.seed, rounds=request.rounds, **more,
+        )  # fmt: skip
+
+
+class OfAlgorithm2(OfRounds):
     """A world of Algorithm 2.
 
     Attributes
@@ -129,7 +159,6 @@ class OfAlgorithm2(ElasticWorld):
     l1 : lambda_1 where a user says none
     """
 
-    share = 0.2  # whole runs in fractions
     l1: ClassVar[float] = 0.1
 
     @classmethod
@@ -147,38 +176,16 @@ class OfAlgorithm2(ElasticWorld):
                 "give one with --local-lr"
             )
         lr = 1 / (2 * (beta + algorithm.l2)) if lr is None else lr
-        what = f"Algorithm 2, B = {steps}, eta_l = {lr:.6g}"
-        return prepared(request, problem, algorithm, what, local_solver=GradientSteps(steps, lr))
+        what, solver = f"Algorithm 2, B = {steps}, eta_l = {lr:.6g}", GradientSteps(steps, lr)
+        return cls.of_rounds(request, problem, algorithm, what, local_solver=solver)
 
 
-def prepared(request: Any, problem: Any, algorithm: Any, what: str, **more: Any) -> Prepared:
-    """Make a case, with what stands above its table."""
-    sampling, beta = request.sampling(problem), float(problem.beta_k.max())
-    head = (
-        f"{problem.name}: m = {problem.num_clients}, P = "
-        f"{request.participants or problem.num_clients}, d = {problem.dim}, lambda_1 = "
-        f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, {what}"
-    )
-    options = {"x0": request.start(problem), "sampling": sampling, "seed": request.seed}
-    options |= {"rounds": request.rounds, **more}
-    shown = {"name": algorithm.name, **asdict(algorithm)}
-    details = {"algorithm": shown, "sampling": repr(sampling)}
-    return Prepared(problem, algorithm, options, [head], details)
-
-
-def cohorts_of(case: Any, everybody: bool = False) -> Full | Uniform:
+def cohorts_of(case: Any) -> Full | Uniform:
     """Give the law of a user's cohorts, which is one of the paper's."""
     law = case.sampling or Full()
     if not isinstance(law, Full | Uniform):
         raise InvalidInput(f"cohorts are drawn by {type(law).__name__}: use Full() or Uniform(P)")
-    if everybody and isinstance(law, Uniform) and law.size < case.problem.num_clients:
-        raise InvalidInput(f"{law}: the statement is about all clients")
     return law
-
-
-def start_of(case: Any) -> np.ndarray:
-    """Give theta^0 of a user's case."""
-    return np.zeros(case.problem.dim) + (0.0 if case.x0 is None else np.asarray(case.x0, float))
 
 
 def method_in(case: Any) -> Method:
@@ -200,11 +207,6 @@ def method_in(case: Any) -> Method:
 
 
 # --- random fractions -----------------------------------------------------------------------------
-def table_of(rng: Any, m: int, d: int, draw: Callable[[Any], Fraction]) -> list[list[Fraction]]:
-    """Draw a number for each client and coordinate."""
-    return [[draw(rng) for _ in range(d)] for _ in range(m)]
-
-
 def size(rng: Any, most: int = 3) -> tuple[int, int]:
     """Draw how many clients and coordinates there are."""
     return int(rng.integers(1, most + 1)), int(rng.integers(1, 3))
@@ -257,6 +259,11 @@ class RoundsView(OfAlgorithm2):
         },
     }  # fmt: skip
 
+    reads: ClassVar = {
+        "h": number("m d"), "c": number("m d"), "theta": number("d"), "c_k": number("m d"),
+        "cohorts": anything(), **NUMBERS,
+    }  # fmt: skip
+
     def __init__(self, world: Any, method: Method, theta: Any, c_k: Any, cohorts: Sequence[Sequence[int]]) -> None:
         self.method, self.m, self.d = method, world.num_clients, len(theta)
         state = FedElasticNetScaffoldState(theta[None], c_k[None], c_k.sum(axis=0)[None] / self.m)
@@ -274,20 +281,12 @@ class RoundsView(OfAlgorithm2):
         """(T, m, ...) with 0 for who does not take part."""
         return values * self.here.reshape(*self.here.shape, *(1,) * (np.ndim(values) - 2))
 
-    @property
-    def change(self) -> Any:
-        """Delta c_k of line 10 (T, m, d)."""
-        return self.c_k[1:] - self.c_k[:-1]
-
-    @property
-    def outweighed(self) -> Any:
-        """(T, m, d) of 0 and 1: where |g_b| <= lambda_1 at every local step."""
-        return self.of_members((abs(self.slopes) <= self.method.lambda1).all(axis=1).astype(int))
-
-    @property
-    def steepest(self) -> Any:
-        """max_b |g_b| (T, m, d)."""
-        return abs(self.slopes).max(axis=1)
+    change = derived(lambda v: v.c_k[1:] - v.c_k[:-1], "Delta c_k of line 10 (T, m, d)")
+    outweighed = derived(
+        lambda v: v.of_members((abs(v.slopes) <= v.method.lambda1).all(axis=1).astype(int)),
+        "(T, m, d) of 0 and 1: where |g_b| <= lambda_1 at every local step",
+    )
+    steepest = derived(lambda v: abs(v.slopes).max(axis=1), "max_b |g_b| (T, m, d)")
 
     @property
     def one_way(self) -> Any:
@@ -298,26 +297,22 @@ class RoundsView(OfAlgorithm2):
         return self.of_members(((later == later[:, :1]).all(axis=1) & (later[:, 0] != 0)).astype(int))
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from h, c, theta, c_k, lambda1, lambda2, eta, B, eta_g and cohorts; c is mean c_k."""
-        h, c, c_k = (table(data[name], name) for name in ("h", "c", "c_k"))
-        theta, m = vector(data["theta"], "theta"), len(data["h"])
-        if c_k.shape != h.shape or len(theta) != h.shape[1]:
-            raise InvalidInput(f"theta {theta.shape} and c_k {c_k.shape} must go with h {h.shape}")
-        cohorts = [[integer(k, "cohorts", 0, m - 1) for k in row] for row in data["cohorts"]]
-        if not cohorts or any(len(set(row)) != len(row) or not row for row in cohorts):
+    def made(cls, h: Any, c: Any, theta: Any, c_k: Any, cohorts: Any, **numbers: Any) -> Self:
+        """Play the rounds of these cohorts, from c = mean c_k."""
+        members = [[integer(k, "cohorts", 0, len(h) - 1) for k in row] for row in cohorts]
+        if not members or any(len(set(row)) != len(row) or not row for row in members):
             raise InvalidInput(
-                f"cohorts = {data['cohorts']}: expected lists of different clients, one a round"
+                f"cohorts = {cohorts}: expected lists of different clients, one a round"
             )
-        return cls(quadratics(h, c), numbers_of(data), theta, c_k, cohorts)
+        return cls(quadratics(h, c), Method(**numbers), theta, c_k, members)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
         """Draw one or two rounds of any cohort, some from the method's own start."""
         m, d = size(rng)
-        h = table_of(rng, m, d, positive)
-        data: Data = {"h": h, "c": table_of(rng, m, d, signed)}
-        data |= {"theta": [signed(rng) for _ in range(d)], "c_k": table_of(rng, m, d, signed)}
+        h = rows(rng, m, d, positive)
+        data: Data = {"h": h, "c": rows(rng, m, d, signed)}
+        data |= {"theta": [signed(rng) for _ in range(d)], "c_k": rows(rng, m, d, signed)}
         if rng.random() < 0.3:
             data["c_k"] = [[Fraction(0)] * d for _ in range(m)]
         data |= steps(rng, h)
@@ -337,17 +332,6 @@ class RoundsView(OfAlgorithm2):
         cohorts = [np.flatnonzero(c.taking_part()[0]).tolist() for c in drawn]
         begun = start_of(case), np.zeros((m, case.problem.dim))
         return cls(ProblemWorld(case.problem), method_in(case), *begun, cohorts)
-
-
-def numbers_of(data: dict[str, Any]) -> Method:
-    """lambda1, lambda2, eta, B and eta_g of an instance."""
-    made = Method(
-        fraction(data["lambda1"], "lambda1"), fraction(data["lambda2"], "lambda2"), fraction(data["eta"], "eta"),
-        integer(data["B"], "B", 1, MOST_STEPS), fraction(data.get("eta_g", 1), "eta_g"),
-    )  # fmt: skip
-    if made.lambda1 < 0 or made.lambda2 < 0 or made.eta <= 0 or made.eta_g <= 0:
-        raise InvalidInput(f"{made}: lambda_1 and lambda_2 must be >= 0, eta_l and eta_g > 0")
-    return made
 
 
 def without_l1(method: Method) -> Method:

@@ -12,7 +12,6 @@ eta_g eta_l B sum_k H_k, which is definite. So no eigenvalue has |1 - z| >= 1.
 
 from __future__ import annotations
 
-import itertools
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -20,11 +19,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, table
 from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import one_round, state_of
-from fedtheory.theorems.fedelasticnet.world import Data, positive
+from fedtheory.theorems.fedelasticnet.main_text.quadratics import hessians
+from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
+from fedtheory.theory.fields import Read, number
 from fedtheory.theory.judge.view import Fact
+from fedtheory.theory.rounds.linear_algebra import determinant, identity, semidefinite
 
 __all__ = ["SERVER", "TWO_CLIENTS", "FloatStabilityView", "StabilityView", "contractions"]
 
@@ -49,22 +50,13 @@ class _Curved(NamedTuple):
         return (self.H @ y[..., None])[..., 0]
 
 
-def _determinant(M: Any) -> Any:
-    return sum((-1) ** j * M[0][j] * _determinant(np.delete(M[1:], j, axis=1)) for j in range(len(M))) if len(M) else Fraction(1)
-
-
-def _minors(M: Any, leading: bool) -> list[Any]:
-    """All principal minors, or the leading ones: all >= 0 of a positive semidefinite matrix, all > 0 of a definite one."""
-    n = len(M)
-    rows = [list(range(k)) for k in range(1, n + 1)] if leading else [
-        list(c) for k in range(1, n + 1) for c in itertools.combinations(range(n), k)
-    ]
-    return [_determinant(M[np.ix_(r, r)]) for r in rows]
+def _definite(M: Any) -> bool:
+    return semidefinite(M) and determinant(M) != 0
 
 
 def _characteristic(M: Any) -> list[Any]:
     """Coefficients of det(z - M), of z^0 first, by Faddeev and LeVerrier, in fractions."""
-    eye = np.eye(len(M), dtype=int) + Fraction(0)
+    eye = identity(len(M))
     out, N = [Fraction(1)], eye
     for k in range(1, len(M) + 1):
         product = M.dot(N)
@@ -114,26 +106,24 @@ class StabilityView(rounds.OfAlgorithm2):
         )
     }
 
+    reads: ClassVar = {
+        "H": Read(hessians, shape=("m", "d", "d")), **rounds.NUMBERS,
+        "lambda1": number(least=0, default=Fraction(0)),
+    }  # fmt: skip
+
     def __init__(self, H: Any, method: rounds.Method) -> None:
         self.H, self.method, (self.m, self.d) = H, rounds.without_l1(method), H.shape[:2]
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from the Hessians H (m of them, d x d each), lambda2, eta, B and eta_g."""
-        H = np.stack([table(rows, f"H[{k}]") for k, rows in enumerate(data["H"])])
-        l1 = fraction(data.get("lambda1", 0), "lambda1")
-        method, (m, d, width) = rounds.numbers_of({**data, "lambda1": l1}), H.shape
-        if d != width or d * (m + 1) > MOST or (H != H.transpose(0, 2, 1)).any():
-            raise InvalidInput(
-                f"H {H.shape}: expected symmetric Hessians of equal size, with at most {MOST} "
-                "numbers in theta and the c_k"
-            )
-        eye = np.eye(d, dtype=int) + Fraction(0)
+    def made(cls, H: Any, **numbers: Any) -> Self:
+        """Take the Hessians of losses with one optimum, and short steps."""
+        method, (m, d, _), eye = rounds.Method(**numbers), H.shape, identity(H.shape[1])
+        if d * (m + 1) > MOST:
+            raise InvalidInput(f"H {H.shape}: at most {MOST} numbers in theta and the c_k")
         for k, rows in enumerate(H):
-            left = eye - method.eta * (rows + method.lambda2 * eye)
-            if not min(_minors(left, leading=True)) > 0 or min(_minors(rows, leading=False)) < 0:
-                raise InvalidInput(f"H[{k}]: 0 <= H and eta_l (H + lambda_2) < 1 must hold")
-        if not min(_minors(H.sum(axis=0), leading=True)) > 0:
+            if not _definite(eye - method.eta * (rows + method.lambda2 * eye)):
+                raise InvalidInput(f"H[{k}]: eta_l (H + lambda_2) < 1 must hold")
+        if not _definite(H.sum(axis=0)):
             raise InvalidInput(
                 "the mean of the Hessians must be positive definite: the optimum is not unique"
             )
@@ -161,7 +151,7 @@ class StabilityView(rounds.OfAlgorithm2):
             l1 = f"lambda_1 = {method.lambda1:g}"
             what = l1 if method.lambda1 else f"{problem.name} is not quadratic"
             raise InvalidInput(f"{what}: the statement is about SCAFFOLD (l1 = 0) on quadratics")
-        rounds.cohorts_of(case, everybody=True)
+        check_everybody(case, plain=False)
         origin = np.zeros((problem.num_clients, 1, problem.dim))
         H = np.asarray(problem.client_hessian(origin))[:, 0]
         spectrum, numbers = np.linalg.eigvalsh(H), problem.dim * (problem.num_clients + 1)
@@ -182,7 +172,7 @@ class StabilityView(rounds.OfAlgorithm2):
         m, d, method = self.m, self.d, self.method._replace(eta_g=self.method.eta_g * eta_g)
         losses = SimpleNamespace(pieces=_Curved(self.H), weights=None)
         world, columns = SimpleNamespace(exact=True, num_clients=m, losses=losses), []
-        for unit in np.eye(d * (m + 1), dtype=int) + Fraction(0):
+        for unit in identity(d * (m + 1)):
             after = one_round(world, method, state_of(unit[:d], unit[d:].reshape(m, d)))
             columns.append(np.concatenate([after.x[0], after.c_k[0].ravel()]))
         return np.stack(columns, axis=1)

@@ -14,11 +14,20 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx, FedElasti
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import Threshold
-from fedtheory.rational import fraction, integer, table, vector
+from fedtheory.rational import objects, to_file
 from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import kept_share
 from fedtheory.theorems.fedelasticnet.notation import EXACT
-from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theorems.fedelasticnet.world import (
+    Data,
+    ElasticWorld,
+    check_everybody,
+    positive,
+    signed,
+    start_of,
+)
+from fedtheory.theory.draws import rows
+from fedtheory.theory.fields import derived, number, whole
 from fedtheory.theory.judge.request import Prepared
 from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import in_fractions
@@ -68,6 +77,13 @@ class StoppedView(ElasticWorld):
     kind, size, share = "threshold at rest", 24, 0.2
     about = "about states at which a threshold stops Algorithms 1, 2 and 3"
     no_problem = rounds.SEPARABLE_ONLY
+
+    reads: ClassVar = {
+        "algorithm": whole(1, 3), "h": number("m d"), "theta": number("d"),
+        "share": number("m d", least=-1, most=1), "epsilon": number(above=0), **rounds.NUMBERS,
+        "g": number("m d", default=None), "eta": number(above=0, default=Fraction(1)),
+        "B": whole(1, rounds.MOST_STEPS, default=1),
+    }  # fmt: skip
 
     def __init__(self, number: int, h: Any, theta: Any, share: Any, g: Any, epsilon: Any, method: rounds.Method) -> None:
         self.number, self.h, self.theta, self.epsilon, self.method, self.m = number, h, theta, epsilon, method, len(h)
@@ -121,32 +137,23 @@ class StoppedView(ElasticWorld):
         return np.array([abs(getattr(self.after_state, n) - getattr(self.state, n)).max() for n in parts])
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from algorithm, h, theta, share, epsilon, lambda1, lambda2, and more of 2 and 3.
-
-        ``algorithm`` is its number. Of Algorithm 2 there are eta, B and eta_g, and of 3 also g.
-        """
-        h, share = table(data["h"], "h"), table(data["share"], "share")
-        theta, epsilon = vector(data["theta"], "theta"), fraction(data["epsilon"], "epsilon")
-        number = integer(data["algorithm"], "algorithm", 1, 3)
-        g = table(data["g"], "g") if number == 3 else 0 * h
-        alike = h.shape == share.shape == g.shape and len(theta) == h.shape[1]
-        if not alike or (abs(share) > 1).any() or epsilon <= 0:
-            raise InvalidInput(
-                "share in [-1, 1] and g must go with h, theta with its width; epsilon must be > 0"
-            )
-        if (g.sum(axis=0) != 0).any():
-            raise InvalidInput(f"g = {data['g']}: its mean is h, which must be 0 at rest")
-        method = rounds.numbers_of({"eta": 1, "B": 1, **data})
-        if number != 2 and method.lambda2 <= 0:
+    def made(
+        cls, algorithm: int, h: Any, theta: Any, share: Any, epsilon: Any, g: Any, **numbers: Any
+    ) -> Self:
+        """Make the state of the algorithm of that number; g is of Algorithm 3."""
+        g, method = g if algorithm == 3 else 0 * h, rounds.Method(**numbers)
+        if g is None or (g.sum(axis=0) != 0).any():
+            told = "give one a client, whose mean is h, which must be 0 at rest"
+            raise InvalidInput(f"g = {to_file(g)}: {told}")
+        if algorithm != 2 and method.lambda2 <= 0:
             raise InvalidInput(f"lambda_2 = {method.lambda2}: it must be > 0")
-        return cls(number, h, theta, share, g, epsilon, method)
+        return cls(algorithm, h, theta, share, g, epsilon, method)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
         """Draw a state of one of the three algorithms, half of them at the limit."""
         number, (m, d) = int(rng.integers(1, 4)), rounds.size(rng)
-        h, edge = rounds.table_of(rng, m, d, positive), rng.random() < 0.5
+        h, edge = rows(rng, m, d, positive), rng.random() < 0.5
         share = [
             [Fraction(1) if edge else Fraction(int(rng.integers(-4, 5)), 4) for _ in range(d)]
             for _ in range(m)
@@ -159,13 +166,12 @@ class StoppedView(ElasticWorld):
             data = {k: v for k, v in data.items() if k not in ("eta", "B", "eta_g")}
             data |= {"lambda2": Fraction(int(rng.integers(1, 9)), 4)}
         if number == 3:
-            g = rounds.table_of(rng, m, d, signed)
-            mean = [sum(row[i] for row in g) / m for i in range(d)]
-            data["g"] = [[x - c for x, c in zip(row, mean, strict=True)] for row in g]
+            g = objects(rows(rng, m, d, signed))
+            data["g"] = g - g.sum(axis=0) / m
         return f"Algorithm {number}, m={m} d={d}", data
 
 
-class WireView(ElasticWorld):
+class WireView(rounds.OfRounds):
     """T rounds of Algorithm 3 (sign rule, everybody, from its own start) whose messages are thresholded on their way.
 
     Attributes
@@ -175,7 +181,7 @@ class WireView(ElasticWorld):
     star : (d,), the optimum of R, the plain mean of the losses; None where a user's R is another mean
     """
 
-    kind, size, share, work = "threshold on the wire", 24, 0.2, EXACT
+    kind, size, work = "threshold on the wire", 24, EXACT
     about = "about runs of Algorithm 3 whose messages are thresholded"
     example = "--problem quadratic --l1 0 --l2-over-beta 30 --epsilon 0.01"
     by_hand: ClassVar = {
@@ -199,11 +205,20 @@ class WireView(ElasticWorld):
         )
     }  # fmt: skip
 
+    reads: ClassVar = {
+        "h": number("m d"), "c": number("m d"), "theta": number("d"), "lambda1": number(least=0),
+        "lambda2": number(above=0), "epsilon": number(above=0), "T": whole(1, MOST_ROUNDS),
+        "feedback": whole(0, 1, default=0),
+    }  # fmt: skip
+
     def __init__(
         self, world: Any, theta: Any, lambda1: Any, lambda2: Any, epsilon: Any, T: int, feedback: bool, star: Any, curvature: Any = None
     ) -> None:
         self.lambda1, self.lambda2, self.epsilon, self.m, self.star = lambda1, lambda2, epsilon, world.num_clients, star
-        made = FedElasticNetDyn(float(lambda1), float(lambda2), compressor=Threshold(epsilon), client_feedback=feedback)
+        made = FedElasticNetDyn(
+            float(lambda1), float(lambda2), compressor=Threshold(epsilon),
+            client_feedback=bool(feedback),
+        )  # fmt: skip
         algorithm = in_fractions(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
         begun, everyone = algorithm.init(theta[None], self.m), [range(self.m)] * T
         states, seen = rounds.play(world, algorithm, None, None, begun, everyone, lambda k: (k.results[0].y[0], k.sent[0][0]))
@@ -224,44 +239,33 @@ class WireView(ElasticWorld):
         """lambda_2 Delta + lambda_1 sign(Delta), what lines 5 and 11 take off."""
         return self.lambda2 * moved + self.lambda1 * np.sign(moved)
 
-    @property
-    def parted(self) -> Any:
-        """h less the mean of what clients store, after every round (T, d)."""
-        return (self.h - self.stored.sum(axis=1) / self.m)[1:]
+    parted = derived(
+        lambda v: (v.h - v.stored.sum(axis=1) / v.m)[1:],
+        "h less the mean of what clients store, after every round (T, d)",
+    )
 
     @property
     def left_out(self) -> Any:
         """The mean over the clients of all slopes so far of which the server got another one (T, d)."""
         return np.cumsum((self.slope(self.delta) - self.slope(self.arrived)).sum(axis=1) / self.m, axis=0)
 
-    # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from h, c, theta, lambda1, lambda2, epsilon, T and feedback (0 or 1)."""
-        h, c, theta = table(data["h"], "h"), table(data["c"], "c"), vector(data["theta"], "theta")
-        names = ("lambda1", "lambda2", "epsilon")
-        lambda1, lambda2, epsilon = (fraction(data[name], name) for name in names)
-        if len(theta) != h.shape[1] or lambda1 < 0 or lambda2 <= 0 or epsilon <= 0:
-            raise InvalidInput(
-                f"lambda_1 = {lambda1} must be >= 0, lambda_2 = {lambda2} and epsilon = {epsilon} "
-                "> 0, and theta go with h"
-            )
-        T = integer(data["T"], "T", 1, MOST_ROUNDS)
-        feedback = bool(integer(data.get("feedback", 0), "feedback", 0, 1))
+    def made(cls, h: Any, c: Any, theta: Any, **numbers: Any) -> Self:
+        """Follow the run of these losses."""
         star = (h * c).sum(axis=0) / h.sum(axis=0)
-        return cls(rounds.quadratics(h, c), theta, lambda1, lambda2, epsilon, T, feedback, star, h)
+        return cls(rounds.quadratics(h, c), theta, **numbers, star=star, curvature=h)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
         """Draw a short run of one or two clients, with and without feedback."""
         m, d = rounds.size(rng, 2)
-        h = rounds.table_of(rng, m, d, positive)
+        h = rows(rng, m, d, positive)
         ratio, feedback = Fraction(int(rng.choice([2, 5, 30]))), int(rng.random() < 0.4)
         none = rng.random() < (0.7 if feedback else 0.4)
         data: Data = {"lambda1": Fraction(0) if none else Fraction(int(rng.integers(1, 5)), 4)}
         data["epsilon"] = Fraction(int(rng.choice([1, 2, 4, 8])), 16)
         data["theta"] = [signed(rng) * int(rng.choice([1, 4, 16])) for _ in range(d)]
-        c = rounds.table_of(rng, m, d, signed)
+        c = rows(rng, m, d, signed)
         alike = rng.random() < 0.4  # the same losses for everybody
         data |= {"h": h[:1] * m, "c": c[:1] * m} if alike else {"h": h, "c": c}
         data["lambda2"] = ratio * max(max(row) for row in h)
@@ -276,7 +280,7 @@ class WireView(ElasticWorld):
                 "the statement is about Algorithm 3 under the sign rule: use "
                 "FedElasticNetDyn(l1, l2, 'sign', epsilon)"
             )
-        rounds.cohorts_of(case, everybody=True)
+        check_everybody(case, plain=False)
         on_the_wire = isinstance(algorithm.compressor, Threshold)
         sent: Any = algorithm.compressor if on_the_wire else algorithm
         epsilon = float(sent.epsilon)
@@ -290,7 +294,7 @@ class WireView(ElasticWorld):
         plain = float(np.abs(problem.weights * problem.num_clients - 1).max()) <= 1e-12
         star = problem.optimum().x if plain else None
         numbers = algorithm.l1, algorithm.l2, epsilon, case.rounds or WIRE_ROUNDS
-        return cls(ProblemWorld(problem), rounds.start_of(case), *numbers, feedback, star)
+        return cls(ProblemWorld(problem), start_of(case), *numbers, feedback, star)
 
     @classmethod
     def prepare(cls, statement: Any, request: Any) -> Prepared:
@@ -305,4 +309,4 @@ class WireView(ElasticWorld):
             defaults["l2_over_beta"] = 30.0
         algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
         what = f"Algorithm 3 (sign rule), epsilon = {algorithm.epsilon:g} on the messages"
-        return rounds.prepared(request, problem, algorithm, what)
+        return cls.of_rounds(request, problem, algorithm, what)

@@ -12,6 +12,7 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.statement import Form
 from fedtheory.theory.judge.view import Fact
 
@@ -92,19 +93,14 @@ class MotionView(ElasticWorld):
     noise: Any = 0
     rounding: float = 0.0
 
-    @property
-    def d(self) -> int:
-        return self.theta.shape[-1]
-
-    @cached_property
-    def delta(self) -> Any:
-        """The moves of the clients in rounds 1..T: (T, m, d)."""
-        return self.y - self.theta[:-1, None, :]
-
-    @cached_property
-    def pull(self) -> Any:
-        """v_k = g_k - grad L_k(theta) before each round, and after the last: (T + 1, m, d)."""
-        return self.stored - self.grad
+    d = derived(lambda v: v.theta.shape[-1])
+    delta = derived(
+        lambda v: v.y - v.theta[:-1, None, :], "the moves of the clients in rounds 1..T: (T, m, d)"
+    )
+    pull = derived(
+        lambda v: v.stored - v.grad,
+        "v_k = g_k - grad L_k(theta) before each round, and after the last: (T + 1, m, d)",
+    )
 
     @cached_property
     def push(self) -> Any:
@@ -112,20 +108,17 @@ class MotionView(ElasticWorld):
         v = self.pull[:-1]
         return sgn(v) * np.maximum(abs(v) - self.lambda1, 0 * v)
 
-    @cached_property
-    def slope(self) -> Any:
-        """grad R(theta^t), the mean of the clients': (T + 1, d)."""
-        return self.mean(self.grad)
-
-    @cached_property
-    def still(self) -> Any:
-        """True where no client moves in round t = 1..T: (T,) bool."""
-        return ~np.asarray(self.delta != 0).any(axis=(1, 2))
-
-    @property
-    def most(self) -> Any:
-        """The largest |g_k - grad L_k(theta)| of a client and coordinate at the first state."""
-        return abs(self.pull[0]).max()
+    slope = derived(
+        lambda v: v.mean(v.grad), "grad R(theta^t), the mean of the clients': (T + 1, d)"
+    )
+    still = derived(
+        lambda v: ~np.asarray(v.delta != 0).any(axis=(1, 2)),
+        "true where no client moves in round t = 1..T: (T,) bool",
+    )
+    most = derived(
+        lambda v: abs(v.pull[0]).max(),
+        "the largest |g_k - grad L_k(theta)| of a client and coordinate at the first state",
+    )
 
     def mean(self, values: Any) -> Any:
         """(1/m) sum over the clients, the axis before the last."""
@@ -188,15 +181,14 @@ class MotionView(ElasticWorld):
             TWO_ROUNDS: "it compares each round with the next: take more rounds",
         }[need]
 
-    @cached_property
-    def spread(self) -> Any:
-        """D_t^2 = (1/m) sum_k ||delta_k^t||^2 of rounds 1..T: (T,)."""
-        return self.mean(norm_sq(self.delta)[..., None])[..., 0]
-
-    @cached_property
-    def energy(self) -> Any:
-        """E_t = ||h^t||^2 + lambda_2^2 D_t^2 of rounds 1..T: (T,)."""
-        return norm_sq(self.h[1:]) + self.lambda2 * self.lambda2 * self.spread
+    spread = derived(
+        lambda v: v.mean(norm_sq(v.delta)[..., None])[..., 0],
+        "D_t^2 = (1/m) sum_k ||delta_k^t||^2 of rounds 1..T: (T,)",
+    )
+    energy = derived(
+        lambda v: norm_sq(v.h[1:]) + v.lambda2 * v.lambda2 * v.spread,
+        "E_t = ||h^t||^2 + lambda_2^2 D_t^2 of rounds 1..T: (T,)",
+    )
 
     @property
     def energy_noise(self) -> Any:
@@ -205,7 +197,4 @@ class MotionView(ElasticWorld):
         size = (abs(self.h[1:]).sum(axis=-1) + moved).max()
         return 2 * self.gradient_noise * (size + self.d * self.gradient_noise)
 
-    @property
-    def squares(self) -> Any:
-        """||theta^t - theta*||^2: (T + 1,)."""
-        return norm_sq(self.theta - self.theta_star)
+    squares = derived(lambda v: norm_sq(v.theta - v.theta_star), "||theta^t - theta*||^2: (T + 1,)")

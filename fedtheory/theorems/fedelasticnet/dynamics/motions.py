@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticN
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
-from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
-from fedtheory.rational import fraction, integer, simplest, table, to_file, vector
+from fedtheory.rational import simplest, to_file
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
@@ -33,7 +32,9 @@ from fedtheory.theorems.fedelasticnet.exact_pieces import (
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.states import uncompressed
-from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld
+from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_everybody, start_of
+from fedtheory.theory.draws import part
+from fedtheory.theory.fields import Read, number, whole, word
 from fedtheory.theory.judge.request import Prepared
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.declare import in_fractions
@@ -41,7 +42,7 @@ from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
     "DescendingMotion", "Everybody", "Motion", "StandingMotion", "data_of", "drift_of_one",
-    "lambdas_of", "losses_of",
+    "in_file", "rows_of",
 ]  # fmt: skip
 
 F = Fraction
@@ -50,33 +51,38 @@ ROUNDING = 1e-12  # relative: below it two states in floats are one
 ROUNDS = 50  # of a user's run, where none are asked for
 MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
 
-
-def losses_of(data: Any, near: Any = None) -> PiecewiseLosses:
-    """Rows of losses, a client each, from a witness file; raises `InvalidInput` where they are malformed."""
-    if not isinstance(data, list) or not data or len({len(r) if isinstance(r, list) else 0 for r in data}) != 1 or not data[0]:
-        raise InvalidInput(f"losses = {data!r}: expected a row a client, all of one length, with a loss a coordinate")
-    pieces = [[piece_of(p, f"losses[{k}][{i}]") for i, p in enumerate(row)] for k, row in enumerate(data)]
-    return PiecewiseLosses(pieces, near)
+Rows = Sequence[Sequence[Piece]]
 
 
-def lambdas_of(data: dict[str, Any]) -> tuple[Fraction, Fraction]:
-    """lambda_1 and lambda_2 from a witness file; raises `InvalidInput` where one is not above 0."""
-    values = {f"lambda_{n}": fraction(data[f"lambda{n}"], f"lambda{n}") for n in (1, 2)}
-    for name, value in values.items():
-        if not value > 0:
-            raise InvalidInput(f"{name} = {value} is not above 0, as Algorithms 1 and 3 ask")
-    return values["lambda_1"], values["lambda_2"]
+def rows_of(name: str, value: Any, before: Any = None) -> list[list[Piece]]:
+    """Read rows of losses, a client each, all of one length."""
+    rows = value if isinstance(value, list) else []
+    lengths = {len(row) if isinstance(row, list) else 0 for row in rows}
+    if len(lengths) != 1 or 0 in lengths:
+        raise InvalidInput(
+            f"{name} = {value!r}: expected a row a client, all of one length, with a loss a "
+            "coordinate"
+        )
+    return [
+        [piece_of(p, f"{name}[{k}][{i}]") for i, p in enumerate(row)] for k, row in enumerate(rows)
+    ]
+
+
+def in_file(
+    pieces: Rows, lambda1: Any, lambda2: Any, theta: Any, rounds: int, **more: Any
+) -> Data:
+    """The fields of a file: fractions as strings."""
+    losses, start = [[p.to_file() for p in row] for row in pieces], [F(x) for x in theta]
+    numbers = {"lambda1": F(lambda1), "lambda2": F(lambda2), "theta": start, **more}
+    return {"losses": losses, "rounds": rounds, **to_file(numbers)}
 
 
 def data_of(
-    pieces: Sequence[Sequence[Piece]], lambda1: Any, lambda2: Any, rule: str, theta: Any, rounds: int, stored: Any = None
-) -> dict[str, Any]:
-    """The fields of a file about a run: fractions as strings."""
-    data = {
-        "losses": [[p.to_file() for p in row] for row in pieces], "lambda1": to_file(Fraction(lambda1)),
-        "lambda2": to_file(Fraction(lambda2)), "rule": rule, "theta": [str(Fraction(x)) for x in theta], "rounds": rounds,
-    }  # fmt: skip
-    return data if stored is None else data | {"stored": [[str(Fraction(x)) for x in row] for row in stored]}
+    pieces: Rows, lambda1: Any, lambda2: Any, rule: str, theta: Any, rounds: int, stored: Any = None
+) -> Data:
+    """The fields of a file about a run of Algorithm 3."""
+    own = {} if stored is None else {"stored": [[F(x) for x in row] for row in stored]}
+    return in_file(pieces, lambda1, lambda2, theta, rounds, rule=rule, **own)
 
 
 # --- runs that attain a bound or break a claim ----------------------------------------------------
@@ -135,10 +141,6 @@ def known() -> dict[str, dict[str, Any]]:
 
 
 # --- random runs ----------------------------------------------------------------------------------
-def _positive(rng: Any, most: int = 8) -> Fraction:
-    return Fraction(int(rng.integers(1, 4 * most + 1)), 4)
-
-
 def _signed(rng: Any, most: int = 8) -> Fraction:
     return Fraction(int(rng.integers(-2 * most, 2 * most + 1)), 2)
 
@@ -147,13 +149,13 @@ def _piece(rng: Any) -> Piece:
     """A quadratic, a Huber loss, a clipped slope or an absolute value, one in ten with a jump or two of them added."""
     kind, centre = int(rng.integers(0, 10)), _signed(rng, 3)
     if kind < 4:
-        return quadratic(_positive(rng, 1), centre)
+        return quadratic(part(rng, 4, 4), centre)
     if kind < 7:
-        return huber(centre, _positive(rng, 1), _positive(rng, 1))
+        return huber(centre, part(rng, 4, 4), part(rng, 4, 4))
     if kind < 9:
         low = _signed(rng, 2)
-        return ramp(low, low + _positive(rng, 1), centre, centre + _positive(rng, 1))
-    return absolute(centre, _positive(rng, 1)) + huber(_signed(rng, 3), _positive(rng, 1))
+        return ramp(low, low + part(rng, 4, 4), centre, centre + part(rng, 4, 4))
+    return absolute(centre, part(rng, 4, 4)) + huber(_signed(rng, 3), part(rng, 4, 4))
 
 
 def _losses(rng: Any, m: int, d: int) -> list[list[Piece]]:
@@ -168,11 +170,23 @@ def _losses(rng: Any, m: int, d: int) -> list[list[Piece]]:
     return rows
 
 
+def beta_of(problem: Any) -> float | None:
+    """The largest curvature of a client; None where a slope jumps."""
+    try:
+        return float(problem.beta_k.max())
+    except MissingCapability:
+        return None
+
+
 # --- worlds ---------------------------------------------------------------------------------------
 class Everybody(ElasticWorld):
     """A world in which everyone takes part, and local problems are solved exactly."""
 
     stream, numbered, share, work = "", "{label} #{n}", 0.3, EXACT
+    reads: ClassVar[dict[str, Any]] = {
+        "losses": Read(rows_of, shape=("m", "d")), "lambda1": number(above=0),
+        "lambda2": number(above=0), "theta": number("d"), "rounds": whole(1, 5000),
+    }  # fmt: skip
 
     @classmethod
     def prepare(cls, statement: Any, request: Any) -> Prepared:
@@ -193,15 +207,23 @@ class Everybody(ElasticWorld):
         raise NotImplementedError
 
     @classmethod
-    def case_of(cls, request: Any, problem: Any, algorithm: Any, rounds: int, words: str) -> Prepared:
-        """Give the case of these rounds, with what stands above its table."""
-        head = (
-            f"{problem.name}: m = {problem.num_clients}, all take part, d = {problem.dim}, lambda_1 "
-            f"= {algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{words}, {rounds} rounds"
+    def lambdas(cls, request: Any, problem: Any, times: float) -> Data:
+        """Take lambda_1 = 0.1 and lambda_2 = times beta, or times where a slope jumps."""
+        given = request.options.get("l2") is not None
+        name = "l2" if beta_of(problem) is None else "l2_over_beta"
+        return {"l1": 0.1} if given else {"l1": 0.1, name: times}
+
+    @classmethod
+    def followed_for(
+        cls, request: Any, problem: Any, algorithm: Any, rounds: int, words: str
+    ) -> Prepared:
+        """Give the case of these rounds."""
+        told = (
+            f"m = {problem.num_clients}, all take part, d = {problem.dim}, lambda_1 = "
+            f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{words}, {rounds} rounds"
         )
-        shown = {"name": algorithm.name, **asdict(algorithm)}
-        options = {"x0": request.start(problem), "rounds": rounds}
-        return Prepared(problem, algorithm, options, [head], {"algorithm": shown, "rounds": rounds})
+        details = {"rounds": rounds}
+        return cls.case_of(request, problem, algorithm, told, details, rounds=rounds)
 
     @classmethod
     def summary(cls, witness: Witness) -> str:
@@ -246,42 +268,38 @@ class Motion(MotionView, Everybody):
     about = "about a run of T rounds of Algorithm 3 in which everyone takes part"
     example, rules = "--problem diabetes", RULES
     by_hand = known()
+    reads: ClassVar = {
+        **Everybody.reads, "rule": word(*RULES), "stored": number("m d", default=None),
+    }
 
     @classmethod
     def from_data(cls, data: Data) -> Self:
-        """Follow the run of losses, lambda1, lambda2, rule, theta (d), rounds, and stored (m, d).
+        """Refuse fields of another name, beside what is malformed."""
+        if unknown := sorted(set(data) - set(cls.reads)):
+            raise InvalidInput(f"unknown fields {', '.join(unknown)}: use {', '.join(cls.reads)}")
+        return super().from_data(data)
+
+    @classmethod
+    def made(
+        cls, losses: Any, lambda1: Any, lambda2: Any, theta: Any, rounds: int, rule: Any,
+        stored: Any,
+    ) -> Self:  # fmt: skip
+        """Follow the run, from the algorithm's own start where there are no stored gradients.
 
         Raises
         ------
         InvalidInput
-            Malformed data, lambda_1 or lambda_2 not above 0, an unknown rule, R without a
-            minimiser, too long a run.
+            A run of too many numbers, R without a minimiser.
         """
-        fields = {"losses", "lambda1", "lambda2", "rule", "theta", "rounds", "stored"}
-        if unknown := sorted(set(data) - fields):
-            raise InvalidInput(
-                f"unknown fields {', '.join(unknown)}: use {', '.join(sorted(fields))}"
-            )
-        theta = vector(data["theta"], "theta")
-        losses = losses_of(data["losses"], near=theta)
+        losses, l1, l2 = PiecewiseLosses(losses, theta), lambda1, lambda2
         m, d = losses.shape
-        l1, l2 = lambdas_of(data)
-        if data["rule"] not in RULES:
-            raise InvalidInput(f"rule = {data['rule']!r}: use {' or '.join(map(repr, RULES))}")
-        rounds = integer(data["rounds"], "rounds", 1, 5000)
-        own = "stored" in data
-        stored = table(data["stored"], "stored") if own else np.full((m, d), F(0), dtype=object)
-        if theta.shape != (d,) or stored.shape != (m, d):
-            raise InvalidInput(
-                f"theta {theta.shape} and stored {stored.shape} disagree with the losses: expected "
-                f"({d},) and ({m}, {d})"
-            )
+        stored = np.full((m, d), F(0), dtype=object) if stored is None else stored
         if rounds * m * d > MOST:
             raise InvalidInput(
                 f"{rounds} rounds of {m} clients in {d} coordinates: at most {MOST} numbers are "
                 "followed in fractions"
             )
-        method: Any = FedElasticNetDyn(float(l1), float(l2), data["rule"])
+        method: Any = FedElasticNetDyn(float(l1), float(l2), rule)
         method = in_fractions(method, {"l1": l1, "l2": l2})
         begun = theta[None], stored[None], stored.sum(axis=0)[None] / F(m), np.stack([theta] * m)[None]
         states, ys = [FedElasticNetDynState(*begun)], []
@@ -298,12 +316,12 @@ class Motion(MotionView, Everybody):
         if not any(p.ramps for row in losses.pieces for p in row):
             top = np.array([F(int(i == curvatures.index(joint))) for i in range(d)], dtype=object)
         return cls(
-            rule=data["rule"], lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
+            rule=rule, lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
             grad_y=losses.nearest_gradients(y, kept[:-1] - l2 * (y - every[:-1])),
             grad=losses.nearest_gradients(every, kept), excess=losses.excess(theta),
             excess_gamma=losses.excess(theta + h / l2), theta_star=losses.theta_star,
             beta=losses.beta, mu=losses.mu, beta_joint=joint, top=top,
-            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], l1 if data["rule"] == "sign" else 0),
+            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], l1 if rule == "sign" else 0),
         )  # fmt: skip
 
     @classmethod
@@ -315,7 +333,7 @@ class Motion(MotionView, Everybody):
         slopes = [[p.slopes(x) for p, x in zip(row, theta, strict=True)] for row in losses]
         steepest = max(max(abs(s) for s in pair) for row in slopes for pair in row)
         shape = int(rng.integers(0, 6))
-        l1 = _positive(rng, 1) / int(rng.choice([1, 4]))
+        l1 = part(rng, 4, 4) / int(rng.choice([1, 4]))
         stored = None
         if shape == 0:  # nobody moves in round 1
             l1 = max(steepest, F(1, 4))
@@ -323,7 +341,7 @@ class Motion(MotionView, Everybody):
             stored = [[_signed(rng, 2) for _ in range(d)] for _ in range(m)]
         elif shape == 2:  # what is stored is true
             stored = [[pair[0] for pair in row] for row in slopes]
-        l2 = (F(2), F(3), F(30), _positive(rng, 1), _positive(rng, 8))[int(rng.integers(0, 5))]
+        l2 = (F(2), F(3), F(30), part(rng, 4, 4), part(rng, 32, 4))[int(rng.integers(0, 5))]
         rounds = int(rng.integers(2, 13))
         return f"m={m} d={d} {rule}", data_of(losses, l1, l2, rule, theta, rounds, stored)
 
@@ -342,8 +360,9 @@ class Motion(MotionView, Everybody):
         """
         if reason := _refusal(case):
             raise InvalidInput(reason)
+        check_everybody(case)
         problem, algorithm, rounds = case.problem, case.algorithm, case.rounds or ROUNDS
-        x0 = np.zeros(problem.dim) if case.x0 is None else np.asarray(case.x0, dtype=float)
+        x0 = start_of(case)
         if _follows_in_floats(problem, rounds):
             return cls.followed(problem, algorithm, rounds, x0)
         l1, l2, start = simplest(algorithm.l1), simplest(algorithm.l2), [F(float(x)) for x in x0.ravel()]
@@ -381,14 +400,7 @@ class Motion(MotionView, Everybody):
     @classmethod
     def prepared(cls, statement: Any, request: Any, problem: Any) -> Prepared:
         """Take lambda_1 = 0.1 and lambda_2 = 30 beta unless others are given."""
-        defaults: dict[str, Any] = {"l1": 0.1}
-        smooth = True
-        try:
-            beta = float(problem.beta_k.max())
-        except MissingCapability:
-            smooth, beta = False, 1.0
-        if request.options.get("l2") is None:
-            defaults |= {"l2_over_beta": 30.0} if smooth else {"l2": 30.0}
+        defaults, beta = cls.lambdas(request, problem, 30.0), beta_of(problem)
         of_sign = any("sign" in f.established for f in statement.forms)
         if request.options.get("rule") is None and not of_sign:
             defaults["rule"] = "true-gradient"
@@ -396,8 +408,9 @@ class Motion(MotionView, Everybody):
         rounds = request.rounds or ROUNDS
         if _follows_in_floats(problem, rounds):
             problem.optimum()  # what cannot be certified is told before any work
-        ratio = in_units_of(algorithm.l2, beta) if smooth else ""
-        return cls.case_of(request, problem, algorithm, rounds, f"{ratio}, {algorithm.rule} rule")
+        ratio = "" if beta is None else in_units_of(algorithm.l2, beta)
+        words = f"{ratio}, {algorithm.rule} rule"
+        return cls.followed_for(request, problem, algorithm, rounds, words)
 
 
 class StandingMotion(Motion):
@@ -436,21 +449,15 @@ def _frozen(
 
 def _refusal(case: Any) -> str | None:
     """Say why a case is not one of Algorithm 3 with everyone taking part, or give None."""
-    problem, algorithm, sampling = case.problem, case.algorithm, case.sampling
+    problem, algorithm = case.problem, case.algorithm
     if not isinstance(algorithm, FedElasticNetDyn):
         return f"the statement is about FedElasticNet's Algorithm 3 (FedElasticNetDyn), not {type(algorithm).__name__}"
     if not algorithm.l1 > 0:
         return f"lambda_1 = {algorithm.l1:g} is not above 0, as Algorithm 3 asks (with 0 it is FedDyn): choose lambda_1 > 0"
     if algorithm.epsilon != 0:
         return f"threshold epsilon = {algorithm.epsilon:g}; the statement has none (0)"
-    drawn = problem.num_clients if sampling is None or isinstance(sampling, Full) else getattr(sampling, "size", 0)
-    if drawn != problem.num_clients or not isinstance(sampling, Full | Uniform | None):
-        return f"{sampling!r}: the statement is about rounds in which everyone takes part (Full)"
     if not problem.convex:
         return "some client's loss is not convex"
-    spread = float(np.abs(problem.weights * problem.num_clients - 1).max())
-    if spread > 1e-12:
-        return f"R must be the plain mean of the losses, but the weights differ from 1/m by up to {spread:.3g}/m"
     return None
 
 
@@ -465,12 +472,10 @@ def _follows_in_floats(problem: Any, rounds: int) -> bool:
     pieces, size = pieces_of(problem), rounds * problem.num_clients * problem.dim
     if pieces is not None and size <= MOST_EXACT:
         return False
-    try:
-        problem.beta_k  # noqa: B018
-    except MissingCapability as error:
+    if beta_of(problem) is None:
         why = f"{size} numbers, at most {MOST_EXACT}" if pieces is not None else "its losses are not"
         raise MissingCapability(
             f"{problem.name}: a nonsmooth loss is followed in fractions only, where it is a sum over the coordinates ({why}): take "
             "--dimension 1, fewer rounds, or a smooth loss such as Huber"
-        ) from error
+        )
     return True

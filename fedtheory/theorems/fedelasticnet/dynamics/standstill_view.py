@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.theorems.fedelasticnet.exact_pieces import PiecewiseLosses
 from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.view import Fact
 
 __all__ = ["AGREE", "PARABOLAS", "SMOOTH_CLIENTS", "StandstillView"]
@@ -44,22 +46,17 @@ class StandstillView(ElasticWorld):
     start: Any
     rounds: int
 
-    @property
-    def d(self) -> int:
-        return len(self.start)
+    d = derived(lambda v: len(v.start))
 
-    @cached_property
-    def beta(self) -> Any:
-        """The largest curvature of a client; None where a slope jumps."""
-        betas = [p.beta for row in self.pieces for p in row]
-        return None if None in betas else max(betas)
+    losses = derived(lambda v: PiecewiseLosses(v.pieces, v.start))
+    beta = derived(
+        lambda v: v.losses.beta, "the largest curvature of a client; None where a slope jumps"
+    )
 
     def moves(self, x: Any) -> Any:
         """delta_k at the model x (d,): (m, d)."""
-        out = np.empty((len(self.pieces), self.d), dtype=object)
-        for (k, i), _ in np.ndenumerate(out):
-            out[k, i] = self.pieces[k][i].minimise(x[i], ZERO, self.lambda1, self.lambda2) - x[i]
-        return out
+        every = np.stack([x] * len(self.pieces))
+        return self.losses.minimise(every, 0 * every, self.lambda1, self.lambda2) - every
 
     def mean(self, values: Any) -> Any:
         """sum_k w_k over the clients: (m, d) -> (d,)."""
@@ -67,15 +64,11 @@ class StandstillView(ElasticWorld):
 
     def slopes(self, x: Any) -> Any:
         """L_k' at x (d,), at a jump the subgradient of least size: (m, d)."""
-        return self.slopes_each(np.stack([x] * len(self.pieces)))
+        return self.losses.gradients(x)
 
     def slopes_each(self, y: Any) -> Any:
         """L_k' at a point of its own each: (m, d) -> (m, d)."""
-        out = np.empty(y.shape, dtype=object)
-        for (k, i), x in np.ndenumerate(y):
-            low, high = self.pieces[k][i].slopes(x)
-            out[k, i] = low if low > 0 else high if high < 0 else ZERO
-        return out
+        return self.losses.gradients_each(y)
 
     def subgradients(self, x: Any) -> Any:
         """lambda_1 s_k at the model x, from the optimality of the local models: (m, d)."""
@@ -84,25 +77,16 @@ class StandstillView(ElasticWorld):
         return np.where(moves != 0, self.lambda1 * sgn(moves), still)
 
     @cached_property
-    def joint(self) -> list[Any]:
-        """R_w = sum_k w_k L_k, a coordinate at a time."""
-        scaled = [[p * w for p in row] for row, w in zip(self.pieces, self.weights, strict=True)]
-        return [sum(column[1:], column[0]) for column in zip(*scaled, strict=True)]
+    def weighted(self) -> PiecewiseLosses:
+        """Losses whose plain mean is R_w = sum_k w_k L_k."""
+        parts = zip(self.pieces, self.weights * len(self.pieces), strict=True)
+        return PiecewiseLosses([[p * w for p in row] for row, w in parts], self.start)
 
-    @cached_property
-    def star(self) -> Any:
-        """The minimiser of R_w nearest to the start: (d,)."""
-        out = np.empty(self.d, dtype=object)
-        for i, r in enumerate(self.joint):
-            found = r.where(ZERO)
-            if found is None:
-                raise InvalidInput(f"R has no minimiser: its slope is not 0 anywhere in coordinate {i}; take other losses")
-            out[i] = _clipped(self.start[i], *found)
-        return out
+    star = derived(lambda v: v.weighted.theta_star, "the minimiser of R_w nearest to the start")
 
     def excess(self, x: Any) -> Any:
         """R_w(x) - R*."""
-        return sum((r.value(a) - r.value(b) for r, a, b in zip(self.joint, x, self.star, strict=True)), ZERO)
+        return self.weighted.excess(x)
 
     @cached_property
     def agreed(self) -> tuple[Any, Any] | None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.participation.cohorts import Full
-from fedtheory.rational import integer, simplest, vector
-from fedtheory.theorems.fedelasticnet.dynamics.motions import Everybody, lambdas_of, losses_of
+from fedtheory.rational import simplest
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Everybody, Rows, in_file
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import StandstillView
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
-from fedtheory.theorems.fedelasticnet.world import Data
+from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, start_of
+from fedtheory.theory.fields import number, whole
 from fedtheory.theory.judge.request import Prepared
 
 __all__ = ["Standstill"]
@@ -27,13 +27,10 @@ MOST = 4000  # clients x coordinates x rounds in fractions
 
 
 def _data(
-    pieces: Sequence[Sequence[Piece]], weights: Sequence[Any], l1: Any, l2: Any, theta: Sequence[Any], rounds: int
-) -> dict[str, Any]:
+    pieces: Rows, weights: Sequence[Any], l1: Any, l2: Any, theta: Any, rounds: int
+) -> Data:
     """The fields of a file."""
-    return {
-        "losses": [[p.to_file() for p in row] for row in pieces], "counts": [str(F(w)) for w in weights], "lambda1": str(F(l1)),
-        "lambda2": str(F(l2)), "theta": [str(F(x)) for x in theta], "rounds": rounds,
-    }  # fmt: skip
+    return in_file(pieces, l1, l2, theta, rounds, counts=[F(w) for w in weights])
 
 
 def known() -> dict[str, dict[str, Any]]:
@@ -63,26 +60,25 @@ class Standstill(StandstillView, Everybody):
     about = "about the fixed points of Algorithm 1 when everyone takes part"
     example = "--problem quadratic --dimension 1"
     by_hand = known()
+    reads: ClassVar = {
+        **Everybody.reads, "rounds": whole(1, 500), "counts": number("m", "n_k", above=0),
+    }
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from losses (m rows of d), counts n_k (m), lambda1, lambda2, theta and rounds.
+    def made(
+        cls, losses: Any, lambda1: Any, lambda2: Any, theta: Any, rounds: int, counts: Any
+    ) -> Self:
+        """Look at losses of counts n_k.
 
         Raises
         ------
         InvalidInput
-            Malformed data, numbers out of range, R without a minimiser, no fixed points.
+            R without a minimiser, no fixed points.
         """
-        losses, (l1, l2) = losses_of(data["losses"]), lambdas_of(data)
-        counts, theta = vector(data["counts"], "counts"), vector(data["theta"], "theta")
-        m, d = losses.shape
-        if len(counts) != m or len(theta) != d or not (counts > 0).all():
-            raise InvalidInput(
-                f"counts ({len(counts)}) and theta ({len(theta)}): expected {m} numbers > 0, and {d}"
-            )
-        rounds, weights = integer(data["rounds"], "rounds", 1, 500), counts / counts.sum()
-        numbers: Data = {"lambda1": l1, "lambda2": l2, "start": theta, "rounds": rounds}
-        view = cls(pieces=losses.pieces, weights=weights, **numbers)
+        view = cls(
+            pieces=losses, weights=counts / counts.sum(), lambda1=lambda1, lambda2=lambda2,
+            start=theta, rounds=rounds,
+        )  # fmt: skip
         view.ends, view.star  # noqa: B018 - what does not exist is told here
         return view
 
@@ -116,11 +112,7 @@ class Standstill(StandstillView, Everybody):
         if not isinstance(algorithm, FedElasticNetProx):
             about = "the statement is about FedElasticNet's Algorithm 1 (FedElasticNetProx)"
             raise InvalidInput(f"{about}, not {type(algorithm).__name__}")
-        if case.sampling is not None and not isinstance(case.sampling, Full):
-            raise InvalidInput(
-                f"{case.sampling!r}: the statement is about rounds in which everyone takes part "
-                "(Full)"
-            )
+        check_everybody(case, plain=False)
         if algorithm.epsilon != 0 or not (algorithm.l1 > 0 and algorithm.l2 > 0):
             raise InvalidInput(
                 f"lambda_1 = {algorithm.l1:g}, lambda_2 = {algorithm.l2:g}, threshold epsilon = "
@@ -142,21 +134,14 @@ class Standstill(StandstillView, Everybody):
             )
         alike = algorithm.aggregation == "cohort"
         counts = np.ones(problem.num_clients) if alike else problem.sample_counts
-        x0 = np.zeros(problem.dim) if case.x0 is None else np.asarray(case.x0, dtype=float).ravel()
-        theta = [F(float(x)) for x in x0]
+        theta = [F(float(x)) for x in start_of(case).ravel()]
         numbers = simplest(algorithm.l1), simplest(algorithm.l2), theta, rounds
         return _data(pieces, [int(n) for n in counts], *numbers)
 
     @classmethod
     def prepared(cls, statement: Any, request: Any, problem: Any) -> Prepared:
         """Take lambda_1 = 0.1 and lambda_2 = beta unless others are given."""
-        defaults: dict[str, Any] = {"l1": 0.1}
-        if request.options.get("l2") is None:
-            try:
-                float(problem.beta_k.max())
-                defaults["l2_over_beta"] = 1.0
-            except MissingCapability:
-                defaults["l2"] = 1.0
-        algorithm = request.algorithm("fedelasticnet-prox", problem, **defaults)
+        lambdas = cls.lambdas(request, problem, 1.0)
+        algorithm = request.algorithm("fedelasticnet-prox", problem, **lambdas)
         rounds = request.rounds or ROUNDS
-        return cls.case_of(request, problem, algorithm, rounds, ", Algorithm 1")
+        return cls.followed_for(request, problem, algorithm, rounds, ", Algorithm 1")

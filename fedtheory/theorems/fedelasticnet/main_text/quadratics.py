@@ -1,28 +1,34 @@
-"""Quadratics in fractions: linear systems, semidefinite matrices, and exact minimisers with an l1 term."""
+"""Quadratics in fractions: their Hessians in a file, and exact minimisers with an l1 term."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.rational import fraction, objects, table, to_file, vector
+from fedtheory.rational import objects, table, to_file, vector
+from fedtheory.theorems.fedelasticnet.quantities import norm_sq as sq
+from fedtheory.theory import Fact, derived, number
+from fedtheory.theory.fields import Read
+from fedtheory.theory.rounds.linear_algebra import identity, semidefinite, solve
 
 __all__ = [
-    "WIDEST", "Quadratics", "identity", "matrices", "matrix", "minimiser", "minimisers", "number", "semidefinite", "sign", "soft",
-    "solve", "sq",
+    "BETA_SMOOTH", "SOLVED", "WIDEST", "Quadratics", "hessian", "hessians", "identity", "minimiser",
+    "minimisers", "semidefinite", "sign", "soft", "solved", "sq",
 ]  # fmt: skip
 
 WIDEST = 5  # coordinates up to which every pattern of signs is tried
 
-
-def sq(x: Any) -> Any:
-    """||x||^2 over the last axis."""
-    return (x * x).sum(axis=-1)
+SOLVED = Fact("R has one minimiser", lambda v: v.star is not None)
+BETA_SMOOTH = Fact(
+    "beta-smooth losses",
+    lambda v: all(semidefinite(v.beta * identity(v.d) - h) for h in v.H),
+)
 
 
 def sign(x: Any) -> Any:
@@ -37,88 +43,61 @@ def soft(x: Any, level: Any) -> Any:
     return sign(x) * np.maximum(abs(x) - level, 0 * x)
 
 
-def identity(d: int) -> np.ndarray:
-    """The identity matrix (d, d)."""
-    return np.stack([objects([Fraction(int(i == j)) for j in range(d)]) for i in range(d)])
+def solved(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """x with A x = b; None where A (d, d) is singular."""
+    try:
+        return solve(A, b)
+    except InvalidInput:
+        return None
 
 
-def solve(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """x with A x = b, by Gaussian elimination; None where A (d, d) is singular."""
-    d = len(b)
-    rows = [[*A[i], b[i]] for i in range(d)]
-    for i in range(d):
-        pivot = next((j for j in range(i, d) if rows[j][i]), None)
-        if pivot is None:
-            return None
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        rows[i] = [v / rows[i][i] for v in rows[i]]
-        for j in range(d):
-            if j != i and rows[j][i]:
-                rows[j] = [v - rows[j][i] * w for v, w in zip(rows[j], rows[i], strict=True)]
-    return objects([row[-1] for row in rows])
+def hessian(name: str, value: Any, before: Mapping[str, Any] | None = None) -> np.ndarray:
+    """Read a symmetric matrix (d, d), or its diagonal."""
+    if isinstance(value, list) and value and not isinstance(value[0], list):
+        return identity(len(value)) * vector(value, name)
+    found = table(value, name)
+    if found.shape != found.T.shape or (found != found.T).any():
+        raise InvalidInput(f"{name} = {value!r}: expected a symmetric matrix, or its diagonal")
+    return found
 
 
+def hessians(name: str, value: Any, before: Mapping[str, Any] | None = None) -> np.ndarray:
+    """Read positive semidefinite matrices (m, d, d), or their diagonals."""
+    if not isinstance(value, list) or not value:
+        raise InvalidInput(f"{name} = {value!r}: expected one matrix, or its diagonal, a client")
+    found = [hessian(f"{name}[{k}]", rows) for k, rows in enumerate(value)]
+    for k, H in enumerate(found):
+        if H.shape != found[0].shape:
+            raise InvalidInput(f"{name}[{k}] is {H.shape}, and {name}[0] {found[0].shape}")
+        if not semidefinite(H):
+            raise InvalidInput(
+                f"{name}[{k}] = {to_file(H)}: a convex loss has a positive semidefinite Hessian"
+            )
+    return np.stack(found)
+
+
+@dataclass(kw_only=True)
 class Quadratics:
-    """A view of m clients with L_k(y) = y'H_k y/2 - q_k'y: H (m, d, d), q (m, d), theta (d,)."""
+    """m clients with L_k(y) = y'H_k y/2 - q_k'y, and a model theta."""
 
-    H: np.ndarray
-    q: np.ndarray
-    theta: np.ndarray
+    H: np.ndarray = field(metadata={"read": Read(hessians, shape=("m", "d", "d"))})
+    q: np.ndarray = number("m d")
+    theta: np.ndarray = number("d")
 
-    @property
-    def m(self) -> int:
-        return len(self.H)
-
-    @property
-    def d(self) -> int:
-        return len(self.theta)
+    m = derived(lambda v: len(v.H))
+    d = derived(lambda v: len(v.theta))
+    star = derived(
+        lambda v: solved(v.H.sum(axis=0), v.q.sum(axis=0)), "theta_*, None where R has not one"
+    )
+    slopes = derived(lambda v: v.gradients([v.theta] * v.m), "grad L_k(theta), (m, d)")
 
     def gradients(self, points: Any) -> np.ndarray:
         """grad L_k at the k-th point: (m, d)."""
         return np.stack([h @ x - q for h, x, q in zip(self.H, points, self.q, strict=True)])
 
-    @cached_property
-    def star(self) -> np.ndarray | None:
-        """theta_*, where R has one minimiser."""
-        return solve(self.H.sum(axis=0), self.q.sum(axis=0))
-
-
-def semidefinite(A: np.ndarray) -> bool:
-    """True if a symmetric matrix (d, d) is positive semidefinite: no pivot < 0, 0 with a zero row."""
-    A = A.copy()
-    for i in range(len(A)):
-        if A[i, i] < 0 or (A[i, i] == 0 and (A[i, i:] != 0).any()):
-            return False
-        if A[i, i] > 0:
-            A[i + 1 :, i:] = A[i + 1 :, i:] - np.multiply.outer(A[i + 1 :, i], A[i, i:]) / A[i, i]
-    return True
-
-
-def matrix(value: Any, d: int, name: str) -> np.ndarray:
-    """A symmetric (d, d) matrix from a file; a row of d numbers stands for a diagonal.
-
-    Raises
-    ------
-    InvalidInput
-        Another shape, or a matrix that is not symmetric.
-    """
-    flat = not isinstance(value, list) or not value or not isinstance(value[0], list)
-    m = identity(d) * vector(value, name) if flat and isinstance(value, list) and len(value) == d else None
-    m = table(value, name) if not flat else m
-    if m is None or m.shape != (d, d) or (m != m.T).any():
-        raise InvalidInput(f"{name} = {value!r}: expected a symmetric ({d}, {d}) matrix, or its diagonal")
-    return m
-
-
-def matrices(values: Any, d: int, name: str = "H", convex: bool = True) -> np.ndarray:
-    """Symmetric matrices (m, d, d) from a file, positive semidefinite ones where the losses are ``convex``."""
-    if not isinstance(values, list) or not values:
-        raise InvalidInput(f"{name} = {values!r}: expected one matrix, or its diagonal, a client")
-    found = np.stack([matrix(v, d, f"{name}[{k}]") for k, v in enumerate(values)])
-    for k, m in enumerate(found):
-        if convex and not semidefinite(m):
-            raise InvalidInput(f"{name}[{k}] = {to_file(m)}: a convex loss has a positive semidefinite Hessian")
-    return found
+    def mean(self, values: np.ndarray) -> Any:
+        """(1/m) sum_k."""
+        return values.sum(axis=0) / Fraction(self.m)
 
 
 def _candidate(Q: np.ndarray, b: np.ndarray, level: Fraction, signs: Any) -> np.ndarray | None:
@@ -127,7 +106,7 @@ def _candidate(Q: np.ndarray, b: np.ndarray, level: Fraction, signs: Any) -> np.
     on = np.flatnonzero(signs != 0)
     x = objects([Fraction(0)] * len(b))
     if len(on):
-        part = solve(Q[np.ix_(on, on)], b[on] - level * signs[on])
+        part = solved(Q[np.ix_(on, on)], b[on] - level * signs[on])
         if part is None or (part * signs[on] < 0).any():
             return None
         x[on] = part
@@ -182,11 +161,3 @@ def minimiser(Q: np.ndarray, b: np.ndarray, level: Fraction) -> np.ndarray:
     if len(b) > WIDEST:
         raise NotCertified(f"the signs of the minimiser in {len(b)} coordinates are not found: use fewer features")
     return minimisers(Q, b, level)[0]
-
-
-def number(data: dict[str, Any], name: str, default: Any = None, least: Any = None, above: Any = None) -> Fraction:
-    """A fraction of an instance's data, within its limits."""
-    value = fraction(data.get(name, default) if default is not None else data[name], name)
-    if (least is not None and value < least) or (above is not None and value <= above):
-        raise InvalidInput(f"{name} = {value}: it must be {f'> {above}' if above is not None else f'>= {least}'}")
-    return value

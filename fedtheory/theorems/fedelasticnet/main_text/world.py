@@ -8,7 +8,7 @@ fractions that round to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -16,21 +16,20 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD
-from fedtheory.participation.cohorts import Full
-from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.notation import EXACT
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
 from fedtheory.theory.judge.request import Prepared
 from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.rounds.of_a_problem import quadratics_of
 from fedtheory.theory.world import World, WorldInstance
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
-    "ALL", "MOST_FEATURES", "QUADRATIC", "TRIAL", "EachOf", "MainTextWorld", "above", "check_all",
+    "ALL", "MOST_FEATURES", "QUADRATIC", "TRIAL", "EachOf", "MainTextWorld", "above",
     "clients", "exact", "hessian", "lambdas", "largest", "point", "quadratics", "steps_of",
-    "trial_of", "truth", "whole",
+    "trial_of", "whole",
 ]  # fmt: skip
 
 MOST_FEATURES = 12
@@ -49,17 +48,31 @@ class MainTextWorld(ElasticWorld):
     ----------
     method : the method whose hyperparameters are taken
     ratio : lambda_2 over beta, where nothing is said
+    units : its numbers that have the units of a loss
     """
 
     stream, numbered = "fedelasticnet main text ", ""
     problem, work = "diabetes", EXACT
     method: ClassVar[str] = "fedelasticnet-prox"
     ratio: ClassVar[float] = 1.0
+    units: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Name its family after its kind."""
         super().__init_subclass__(**more)
         cls.family = f"main text, {cls.kind}"
+
+    def fill(self, **values: Any) -> None:
+        """Put in what the data left out."""
+        for name, value in values.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+
+    def scaled(self, c: Any, and_l1: bool = True) -> Any:
+        """The same with all that has the units of a loss times c; lambda_1 is one of them."""
+        one: Any = self
+        kept = () if and_l1 else ("lambda1",)
+        return replace(one, **{n: c * getattr(one, n) for n in self.units if n not in kept})
 
     @classmethod
     def runs(cls, plan: Any) -> list[WorldInstance]:
@@ -86,16 +99,12 @@ class MainTextWorld(ElasticWorld):
         solver = None
         if any(o.get(name) is not None for name in OF_STEPS):
             solver = steps_of(problem, o.get("local_steps"), o.get("local_lr"))
-        head = (
-            f"{problem.name}: m = {problem.num_clients}, d = {problem.dim}, lambda_1 = "
+        told = (
+            f"m = {problem.num_clients}, d = {problem.dim}, lambda_1 = "
             f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}; {cls.about}"
         )
-        options = {
-            "x0": request.start(problem), "seed": request.seed, "local_solver": solver,
-            "given": o.get("given") or {},
-        }  # fmt: skip
-        details = {"algorithm": {"name": algorithm.name, **asdict(algorithm)}}
-        return Prepared(problem, algorithm, options, [head], details)
+        options = {"seed": request.seed, "local_solver": solver, "given": o.get("given") or {}}
+        return cls.case_of(request, problem, algorithm, told, {}, **options)
 
 
 @dataclass
@@ -124,13 +133,10 @@ class EachOf(World):
 
 
 # --- a problem of the user's ----------------------------------------------------------------------
-def exact(values: Any) -> np.ndarray:
-    """Floats to their last bit."""
-    given = np.asarray(values, dtype=float)
-    out = np.empty(given.shape, dtype=object)
-    for at, value in np.ndenumerate(given):
-        out[at] = Fraction(float(value))
-    return out
+def exact(values: Any) -> Any:
+    """Floats to their last bit, and truth values as 1 and 0."""
+    each: Any = np.frompyfunc(lambda value: Fraction(float(value)), 1, 1)
+    return each(np.asarray(values, dtype=float))
 
 
 def lambdas(case: Any) -> dict[str, Fraction]:
@@ -142,20 +148,6 @@ def lambdas(case: Any) -> dict[str, Fraction]:
             f"{type(algorithm).__name__} has not"
         )
     return {"lambda1": simplest(algorithm.l1), "lambda2": simplest(algorithm.l2)}
-
-
-def check_all(case: Any) -> None:
-    """Raise `InvalidInput` unless all clients take part, with equal weights."""
-    if case.sampling is not None and not isinstance(case.sampling, Full):
-        raise InvalidInput(
-            f"{type(case.sampling).__name__}: the statement is about all clients; leave out who "
-            "takes part"
-        )
-    w = np.asarray(case.problem.weights)
-    if abs(w - 1 / len(w)).max() > 1e-12:
-        raise InvalidInput(
-            "the clients have weights: R of (3) is their plain mean; use weights='uniform'"
-        )
 
 
 def quadratics(case: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -172,14 +164,10 @@ def quadratics(case: Any) -> tuple[np.ndarray, np.ndarray]:
             f"d = {p.dim} coordinates, at most {MOST_FEATURES} are judged in fractions: "
             "use fewer features"
         )
+    quadratics_of(p)  # other losses are refused
     if isinstance(p, Quadratic):
         H = exact(p.hessians)
         return H, np.stack([h @ c for h, c in zip(H, exact(p.minimisers), strict=True)])
-    if not isinstance(p, LeastSquares):
-        raise MissingCapability(
-            f"{type(p).__name__} is no quadratic loss: use problems.Quadratic or "
-            "problems.LeastSquares"
-        )
     curvatures, slopes = [], []
     for features, targets, n in zip(p.features, p.targets, p.sample_counts, strict=True):
         a, b = exact(features[: int(n)]), exact(targets[: int(n)])
@@ -242,12 +230,3 @@ def largest(H: list[Any]) -> Fraction:
         sum(abs(v) for v in row) if isinstance(row, list) else row for h in H for row in h
     )
     return max(Fraction(1, 4), *sizes)
-
-
-def truth(condition: Any) -> Any:
-    """1 where it is true and 0 where it is not, as fractions."""
-    values = np.asarray(condition)
-    out = np.empty(values.shape, dtype=object)
-    for at, value in np.ndenumerate(values):
-        out[at] = Fraction(int(bool(value)))
-    return out if out.shape else out.item()

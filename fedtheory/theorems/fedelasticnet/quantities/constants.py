@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.statement import Undefined
 
 __all__ = ["ElasticConstants"]
@@ -33,15 +34,8 @@ class ElasticConstants:
         a = lead * (l2 + b) / (l2 * core)
         return a, a * self.m / self.P, 2 * (core - c * b * l2 - c * b * b) / (l2 * core)
 
-    @property
-    def printed(self) -> tuple[Any, Any, Any]:
-        """kappa P/m, kappa, kappa_0 of Theorem 3.1."""
-        return self.family(10, 25)
-
-    @property
-    def theorem_a(self) -> tuple[Any, Any, Any]:
-        """Of Theorem A (true-gradient rule)."""
-        return self.family(3, 9)
+    printed = derived(lambda v: v.family(10, 25), "kappa P/m, kappa, kappa_0 of Theorem 3.1")
+    theorem_a = derived(lambda v: v.family(3, 9), "of Theorem A (true-gradient rule)")
 
     def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
         """Of Theorem B (sign rule)."""

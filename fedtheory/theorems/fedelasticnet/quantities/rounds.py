@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
+from fedtheory.theory.fields import derived
 
 __all__ = ["RoundLetters", "inner", "norm_sq", "sgn"]
 
@@ -63,75 +64,32 @@ class RoundLetters:
         return (values * self.members).sum(axis=2) / self.P
 
     # --- before the round -------------------------------------------------------------------------
-    @cached_property
-    def theta(self) -> Any:
-        """theta^{t-1}: (S, 1, d)."""
-        return self.q.x
-
-    @cached_property
-    def h(self) -> Any:
-        """h^{t-1}: (S, 1, d)."""
-        return self.q.state.h
-
-    @cached_property
-    def stored(self) -> Any:
-        """g_k: (S, 1, m, d)."""
-        return self.q.state.stored
-
-    @cached_property
-    def local(self) -> Any:
-        """theta_k^{t-1}: (S, 1, m, d)."""
-        return self.q.state.local
-
-    @cached_property
-    def gamma(self) -> Any:
-        """gamma^{t-1} = theta^{t-1} + h^{t-1}/lambda_2: (S, 1, d)."""
-        return self.q.near(self.theta, self.h / self.lambda2)
-
-    @cached_property
-    def away(self) -> Any:
-        """gamma^{t-1} - theta*: (S, 1, d)."""
-        return self.gamma - self.q.x_star
-
-    @cached_property
-    def tilde(self) -> Any:
-        """theta_tilde_k^t of (19), anchored at theta^{t-1}: (S, 1, m, d)."""
-        return self.q.local_models
-
-    @cached_property
-    def tilde_own(self) -> Any:
-        """The same anchored at theta_k^{t-1}, as Theorem 3.1 prints it."""
-        return self.q.minimised("tilde_own", self.local, self.stored, self.lambda2, self.lambda1)
-
-    @cached_property
-    def delta(self) -> Any:
-        """theta_tilde_k - theta^{t-1}: (S, 1, m, d)."""
-        return self.tilde - self.theta[:, :, None]
-
-    @cached_property
-    def grad_star(self) -> Any:
-        """grad L_k(theta*): (m, d)."""
-        return self.q.gradients(self.q.x_star)
-
-    @cached_property
-    def grad_gamma(self) -> Any:
-        """grad L_k(gamma^{t-1}): (S, 1, m, d)."""
-        return self.q.gradients(self.gamma)
-
-    @cached_property
-    def grad_tilde(self) -> Any:
-        """grad L_k(theta_tilde_k^t): (S, 1, m, d)."""
-        return self.q.gradients_each(self.tilde)
-
-    @cached_property
-    def values_star(self) -> Any:
-        """L_k(theta*): (m,)."""
-        return self.q.values(self.q.x_star)
-
-    @cached_property
-    def values_gamma(self) -> Any:
-        """L_k(gamma^{t-1}): (S, 1, m)."""
-        return self.q.values(self.gamma)
+    theta = derived(lambda v: v.q.x, "theta^{t-1}: (S, 1, d)")
+    h = derived(lambda v: v.q.state.h, "h^{t-1}: (S, 1, d)")
+    stored = derived(lambda v: v.q.state.stored, "g_k: (S, 1, m, d)")
+    local = derived(lambda v: v.q.state.local, "theta_k^{t-1}: (S, 1, m, d)")
+    gamma = derived(
+        lambda v: v.q.near(v.theta, v.h / v.lambda2),
+        "gamma^{t-1} = theta^{t-1} + h^{t-1}/lambda_2: (S, 1, d)",
+    )
+    away = derived(lambda v: v.gamma - v.q.x_star, "gamma^{t-1} - theta*: (S, 1, d)")
+    tilde = derived(
+        lambda v: v.q.local_models, "theta_tilde_k^t of (19), anchored at theta^{t-1}: (S, 1, m, d)"
+    )
+    tilde_own = derived(
+        lambda v: v.q.minimised("tilde_own", v.local, v.stored, v.lambda2, v.lambda1),
+        "the same anchored at theta_k^{t-1}, as Theorem 3.1 prints it",
+    )
+    delta = derived(
+        lambda v: v.tilde - v.theta[:, :, None], "theta_tilde_k - theta^{t-1}: (S, 1, m, d)"
+    )
+    grad_star = derived(lambda v: v.q.gradients(v.q.x_star), "grad L_k(theta*): (m, d)")
+    grad_gamma = derived(lambda v: v.q.gradients(v.gamma), "grad L_k(gamma^{t-1}): (S, 1, m, d)")
+    grad_tilde = derived(
+        lambda v: v.q.gradients_each(v.tilde), "grad L_k(theta_tilde_k^t): (S, 1, m, d)"
+    )
+    values_star = derived(lambda v: v.q.values(v.q.x_star), "L_k(theta*): (m,)")
+    values_gamma = derived(lambda v: v.q.values(v.gamma), "L_k(gamma^{t-1}): (S, 1, m)")
 
     @cached_property
     def lambda1_s(self) -> Any:
@@ -140,92 +98,52 @@ class RoundLetters:
         off = np.minimum(np.maximum(v, -self.lambda1), self.lambda1)
         return np.where(self.delta != 0, self.lambda1_sign, off)
 
-    @cached_property
-    def lambda1_sign(self) -> Any:
-        """lambda_1 sign(delta) with sign(0) = 0, as printed: (S, 1, m, d)."""
-        return self.lambda1 * sgn(self.delta)
-
-    @cached_property
-    def lambda1_sign_own(self) -> Any:
-        """The same with theta_tilde anchored at theta_k^{t-1}."""
-        return self.lambda1 * sgn(self.tilde_own - self.theta[:, :, None])
-
-    @cached_property
-    def zeros(self) -> Any:
-        """z_t, the mean over the clients of the number of zero coordinates of delta_k: (S, 1)."""
-        return self.over_k(np.asarray(self.delta == 0).astype(int).sum(axis=-1))
-
-    @cached_property
-    def D(self) -> Any:
-        """R(gamma^{t-1}) - R(theta*): (S, 1)."""
-        return self.q.gap_at(self.gamma)
-
-    @cached_property
-    def A(self) -> Any:
-        """||gamma^{t-1} - theta*||^2: (S, 1)."""
-        return norm_sq(self.away)
-
-    @cached_property
-    def C(self) -> Any:
-        """C_{t-1} of (20), from the stored gradients: (S, 1)."""
-        return self.over_k(norm_sq(self.stored - self.grad_star))
-
-    @cached_property
-    def epsilon(self) -> Any:
-        """epsilon_t of (21): (S, 1)."""
-        return self.over_k(norm_sq(self.tilde - self.gamma[:, :, None]))
+    lambda1_sign = derived(
+        lambda v: v.lambda1 * sgn(v.delta),
+        "lambda_1 sign(delta) with sign(0) = 0, as printed: (S, 1, m, d)",
+    )
+    lambda1_sign_own = derived(
+        lambda v: v.lambda1 * sgn(v.tilde_own - v.theta[:, :, None]),
+        "the same with theta_tilde anchored at theta_k^{t-1}",
+    )
+    zeros = derived(
+        lambda v: v.over_k(np.asarray(v.delta == 0).astype(int).sum(axis=-1)),
+        "z_t, the mean over the clients of the number of zero coordinates of delta_k: (S, 1)",
+    )
+    D = derived(lambda v: v.q.gap_at(v.gamma), "R(gamma^{t-1}) - R(theta*): (S, 1)")
+    A = derived(lambda v: norm_sq(v.away), "||gamma^{t-1} - theta*||^2: (S, 1)")
+    C = derived(
+        lambda v: v.over_k(norm_sq(v.stored - v.grad_star)),
+        "C_{t-1} of (20), from the stored gradients: (S, 1)",
+    )
+    epsilon = derived(
+        lambda v: v.over_k(norm_sq(v.tilde - v.gamma[:, :, None])), "epsilon_t of (21): (S, 1)"
+    )
 
     def last_term(self, lambda1_s: Any) -> Any:
         """-(2/lambda_2) <gamma^{t-1} - theta*, (1/m) sum_k lambda_1 s_k>: (S, 1)."""
         return -2 * inner(self.away, self.mean_k(lambda1_s)) / self.lambda2
 
     # --- after the round --------------------------------------------------------------------------
-    @cached_property
-    def members(self) -> Any:
-        """1 where a client is in the cohort, else 0: (S, C, m, 1)."""
-        return self.q.members[..., None]
-
-    @cached_property
-    def local_next(self) -> Any:
-        """theta_k^t: (S, C, m, d)."""
-        return self.q.state_next.local
-
-    @cached_property
-    def stored_next(self) -> Any:
-        """g_k^t: (S, C, m, d)."""
-        return self.q.state_next.stored
-
-    @cached_property
-    def theta_next(self) -> Any:
-        """theta^t: (S, C, d)."""
-        return self.q.x_next
-
-    @cached_property
-    def h_next(self) -> Any:
-        """h^t: (S, C, d)."""
-        return self.q.state_next.h
-
-    @cached_property
-    def gamma_next(self) -> Any:
-        """gamma^t = theta^t + h^t/lambda_2: (S, C, d)."""
-        return self.q.near(self.theta_next, self.h_next / self.lambda2)
-
-    @cached_property
-    def C_next(self) -> Any:
-        """E C_t over the cohorts, from the stored gradients: (S, 1)."""
-        return self.E(self.over_k(norm_sq(self.stored_next - self.grad_star)))
-
-    @cached_property
-    def A_next(self) -> Any:
-        """E ||gamma^t - theta*||^2: (S, 1)."""
-        return self.E(norm_sq(self.gamma_next - self.q.x_star))
-
-    @cached_property
-    def move(self) -> Any:
-        """E ||gamma^t - gamma^{t-1}||^2: (S, 1)."""
-        return self.E(norm_sq(self.gamma_next - self.gamma))
-
-    @cached_property
-    def drift(self) -> Any:
-        """E[gamma^t - gamma^{t-1}]: (S, 1, d)."""
-        return self.E(self.gamma_next - self.gamma)
+    members = derived(
+        lambda v: v.q.members[..., None], "1 where a client is in the cohort, else 0: (S, C, m, 1)"
+    )
+    local_next = derived(lambda v: v.q.state_next.local, "theta_k^t: (S, C, m, d)")
+    stored_next = derived(lambda v: v.q.state_next.stored, "g_k^t: (S, C, m, d)")
+    theta_next = derived(lambda v: v.q.x_next, "theta^t: (S, C, d)")
+    h_next = derived(lambda v: v.q.state_next.h, "h^t: (S, C, d)")
+    gamma_next = derived(
+        lambda v: v.q.near(v.theta_next, v.h_next / v.lambda2),
+        "gamma^t = theta^t + h^t/lambda_2: (S, C, d)",
+    )
+    C_next = derived(
+        lambda v: v.E(v.over_k(norm_sq(v.stored_next - v.grad_star))),
+        "E C_t over the cohorts, from the stored gradients: (S, 1)",
+    )
+    A_next = derived(
+        lambda v: v.E(norm_sq(v.gamma_next - v.q.x_star)), "E ||gamma^t - theta*||^2: (S, 1)"
+    )
+    move = derived(
+        lambda v: v.E(norm_sq(v.gamma_next - v.gamma)), "E ||gamma^t - gamma^{t-1}||^2: (S, 1)"
+    )
+    drift = derived(lambda v: v.E(v.gamma_next - v.gamma), "E[gamma^t - gamma^{t-1}]: (S, 1, d)")

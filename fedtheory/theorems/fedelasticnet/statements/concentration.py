@@ -8,19 +8,20 @@ other against the upper one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from math import gcd, lcm
 from typing import Any, ClassVar, Self
 
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.rational import fraction, integer, simplest_each, vector
+from fedtheory.rational import fraction, simplest_each
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, signed
-from fedtheory.theory import Fact, eq, form, le, printed, wrong
+from fedtheory.theory import Fact, derived, eq, form, le, number, printed, whole, wrong
+from fedtheory.theory.fields import Read
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.world import WorldInstance
 
@@ -47,7 +48,20 @@ def _sign(x: Any) -> int:
     return (x > 0) - (x < 0)
 
 
-@dataclass
+def _laws(name: str, laws: Any, before: Any) -> list[tuple[Fraction, Outcomes]]:
+    """Read a probability and the outcomes of each law."""
+    found = []
+    for weight, outcomes in laws:
+        rows = [(fraction(move, "move"), fraction(p, "probability")) for move, p in outcomes]
+        if sum(p for _, p in rows) != 1 or min(p for _, p in rows) < 0:
+            raise InvalidInput(f"law {outcomes}: probabilities must be >= 0 and add up to 1")
+        found.append((fraction(weight, "probability"), rows))
+    if not found or sum(p for p, _ in found) != 1 or min(p for p, _ in found) < 0:
+        raise InvalidInput("laws: their probabilities must be >= 0 and add up to 1")
+    return found
+
+
+@dataclass(kw_only=True)
 class SignsView(world.MainTextWorld):
     """Signs of the moves of m clients in one coordinate, and in d independent ones like it.
 
@@ -84,41 +98,32 @@ class SignsView(world.MainTextWorld):
         )
     }  # fmt: skip
 
-    laws: list[tuple[Fraction, Outcomes]]
-    groups: int
-    copies: int
-    weights: tuple[int, ...]
-    delta: Fraction
-    theta: Fraction
-    d: int
+    shows: ClassVar = {"m": "m", "delta": "delta", "bound": "own_bound", "P": "above"}
+
+    laws: list[tuple[Fraction, Outcomes]] = field(metadata={"read": Read(_laws)})
+    groups: int = whole(1)
+    delta: Fraction = number(above=0)
+    copies: int = whole(1, default=1)
+    weights: Any = number("groups", default=None)
+    theta: Fraction = number(default=Fraction(0))
+    d: int = whole(1, default=1)
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from laws, delta, groups, and perhaps copies, weights, d, theta."""
-        laws = []
-        for weight, outcomes in data["laws"]:
-            rows = [(fraction(move, "move"), fraction(p, "probability")) for move, p in outcomes]
-            if sum(p for _, p in rows) != 1 or min(p for _, p in rows) < 0:
-                raise InvalidInput(f"law {outcomes}: probabilities must be >= 0 and add up to 1")
-            laws.append((fraction(weight, "probability"), rows))
-        if not laws or sum(p for p, _ in laws) != 1 or min(p for p, _ in laws) < 0:
-            raise InvalidInput("laws: their probabilities must be >= 0 and add up to 1")
-        groups = integer(data["groups"], "groups", 1)
-        copies, d = (integer(data.get(name, 1), name, 1) for name in ("copies", "d"))
-        weights = vector(data.get("weights", ["1"] * groups), "weights")
-        if len(weights) != groups or any(w.denominator != 1 or w < 1 for w in weights):
-            raise InvalidInput(f"weights: one whole number >= 1 for each of {groups} groups")
+    def made(cls, laws: Any, groups: int, weights: Any, **more: Any) -> Self:
+        """Check that all sums of signs can be gone through."""
+        weights = [1] * groups if weights is None else weights
+        if any(w.denominator != 1 or w < 1 for w in weights):
+            raise InvalidInput("weights: one whole number >= 1 for each of the groups")
         outcomes = max(len([p for _, p in law if p]) for _, law in laws)
-        size = groups * sum(weights)
-        if (outcomes > 2 or set(weights) != {1}) and size > MOST_SUMS:
+        if (outcomes > 2 or set(weights) != {1}) and groups * sum(weights) > MOST_SUMS:
             raise InvalidInput(
                 f"{groups} groups with weights of sum {sum(weights)}: too many sums to add up; "
                 "at most 200 by 200"
             )
-        delta, theta = fraction(data["delta"], "delta"), fraction(data.get("theta", 0), "theta")
-        if not delta > 0 or groups * copies * delta * delta * Fraction(11, 20) > MOST:
-            raise InvalidInput(f"delta = {delta}: it must be > 0, and m delta^2 at most {MOST}")
-        return cls(laws, groups, copies, tuple(int(w) for w in weights), delta, theta, d)
+        made = cls(laws=laws, groups=groups, weights=tuple(int(w) for w in weights), **more)
+        if made.m * made.delta * made.delta * Fraction(11, 20) > MOST:
+            raise InvalidInput(f"delta = {made.delta}: m delta^2 is at most {MOST}")
+        return made
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -166,10 +171,9 @@ class SignsView(world.MainTextWorld):
         """Forms about numbers of samples have other weights."""
         return COUNTS in form.needs
 
-    @cached_property
-    def signs(self) -> list[dict[int, Fraction]]:
-        """The laws of a sign."""
-        return [self._law(outcomes, _sign) for _, outcomes in self.laws]
+    signs = derived(
+        lambda v: [v._law(outcomes, _sign) for _, outcomes in v.laws], "the laws of a sign"
+    )
 
     @property
     def mixed(self) -> dict[int, Fraction]:
@@ -180,9 +184,7 @@ class SignsView(world.MainTextWorld):
                 found[v] = found.get(v, Fraction(0)) + weight * p
         return found
 
-    @property
-    def m(self) -> int:
-        return self.groups * self.copies
+    m = derived(lambda v: v.groups * v.copies)
 
     @staticmethod
     def _law(outcomes: Outcomes, of: Callable[[Fraction], int]) -> dict[int, Fraction]:
@@ -223,30 +225,26 @@ class SignsView(world.MainTextWorld):
             found += weight * Fraction(sum(count for s, count in sums.items() if event(Fraction(s, total))), whole)
         return found
 
-    @cached_property
-    def above(self) -> Fraction:
-        """P[mean of the signs > delta]."""
-        return self.probability(lambda mean: mean > self.delta)
-
-    @cached_property
-    def either_side(self) -> Fraction:
-        """P[|mean of the signs| > delta]."""
-        return self.probability(lambda mean: abs(mean) > self.delta)
-
-    @property
-    def anywhere(self) -> Fraction:
-        """P[|mean| > delta in some of d independent coordinates]."""
-        return 1 - (1 - self.either_side) ** self.d
+    above = derived(
+        lambda v: v.probability(lambda mean: mean > v.delta), "P[mean of the signs > delta]"
+    )
+    either_side = derived(
+        lambda v: v.probability(lambda mean: abs(mean) > v.delta), "P[|mean of the signs| > delta]"
+    )
+    anywhere = derived(
+        lambda v: 1 - (1 - v.either_side) ** v.d,
+        "P[|mean| > delta in some of d independent coordinates]",
+    )
 
     @property
     def as_printed(self) -> Fraction:
         """P[(1/m) sum_k sign(theta_tilde_k) - theta^{t-1} > delta], with the parenthesis where it is printed."""
         return self.probability(lambda mean: mean - self.theta > self.delta, lambda move: _sign(self.theta + move))
 
-    @property
-    def of_zero_and_one(self) -> Fraction:
-        """P[mean > delta] of the values 0 and 1, for the signs -1 and 1."""
-        return self.probability(lambda mean: mean > self.delta, lambda move: (1 + _sign(move)) // 2)
+    of_zero_and_one = derived(
+        lambda v: v.probability(lambda mean: mean > v.delta, lambda move: (1 + _sign(move)) // 2),
+        "P[mean > delta] of the values 0 and 1, for the signs -1 and 1",
+    )
 
     @property
     def about_the_mean(self) -> Fraction:
@@ -255,17 +253,16 @@ class SignsView(world.MainTextWorld):
         expected = sum((v * p for v, p in self._law(outcomes, _sign).items()), start=Fraction(0))
         return self.probability(lambda mean: mean - expected > self.delta)
 
-    @property
-    def effective(self) -> Fraction:
-        """1/sum_k w_k^2 for the weights n_k/n: m where they are equal, less where they are not."""
-        return Fraction(sum(self.weights) ** 2, sum(w * w for w in self.weights))
+    effective = derived(
+        lambda v: Fraction(sum(v.weights) ** 2, sum(w * w for w in v.weights)),
+        "1/sum_k w_k^2 for the weights n_k/n: m where they are equal, less where they are not",
+    )
 
     def bound(self, m: Any, upper: bool = False, half: Fraction = Fraction(1, 2)) -> Fraction:
         """A fraction just below e^(-m delta^2/2), or just above it; ``half`` stands for the 1/2."""
         return exp_minus(m * self.delta * self.delta * half)[upper]
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"m": self.m, "delta": float(self.delta), "bound": float(self.bound(self.m)), "P": float(self.above)}
+    own_bound = derived(lambda v: v.bound(v.m))
 
 
 def _law(rng: Any, how: int) -> Outcomes:

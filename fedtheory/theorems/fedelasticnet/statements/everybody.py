@@ -8,46 +8,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
-from fedtheory.rational import table, vector
+from fedtheory.rational import objects
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
+    BETA_SMOOTH,
+    SOLVED,
     Quadratics,
     identity,
-    matrices,
     minimiser,
-    number,
     semidefinite,
     sign,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import RULES, nine_tenths, tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, repaired, wrong
+from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
+from fedtheory.theory import Fact, derived, eq, form, le, number, repaired, word, wrong
 from fedtheory.theory.judge.statement import Sides
 
 AT_REST = Fact(
     "the round leaves theta and every g_k as they are",
     lambda q: not (q.stored_next != q.stored).any() and not (q.theta_next != q.theta).any(),
 )
-SOLVED = Fact("R has one minimiser", lambda q: q.star is not None)
+MU_CONVEX = Fact(
+    "a mu-strongly convex R",
+    lambda q: semidefinite(q.mean(q.H) - q.mu * identity(q.d)),
+)
+OWN_RULE = Fact(
+    "the rule 'any' where lambda_1 = 0, and only there",
+    lambda q: (q.rule == "any") == (q.lambda1 == 0),
+)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EverybodyView(Quadratics, world.MainTextWorld):
     """One round of Algorithm 3 in which all clients take part, from any state.
 
     Attributes
     ----------
-    H, q, stored : (m, d, d), (m, d), (m, d)
-        The losses are x'H_k x/2 - q_k'x; ``stored`` are the g_k before the round.
-    theta : theta^{t-1}, (d,)
-    beta, mu : every L_k is beta-smooth, and R is mu-strongly convex
+    stored : the g_k before the round, 0 where data say none
+    theta : theta^{t-1}
+    beta, mu : every L_k is beta-smooth, and R is mu-strongly convex; may be left out where H is
+        diagonal
     rule : 'sign', 'true-gradient', or 'any' where lambda_1 = 0
     """
 
@@ -85,45 +91,19 @@ class EverybodyView(Quadratics, world.MainTextWorld):
         },
     }  # fmt: skip
 
-    H: np.ndarray
-    q: np.ndarray
-    stored: np.ndarray
-    theta: np.ndarray
-    lambda1: Fraction
-    lambda2: Fraction
-    beta: Fraction
-    mu: Fraction
-    rule: str
+    demands: ClassVar = (BETA_SMOOTH, MU_CONVEX, OWN_RULE)
+    shows: ClassVar = {"m": "m", "d": "d", "lambda_1": "lambda1", "lambda_2": "lambda2"}
 
-    @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from H, q, theta, lambda1 >= 0, lambda2 > 0, rule, and perhaps stored, beta, mu.
+    lambda1: Fraction = number(least=0)
+    lambda2: Fraction = number(above=0)
+    stored: Any = number("m d", default=None)
+    beta: Any = number(above=0, default=None)
+    mu: Any = number(least=0, default=None)
+    rule: str = word(*RULES, "any", default="any")
 
-        beta and mu may be left out where H is diagonal.
-        """
-        theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
-        H, d = matrices(data["H"], len(theta)), len(theta)
-        stored = table(data["stored"], "stored") if "stored" in data else 0 * q
-        if not H.shape[:2] == q.shape == stored.shape:
-            raise InvalidInput(
-                "H, q and stored must name the same clients, in the dimension of theta"
-            )
-        lambda1, lambda2 = number(data, "lambda1", least=0), number(data, "lambda2", above=0)
-        rule = data.get("rule", "any")
-        if rule not in cls.rules or (rule == "any") != (lambda1 == 0):
-            raise InvalidInput(
-                f"rule = {rule!r}: use 'sign' or 'true-gradient', and 'any' where lambda_1 = 0"
-            )
-        one, mean = identity(d), H.sum(axis=0) / Fraction(len(H))
-        most = max(h[i, i] for h in H for i in range(d))
-        beta = number(data, "beta", above=0) if "beta" in data else most
-        mu = number(data, "mu", least=0) if "mu" in data else min(np.diagonal(mean))
-        if not all(semidefinite(beta * one - h) for h in H) or not semidefinite(mean - mu * one):
-            raise InvalidInput(
-                f"beta = {float(beta):.6g}, mu = {float(mu):.6g}: some L_k is not beta-smooth, or R "
-                "not mu-strongly convex"
-            )
-        return cls(H, q, stored, theta, lambda1, lambda2, beta, mu, rule)
+    def __post_init__(self) -> None:
+        diagonals = np.diagonal(self.H, axis1=1, axis2=2)
+        self.fill(stored=0 * self.q, beta=diagonals.max(), mu=self.mean(diagonals).min())
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -147,7 +127,7 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     @classmethod
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take the first round of Algorithm 3, where all stored gradients are 0."""
-        world.check_all(case)
+        check_everybody(case)
         H, q = world.quadratics(case)
         numbers = world.lambdas(case)
         spectrum = np.linalg.eigvalsh(H.sum(axis=0).astype(float) / len(H))
@@ -157,44 +137,21 @@ class EverybodyView(Quadratics, world.MainTextWorld):
         data["beta"] = world.above(float(case.problem.beta_k.max()))
         return data | {"mu": max(Fraction(0), least - most / 10**12)}
 
-    def mean(self, values: np.ndarray) -> Any:
-        """(1/m) sum_k."""
-        return values.sum(axis=0) / Fraction(self.m)
-
-    @cached_property
-    def h(self) -> np.ndarray:
-        return self.mean(self.stored)
-
-    @property
-    def gamma(self) -> np.ndarray:
-        """theta^{t-1} + h^{t-1}/lambda_2."""
-        return self.theta + self.h / self.lambda2
-
-    @cached_property
-    def slopes(self) -> np.ndarray:
-        """grad L_k(theta^{t-1}), (m, d)."""
-        return self.gradients([self.theta] * self.m)
+    h = derived(lambda v: v.mean(v.stored))
+    gamma = derived(lambda v: v.theta + v.h / v.lambda2, "theta^{t-1} + h^{t-1}/lambda_2")
 
     @cached_property
     def delta(self) -> np.ndarray:
         """theta_k^t - theta^{t-1}, (m, d)."""
-        pulls = self.stored - self.slopes
-        return np.stack([minimiser(h + self.lambda2 * identity(self.d), p, self.lambda1) for h,
-        p in zip(self.H, pulls, strict=True)])
+        curved, pulls = self.H + self.lambda2 * identity(self.d), self.stored - self.slopes
+        return np.stack([minimiser(Q, p, self.lambda1) for Q, p in zip(curved, pulls, strict=True)])
 
-    @cached_property
-    def local(self) -> np.ndarray:
-        return self.theta + self.delta
-
-    @cached_property
-    def grad_local(self) -> np.ndarray:
-        """grad L_k(theta_k^t)."""
-        return self.gradients(self.local)
-
-    @property
-    def lambda1_s(self) -> np.ndarray:
-        """lambda_1 s_k with the exact subgradient."""
-        return self.stored - self.grad_local - self.lambda2 * self.delta
+    local = derived(lambda v: v.theta + v.delta)
+    grad_local = derived(lambda v: v.gradients(v.local), "grad L_k(theta_k^t)")
+    lambda1_s = derived(
+        lambda v: v.stored - v.grad_local - v.lambda2 * v.delta,
+        "lambda_1 s_k with the exact subgradient",
+    )
 
     @cached_property
     def stored_next(self) -> np.ndarray:
@@ -203,32 +160,19 @@ class EverybodyView(Quadratics, world.MainTextWorld):
             return self.stored - self.lambda2 * self.delta - self.lambda1 * sign(self.delta)
         return self.grad_local
 
-    @property
-    def theta_next(self) -> np.ndarray:
-        return self.mean(self.local) - self.mean(self.stored_next) / self.lambda2
-
-    @property
-    def C_next(self) -> Any:
-        """C_t: mean_k ||stored - grad L_k(theta_*)||^2."""
-        return self.mean(sq(self.stored_next - self.gradients([self.star] * self.m)))
-
-    @property
-    def epsilon(self) -> Any:
-        """mean_k ||theta_k^t - gamma^{t-1}||^2."""
-        return self.mean(sq(self.local - self.gamma))
-
-    @property
-    def off(self) -> Any:
-        """mean_k ||theta_k^t - theta_*||^2."""
-        return self.mean(sq(self.local - self.star))
-
-    @property
-    def zeros(self) -> Any:
-        """Mean over the clients of the number of zero coordinates of delta_k."""
-        return Fraction(int((self.delta == 0).sum()), self.m)
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"m": self.m, "d": self.d, "lambda_1": float(self.lambda1), "lambda_2": float(self.lambda2)}
+    theta_next = derived(lambda v: v.mean(v.local) - v.mean(v.stored_next) / v.lambda2)
+    C_next = derived(
+        lambda v: v.mean(sq(v.stored_next - v.gradients([v.star] * v.m))),
+        "C_t: mean_k ||stored - grad L_k(theta_*)||^2",
+    )
+    epsilon = derived(
+        lambda v: v.mean(sq(v.local - v.gamma)), "mean_k ||theta_k^t - gamma^{t-1}||^2"
+    )
+    off = derived(lambda v: v.mean(sq(v.local - v.star)), "mean_k ||theta_k^t - theta_*||^2")
+    zeros = derived(
+        lambda v: Fraction(int((v.delta == 0).sum()), v.m),
+        "mean over the clients of the number of zero coordinates of delta_k",
+    )
 
 
 def _at_rest(rng: Any, m: int, d: int, data: Data) -> Data:
@@ -241,11 +185,8 @@ def _at_rest(rng: Any, m: int, d: int, data: Data) -> Data:
     width = data["lambda1"] if data["rule"] == "sign" else Fraction(0)
     errors = [[width * int(rng.integers(-4, 5)) / 4 for _ in range(d)] for _ in range(m)]
     H = [[positive(rng, 16) for _ in range(d)] for _ in range(m)]
-    q = [
-        [H[k][i] * data["theta"][i] - stored[k][i] - errors[k][i] for i in range(d)]
-        for k in range(m)
-    ]
-    mu = min(sum(h[i] for h in H) / m for i in range(d))
+    q = objects(H) * objects(data["theta"]) - objects(stored) - objects(errors)
+    mu = min(objects(H).sum(axis=0)) / m
     return {**data, "H": H, "q": q, "stored": stored, "beta": world.largest(H), "mu": mu}
 
 

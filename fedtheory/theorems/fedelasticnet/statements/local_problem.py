@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
-from fedtheory.rational import vector
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
+    hessian,
     identity,
-    matrix,
     minimiser,
-    number,
     semidefinite,
     soft,
     sq,
@@ -24,7 +21,8 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, printed, wrong
+from fedtheory.theory import Fact, eq, form, le, number, printed, wrong
+from fedtheory.theory.fields import Read, derived
 from fedtheory.theory.judge.statement import Sides
 
 CONVEX = Fact("L_k is convex", lambda q: semidefinite(q.H))
@@ -36,6 +34,9 @@ PRACTICE = Fact(
     "lambda_1 = 10^-4 or 10^-6",
     lambda q: q.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)),
 )
+KNOWN = Fact(
+    "a convex loss, or the diagonal of H", lambda q: q.has(DIAGONAL) or q.has(CONVEX)
+)
 LARGE = Fact(
     "H is diagonal, and |H_ii| <= beta < lambda_2",
     lambda q: q.has(DIAGONAL) and q.lambda2 > q.beta,
@@ -45,7 +46,7 @@ STANDS = Fact(
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LocalView(world.MainTextWorld):
     """One client's problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1.
 
@@ -82,29 +83,21 @@ class LocalView(world.MainTextWorld):
         },
     }  # fmt: skip
 
-    H: np.ndarray
-    q: np.ndarray
-    g: np.ndarray
-    theta: np.ndarray
-    lambda1: Fraction
-    lambda2: Fraction
-    trial: np.ndarray
+    demands: ClassVar = (KNOWN,)
+    units = ("H", "q", "g", "lambda1", "lambda2")
+    shows: ClassVar = {"d": "d", "lambda_1": "lambda1", "lambda_2": "lambda2"}
 
-    @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from H (or its diagonal), q, theta, lambda1 >= 0, lambda2 > 0, perhaps g, trial."""
-        theta = vector(data["theta"], "theta")
-        zero = ["0"] * len(theta)
-        q, g, trial = (vector(data.get(name, zero), name) for name in ("q", "g", "trial"))
-        if not len(q) == len(g) == len(trial) == len(theta):
-            raise InvalidInput("q, g, theta and trial must have one entry a coordinate")
-        H = matrix(data["H"], len(theta), "H")
-        if (H - np.diag(np.diagonal(H))).any() and not semidefinite(H):
-            raise InvalidInput(
-                f"H = {data['H']}: where the loss is not convex, give the diagonal of H"
-            )
-        l1, l2 = number(data, "lambda1", least=0), number(data, "lambda2", above=0)
-        return cls(H, q, g, theta, l1, l2, trial)
+    theta: np.ndarray = number("d")
+    H: np.ndarray = field(metadata={"read": Read(hessian, shape=("d", "d"))})
+    lambda1: Fraction = number(least=0)
+    lambda2: Fraction = number(above=0)
+    q: Any = number("d", default=None)
+    g: Any = number("d", default=None)
+    trial: Any = number("d", default=None)
+
+    def __post_init__(self) -> None:
+        zero = 0 * self.theta
+        self.fill(q=zero, g=zero, trial=zero)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -131,14 +124,8 @@ class LocalView(world.MainTextWorld):
         losses = zip(*world.quadratics(case), strict=True)
         return world.EachOf([cls.instance("", {"H": h, "q": q, **common}).view() for h, q in losses])
 
-    @property
-    def d(self) -> int:
-        return len(self.theta)
-
-    @property
-    def beta(self) -> Any:
-        """The least beta of a diagonal H."""
-        return abs(np.diagonal(self.H)).max()
+    d = derived(lambda v: len(v.theta))
+    beta = derived(lambda v: abs(np.diagonal(v.H)).max(), "the least beta of a diagonal H")
 
     def gradient(self, y: np.ndarray) -> np.ndarray:
         """grad L(y)."""
@@ -150,39 +137,19 @@ class LocalView(world.MainTextWorld):
         loss = (y * (self.H @ y)).sum() / 2 - ((self.q + self.g) * y).sum()
         return loss + self.lambda2 / 2 * sq(away) + self.lambda1 * abs(away).sum()
 
-    @cached_property
-    def pull(self) -> np.ndarray:
-        """g - grad L(theta): what would move the client from the server's model."""
-        return self.g - self.gradient(self.theta)
-
-    @cached_property
-    def delta(self) -> np.ndarray:
-        """theta_k - theta."""
-        return minimiser(self.H + self.lambda2 * identity(self.d), self.pull, self.lambda1)
-
-    @property
-    def local(self) -> np.ndarray:
-        return self.theta + self.delta
-
-    @cached_property
-    def v(self) -> np.ndarray:
-        """g - grad L(theta_k), which is lambda_2 delta + lambda_1 s."""
-        return self.g - self.gradient(self.local)
-
-    @cached_property
-    def without_l1(self) -> LocalView:
-        """The same with lambda_1 = 0."""
-        return replace(self, lambda1=Fraction(0))
-
-    def scaled(self, c: Any, and_l1: bool = True) -> LocalView:
-        """The loss, the stored gradient, lambda_2 and lambda_1 times c."""
-        return replace(
-            self, H=c * self.H, q=c * self.q, g=c * self.g, lambda1=c * self.lambda1 if and_l1 else self.lambda1,
-            lambda2=c * self.lambda2,
-        )  # fmt: skip
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"d": self.d, "lambda_1": float(self.lambda1), "lambda_2": float(self.lambda2)}
+    pull = derived(
+        lambda v: v.g - v.gradient(v.theta),
+        "g - grad L(theta): what would move the client from the server's model",
+    )
+    delta = derived(
+        lambda v: minimiser(v.H + v.lambda2 * identity(v.d), v.pull, v.lambda1), "theta_k - theta"
+    )
+    local = derived(lambda v: v.theta + v.delta)
+    v = derived(
+        lambda v: v.g - v.gradient(v.local),
+        "g - grad L(theta_k), which is lambda_2 delta + lambda_1 s",
+    )
+    without_l1 = derived(lambda v: replace(v, lambda1=Fraction(0)), "the same with lambda_1 = 0")
 
 
 def _least(v: LocalView, at: np.ndarray | None = None) -> Sides:
@@ -195,7 +162,8 @@ def _growth(v: LocalView, rate: Any) -> Sides:
     return le(v.objective(v.local) + rate / 2 * sq(v.trial - v.local), v.objective(v.trial))
 
 
-def _nonzeros(delta: np.ndarray) -> Fraction:
+def nonzeros(delta: np.ndarray) -> Fraction:
+    """Count the entries that are not 0."""
     return Fraction(int((delta != 0).sum()))
 
 
@@ -204,11 +172,12 @@ def _threshold(v: LocalView, share: Any = 1) -> Sides:
 
 
 def _fedprox_and_no_less(v: LocalView, more: int = 0) -> Sides:
-    return le(_nonzeros(v.delta) + more, _nonzeros(v.without_l1.delta))
+    return le(nonzeros(v.delta) + more, nonzeros(v.without_l1.delta))
 
 
 def _stays(v: LocalView, share: Any = 1) -> Sides:
-    return eq(world.truth((v.delta == 0).all()), world.truth((abs(v.pull) <= share * v.lambda1).all()))
+    still, held = (v.delta == 0).all(), (abs(v.pull) <= share * v.lambda1).all()
+    return eq(world.exact(still), world.exact(held))
 
 
 def _condition(v: LocalView, sign_of_delta: int = 1) -> Sides:
@@ -315,7 +284,8 @@ def eq_9(q):
         "consistent, when", lambda: _stays(q),
         r"\theta_k^t=\theta^{t-1}\Leftrightarrow\|g_k-\nabla "
         r"L_k(\theta^{t-1})\|_\infty\le\lambda_1",
-        wrong("never", lambda: eq(world.truth((q.delta == 0).all()), 0)), holds=True, needs=(CONVEX,),
+        wrong("never", lambda: eq(world.exact((q.delta == 0).all()), 0)), holds=True,
+        needs=(CONVEX,),
         proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
         note="in (8), lambda_1 = 0, it is so when the stored gradient is the gradient at "
         "theta^{t-1}; in (10) within lambda_1 of it",
@@ -344,7 +314,7 @@ def sparsification(q):
     )
     yield tight(
         "count",
-        lambda: le(q.lambda1 * _nonzeros(q.delta) + q.lambda2 * abs(q.delta).sum(), abs(q.v).sum()),
+        lambda: le(q.lambda1 * nonzeros(q.delta) + q.lambda2 * abs(q.delta).sum(), abs(q.v).sum()),
         r"\lambda_1\mathrm{nnz}(\delta)+\lambda_2\|\delta\|_1\le\|g_k-\nabla L_k(\theta_k^t)\|_1",
         less="9/10 of it", needs=(CONVEX, WITH_L1), proof="note",
         note="the 1-norm of (11) with s; so nnz <= ||g_k - grad L_k(theta_k)||_1/lambda_1",

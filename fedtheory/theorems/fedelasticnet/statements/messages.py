@@ -19,16 +19,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, simplest, simplest_each, vector
+from fedtheory.rational import fraction, objects, simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import number, soft
+from fedtheory.theorems.fedelasticnet.main_text.quadratics import soft
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView
+from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView, nonzeros
 from fedtheory.theorems.fedelasticnet.world import Data, positive, signed
-from fedtheory.theory import Fact, eq, form, le, repaired, wrong
+from fedtheory.theory import Fact, anything, derived, eq, form, le, number, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
 
+SHORT = Fact("at most 100 entries", lambda q: q.n <= 100)
 WHOLE = Fact(
     "t = lambda_1/(h + lambda_2) is a multiple of the bin's width",
     lambda q: (q.threshold / q.bin).denominator == 1,
@@ -43,7 +44,7 @@ PI_E = Fraction(333, 106) / _E_MINUS[1]  # 333/106 < pi < 355/113, neighbouring 
 PI_E_ABOVE = Fraction(355, 113) / _E_MINUS[0]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MessageView(world.MainTextWorld):
     """One client's update and the model that it is an update of.
 
@@ -77,23 +78,15 @@ class MessageView(world.MainTextWorld):
         "parted by the threshold": {"x": ["251/500", "249/500"], "threshold": "1/250"},
     }  # fmt: skip
 
-    x: np.ndarray
-    theta: np.ndarray
-    threshold: Fraction
-    bin: Fraction
+    demands, shows = (SHORT,), ("n", "bin", "threshold")
 
-    @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from x, and where they are not 0, 0 and 1/100: theta, threshold, bin."""
-        x = vector(data["x"], "x")
-        theta = vector(data.get("theta", ["0"] * len(x)), "theta")
-        if len(theta) != len(x) or len(x) > 100:
-            raise InvalidInput(
-                f"x has {len(x)} entries and theta {len(theta)}: equally many are needed, "
-                "at most 100"
-            )
-        threshold = number(data, "threshold", "0", least=0)
-        return cls(x, theta, threshold, number(data, "bin", "1/100", above=0))
+    x: np.ndarray = number("n")
+    theta: Any = number("n", default=None)
+    threshold: Fraction = number(least=0, default=Fraction(0))
+    bin: Fraction = number(above=0, default=Fraction(1, 100))
+
+    def __post_init__(self) -> None:
+        self.fill(theta=0 * self.x)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -126,14 +119,8 @@ class MessageView(world.MainTextWorld):
         ]
         return world.EachOf([cls.instance("", d).view() for d in data])
 
-    @property
-    def n(self) -> int:
-        return len(self.x)
-
-    @cached_property
-    def sparse(self) -> np.ndarray:
-        """The update with the l1 norm."""
-        return soft(self.x, self.threshold)
+    n = derived(lambda v: len(v.x))
+    sparse = derived(lambda v: soft(v.x, v.threshold), "the update with the l1 norm")
 
     def bins(self, values: np.ndarray) -> list[int]:
         """The nearest multiple of the bin's width, halves upwards."""
@@ -143,20 +130,17 @@ class MessageView(world.MainTextWorld):
         """prod_b c_b^c_b: the larger it is, the smaller the entropy."""
         return _power(self.bins(values))
 
-    @property
-    def joint(self) -> Fraction:
-        """The same for the pairs (server's model, local model)."""
-        return _power(zip(self.bins(self.theta), self.bins(self.theta + self.x), strict=True))
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"n": self.n, "bin": float(self.bin), "threshold": float(self.threshold)}
+    joint = derived(
+        lambda v: _power(zip(v.bins(v.theta), v.bins(v.theta + v.x), strict=True)),
+        "the same for the pairs (server's model, local model)",
+    )
 
 
 def _power(values: Iterable[Any]) -> Fraction:
     return Fraction(prod(c**c for c in Counter(values).values()))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DensityView(world.MainTextWorld):
     """A density that is constant on cells, and a Gaussian.
 
@@ -175,21 +159,29 @@ class DensityView(world.MainTextWorld):
         "wider": {"cells": [["0", "5", 1]], "variance": "1"},
     }
 
+    shows: ClassVar = {
+        "cells": "cells", "variance": "own_variance", "Gaussian's variance": "variance",
+    }
+    reads: ClassVar = {
+        "cells": anything("[left, width, count] of each"),
+        "variance": number(above=0, default=None),
+    }
+
     left: np.ndarray
     width: np.ndarray
     count: list[int]
-    variance: Fraction
+    variance: Any
 
     @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from cells [left, width, count], and a Gaussian's variance of its own."""
-        rows = [(fraction(a, "left"), fraction(w, "width"), count) for a, w, count in data["cells"]]
+    def made(cls, cells: Any, variance: Any) -> Self:
+        """Take the Gaussian's variance from the cells where data say none."""
+        rows = [(fraction(a, "left"), fraction(w, "width"), count) for a, w, count in cells]
         if not rows or any(
             w <= 0 or isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= 500
             for _, w, c in rows
         ):
             raise InvalidInput("cells: [left, width > 0, count], counts from 1 to 500")
-        if sum(c for _, _, c in rows) > (60 if "variance" in data else 300):
+        if sum(c for _, _, c in rows) > (300 if variance is None else 60):
             raise InvalidInput(
                 "cells: their counts may add up to 300, and to 60 with a variance of the "
                 "Gaussian's own"
@@ -197,10 +189,9 @@ class DensityView(world.MainTextWorld):
         if any(a + w > b for (a, w, _), (b, _, _) in itertools.pairwise(rows)):
             raise InvalidInput("cells must follow each other without overlapping")
         left, width, count = (list(column) for column in zip(*rows, strict=True))
-        made = cls(np.array(left, dtype=object), np.array(width, dtype=object), count, Fraction(0))
-        own = "variance" in data
-        made.variance = number(data, "variance", above=0) if own else made.own_variance
-        return made
+        found = cls(left=objects(left), width=objects(width), count=count, variance=variance)
+        found.fill(variance=found.own_variance)
+        return found
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -215,9 +206,8 @@ class DensityView(world.MainTextWorld):
             data["variance"] = positive(rng, 16)
         return f"{len(cells)} cells", data
 
-    @property
-    def total(self) -> int:
-        return sum(self.count)
+    cells = derived(lambda v: len(v.count))
+    total = derived(lambda v: sum(v.count))
 
     @property
     def own_variance(self) -> Fraction:
@@ -237,9 +227,6 @@ class DensityView(world.MainTextWorld):
         """(2 pi e variance)^n, which is e^(2 n h) of the Gaussian, from below or from above."""
         return (2 * (PI_E_ABOVE if above else PI_E) * self.variance) ** self.total
 
-    def printed_constants(self) -> dict[str, Any]:
-        return {"cells": len(self.count), "variance": float(self.own_variance), "Gaussian's variance": float(self.variance)}
-
 
 def _gaussian(v: DensityView, share: Any = 1, above: bool = False) -> Sides:
     """e^(2 n (h - h of the Gaussian)) <= 1; ``share`` of the Gaussian's variance."""
@@ -254,10 +241,6 @@ def _given_model(v: MessageView, factor: Any = 1) -> Sides:
 def _smaller(v: MessageView, values: np.ndarray, than: np.ndarray, factor: Any = 1) -> Sides:
     """factor e^(n H(values)) <= e^(n H(than)), each over n^n."""
     return le(factor / v.power(values), 1 / v.power(than))
-
-
-def _nonzeros(values: np.ndarray) -> Fraction:
-    return Fraction(int((values != 0).sum()))
 
 
 SYMBOLS = {
@@ -318,7 +301,7 @@ def updates_for_models(q):
         "to one who knows theta",
     )
     yield form(
-        "equally many nonzeros", lambda: eq(_nonzeros(q.theta + q.x), _nonzeros(q.x)),
+        "equally many nonzeros", lambda: eq(nonzeros(q.theta + q.x), nonzeros(q.x)),
         r"\mathrm{nnz}(\theta_k)=\mathrm{nnz}(\Delta_k)\text{ for FedDyn}", fails=True,
         wording="in words",
         note="'the same for FedDyn': so where no entry of either is 0, but not in general",

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
-from fedtheory.rational import table, vector
 from fedtheory.theorems.fedelasticnet.main_text import world
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics, identity, matrices, number, semidefinite
+from fedtheory.theorems.fedelasticnet.main_text.quadratics import BETA_SMOOTH, SOLVED, Quadratics
 from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD, tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.local_problem import PRACTICE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, wrong
+from fedtheory.theory import Fact, derived, eq, form, le, number, wrong
 from fedtheory.theory.judge.statement import Sides
 
-SOLVED = Fact("R has one minimiser", lambda q: q.star is not None)
 EQUAL = Fact("all n_k are equal", lambda q: len(set(q.counts)) == 1)
 FAR = Fact("lambda_2 > 27 beta", lambda q: q.lambda2 > PRINTED_THRESHOLD * q.beta)
 AWAY = Fact(
@@ -34,15 +31,16 @@ DIAGONAL = Fact(
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ObjectiveView(Quadratics, world.MainTextWorld):
     """R = (1/m) sum_k L_k with L_k(x) = x'H_k x/2 - q_k'x, and clients of n_k samples.
 
     Attributes
     ----------
-    H, q, counts : (m, d, d), (m, d), (m,)
-    theta : theta^0, (d,)
-    beta : a number for which every L_k is beta-smooth
+    counts : n_k; 1 where data say none
+    theta : theta^0
+    beta : a number for which every L_k is beta-smooth; where data say none, of losses that do not
+        mix coordinates
     """
 
     kind, size, method, ratio = "objective", 30, "fedelasticnet-dyn", 30.0
@@ -57,35 +55,17 @@ class ObjectiveView(Quadratics, world.MainTextWorld):
         )
     }
 
-    H: np.ndarray
-    q: np.ndarray
-    counts: np.ndarray
-    theta: np.ndarray
-    lambda1: Fraction
-    lambda2: Fraction
-    beta: Fraction
+    units = ("H", "q", "lambda1", "lambda2", "beta")
+    demands, shows = (BETA_SMOOTH,), {"m": "m", "d": "d", "second term": "shown"}
 
-    @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from H, q, theta, and where they are not 1 counts, lambda1, lambda2; beta.
+    counts: Any = number("m", "n_k", above=0, default=None)
+    lambda1: Fraction = number(above=0, default=Fraction(1))
+    lambda2: Fraction = number(above=0, default=Fraction(1))
+    beta: Any = number(above=0, default=None)
 
-        beta may be left out where losses do not mix coordinates.
-        """
-        theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
-        H, d = matrices(data["H"], len(theta)), len(theta)
-        counts = vector(data.get("counts", ["1"] * len(q)), "counts")
-        if H.shape[:2] != q.shape or len(counts) != len(q) or counts.min() <= 0:
-            raise InvalidInput(
-                "H, q and counts > 0 must name the same clients, in the dimension of theta"
-            )
-        if "beta" in data:
-            beta = number(data, "beta", above=0)
-        else:
-            beta = max(Fraction(1, 10**9), *(h[i, i] for h in H for i in range(d)))
-        if not all(semidefinite(beta * identity(d) - h) for h in H):
-            raise InvalidInput(f"beta = {float(beta):.6g}: some L_k is not beta-smooth")
-        l1, l2 = (number(data, name, "1", above=0) for name in ("lambda1", "lambda2"))
-        return cls(H, q, counts, theta, l1, l2, beta)
+    def __post_init__(self) -> None:
+        most = max(Fraction(1, 10**9), *np.diagonal(self.H, axis1=1, axis2=2).flat)
+        self.fill(counts=0 * self.q[:, 0] + 1, beta=most)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -131,16 +111,7 @@ class ObjectiveView(Quadratics, world.MainTextWorld):
         b = self.beta / self.lambda2
         return 5 * b * (1 + b) / (1 - 25 * b - 50 * b * b)
 
-    def scaled(self, c: Any, and_l1: bool = True) -> ObjectiveView:
-        """The losses, lambda_1 and lambda_2 times c."""
-        return replace(
-            self, H=c * self.H, q=c * self.q, lambda1=c * self.lambda1 if and_l1 else self.lambda1,
-            lambda2=c * self.lambda2,
-            beta=c * self.beta,
-        )  # fmt: skip
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"m": self.m, "d": self.d, "second term": float(self.floor) if self.has(FAR) else None}
+    shown = derived(lambda v: v.floor if v.has(FAR) else None)
 
 
 def _stationary(v: ObjectiveView, counts: np.ndarray) -> Sides:
@@ -162,7 +133,7 @@ def _exists(v: ObjectiveView) -> Sides:
 
 
 def _against_gap(v: ObjectiveView) -> Sides:
-    slope = v.gradients([v.theta] * v.m).sum(axis=0) / Fraction(v.m)
+    slope = v.mean(v.slopes)
     return le(v.floor * (slope * slope).sum(), v.coefficient * v.lambda1**2 * v.d * v.gap)
 
 
@@ -179,7 +150,6 @@ SECOND = r"\tfrac{\kappa'}{\kappa_0}\lambda_1^2d"
 statement = partial(
     FILE.statement, over=ObjectiveView, symbols=SYMBOLS, assumptions=("convex quadratic losses",)
 )
-
 
 
 @statement(

@@ -5,28 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import whole_number
 from fedtheory.problems.linear import LeastSquares
-from fedtheory.rational import objects, table, vector
+from fedtheory.rational import objects
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     WIDEST,
     identity,
     minimiser,
     minimisers,
-    number,
     soft,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, printed, repaired, wrong
+from fedtheory.theory import Fact, derived, eq, form, le, number, printed, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.world import WorldInstance
 
@@ -60,16 +59,14 @@ FEW = Fact(
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RegressionView(world.MainTextWorld):
     """Least squares with n samples and d features; grouping is about the first two features.
 
     Attributes
     ----------
-    X, y : (n, d), (n,)
-    lambda1, lambda2 : above 0; at least 0
-    start : theta^{t-1} of (4), (d,)
-    trial : any point, (d,), that minimisers are compared with
+    start : theta^{t-1} of (4), 0 where data say none
+    trial : any point that minimisers are compared with, by default 0
     """
 
     kind, size = "regression", 24
@@ -109,23 +106,18 @@ class RegressionView(world.MainTextWorld):
         "a far update": {"X": [["1", "0"]], "y": ["1"], "lambda1": "1/1000", "lambda2": "1000"},
     }  # fmt: skip
 
-    X: np.ndarray
-    y: np.ndarray
-    lambda1: Fraction
-    lambda2: Fraction
-    start: np.ndarray
-    trial: np.ndarray
+    shows: ClassVar = {"n": "n", "d": "d", "lambda_1": "lambda1", "lambda_2": "lambda2"}
 
-    @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from X, y, lambda1 > 0, lambda2 >= 0, and where they are not 0: start, trial."""
-        X, y = table(data["X"], "X"), vector(data["y"], "y")
-        zero = ["0"] * X.shape[1]
-        start, trial = (vector(data.get(name, zero), name) for name in ("start", "trial"))
-        if len(y) != len(X) or not len(start) == len(trial) == X.shape[1]:
-            raise InvalidInput("X (n, d), y (n,), start and trial (d,): their sizes do not agree")
-        l1, l2 = number(data, "lambda1", above=0), number(data, "lambda2", least=0)
-        return cls(X, y, l1, l2, start, trial)
+    X: np.ndarray = number("n d")
+    y: np.ndarray = number("n")
+    lambda1: Fraction = number(above=0)
+    lambda2: Fraction = number(least=0)
+    start: Any = number("d", default=None)
+    trial: Any = number("d", default=None)
+
+    def __post_init__(self) -> None:
+        zero = 0 * self.X[0]
+        self.fill(start=zero, trial=zero)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -171,31 +163,22 @@ class RegressionView(world.MainTextWorld):
         data |= {"start": world.exact(case.x0), "trial": world.trial_of(case)}
         return cls.instance(f"client {k} of {p.name}", data)
 
-    @property
-    def n(self) -> int:
-        return len(self.y)
-
-    @property
-    def d(self) -> int:
-        return self.X.shape[1]
-
-    @cached_property
-    def gram(self) -> np.ndarray:
-        return self.X.T @ self.X
+    n = derived(lambda v: len(v.y))
+    d = derived(lambda v: v.X.shape[1])
+    gram = derived(lambda v: v.X.T @ v.X)
 
     def loss(self, x: np.ndarray, ridge: bool = False) -> Any:
         """(1) at x; with ``ridge`` (2)."""
         return sq(self.y - self.X @ x) + self.lambda1 * abs(x).sum() + (self.lambda2 / 2 * sq(x) if ridge else 0)
 
-    @cached_property
-    def lasso(self) -> list[np.ndarray]:
-        """The vertices of the set of minimisers of (1)."""
-        return minimisers(2 * self.gram, 2 * self.X.T @ self.y, self.lambda1)
-
-    @cached_property
-    def net(self) -> np.ndarray:
-        """The minimiser of (2)."""
-        return minimiser(2 * self.gram + self.lambda2 * identity(self.d), 2 * self.X.T @ self.y, self.lambda1)
+    lasso = derived(
+        lambda v: minimisers(2 * v.gram, 2 * v.X.T @ v.y, v.lambda1),
+        "the vertices of the set of minimisers of (1)",
+    )
+    net = derived(
+        lambda v: minimiser(2 * v.gram + v.lambda2 * identity(v.d), 2 * v.X.T @ v.y, v.lambda1),
+        "the minimiser of (2)",
+    )
 
     @cached_property
     def update(self) -> np.ndarray:
@@ -203,13 +186,10 @@ class RegressionView(world.MainTextWorld):
         pull = self.X.T @ (self.y - self.X @ self.start) / Fraction(self.n)
         return minimiser(self.gram / Fraction(self.n) + self.lambda2 * identity(self.d), pull, self.lambda1)
 
-    @property
-    def apart_sq(self) -> Any:
-        """||x_1 - x_2||^2, which is 2 (1 - rho) for features of norm 1."""
-        return sq(self.X[:, 0] - self.X[:, 1])
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"n": self.n, "d": self.d, "lambda_1": float(self.lambda1), "lambda_2": float(self.lambda2)}
+    apart_sq = derived(
+        lambda v: sq(v.X[:, 0] - v.X[:, 1]),
+        "||x_1 - x_2||^2, which is 2 (1 - rho) for features of norm 1",
+    )
 
 
 def _growth(v: RegressionView, at: list[np.ndarray], ridge: bool, share: Any = 1, half: Any = Fraction(1, 2)) -> Sides:
@@ -346,7 +326,7 @@ def eq_2(q):
         "swapping the two leaves f as it is, and the minimiser is unique",
     )
     yield form(
-        "in or out together", lambda: eq(world.truth(q.net[0] != 0), world.truth(q.net[1] != 0)),
+        "in or out together", lambda: eq(world.exact(q.net[0] != 0), world.exact(q.net[1] != 0)),
         r"\rho\ge\tfrac9{10}\Rightarrow(\hat\theta_1\neq0\Leftrightarrow\hat\theta_2\neq0)",
         fails=True, needs=(ALIKE, RIDGE), wording="in words",
         note="'in or out of the model description together' is so for correlation 1; below it "

@@ -5,21 +5,28 @@ Algorithm 2 as a whole is not judged here: one round of local steps from given c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
-from fedtheory.rational import integer, simplest, table, vector
+from fedtheory.rational import objects, simplest, table
 from fedtheory.theorems.fedelasticnet.main_text import world
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics, matrices, number, semidefinite, sign
+from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
+    SOLVED,
+    Quadratics,
+    hessians,
+    semidefinite,
+    sign,
+)
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, repaired, wrong
+from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
+from fedtheory.theory import Fact, derived, eq, form, le, number, repaired, whole, wrong
+from fedtheory.theory.fields import Read
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.statement import Sides
 
@@ -29,7 +36,7 @@ PLAIN = Fact("local steps (5), lambda_1 = lambda_2 = 0", lambda q: q.lambda1 == 
 PENALISED = Fact("local steps (7), lambda_1 > 0 or lambda_2 > 0", lambda q: not q.has(PLAIN))
 FRESH = Fact(
     "c_k = grad L_k(theta^{t-1}) for every client",
-    lambda q: not (q.controls != q.gradients([q.theta] * q.m)).any(),
+    lambda q: not (q.controls != q.slopes).any(),
 )
 SHORT = Fact(
     "eta_l H_k <= 1 for every client",
@@ -37,17 +44,22 @@ SHORT = Fact(
 )
 AT_REST = Fact("theta^{t-1} = theta_*", lambda q: not q.slope.any())
 L1 = Fact("lambda_1 > 0", lambda q: q.lambda1 > 0)
-SOLVED = Fact("R has one minimiser", lambda q: q.star is not None)
 
 
-@dataclass
+def _controls(name: str, value: Any, before: Any) -> np.ndarray:
+    """Read control variates, or take the gradients at theta where they are 'fresh'."""
+    if value == "fresh":
+        return Quadratics(**{name: before[name] for name in ("H", "q", "theta")}).slopes
+    return table(value, name)
+
+
+@dataclass(kw_only=True)
 class StepsView(Quadratics, world.MainTextWorld):
     """B local steps of every client from theta, with full gradients of L_k(y) = y'H_k y/2 - q_k'y.
 
     Attributes
     ----------
-    H, q, controls : (m, d, d), (m, d), (m, d)
-    theta : (d,)
+    controls : (m, d), 0 where data say none, and the gradients at theta where they are 'fresh'
     lr, B : eta_l and the number of steps
     lambda1, lambda2 : both 0 in (5)
     """
@@ -71,33 +83,16 @@ class StepsView(Quadratics, world.MainTextWorld):
         },
     }  # fmt: skip
 
-    H: np.ndarray
-    q: np.ndarray
-    controls: np.ndarray
-    theta: np.ndarray
-    lr: Fraction
-    B: int
-    lambda1: Fraction
-    lambda2: Fraction
+    shows: ClassVar = {"m": "m", "B": "B", "eta_l": "lr"}
 
-    @classmethod
-    def from_data(cls, data: Data) -> Self:
-        """Make it from H, q, theta, lr, B, and perhaps lambda1, lambda2, and controls.
+    lr: Fraction = number(above=0)
+    B: int = whole(1, 20)
+    controls: Any = field(default=None, metadata={"read": Read(_controls, "", ("m", "d"), None)})
+    lambda1: Fraction = number(least=0, default=Fraction(0))
+    lambda2: Fraction = number(least=0, default=Fraction(0))
 
-        Those are numbers, or 'fresh' for the gradients at theta.
-        """
-        theta, q = vector(data["theta"], "theta"), table(data["q"], "q")
-        H = matrices(data["H"], len(theta))
-        controls = data.get("controls", [["0"] * len(theta)] * len(q))
-        if controls == "fresh":
-            kept = np.stack([h @ theta - b for h, b in zip(H, q, strict=True)])
-        else:
-            kept = table(controls, "controls")
-        if not H.shape[:2] == q.shape == kept.shape:
-            raise InvalidInput("H, q and controls must name the same clients and coordinates")
-        lambdas = (number(data, name, "0", least=0) for name in ("lambda1", "lambda2"))
-        lr, B = number(data, "lr", above=0), integer(data["B"], "B", 1, 20)
-        return cls(H, q, kept, theta, lr, B, *lambdas)
+    def __post_init__(self) -> None:
+        self.fill(controls=0 * self.q)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -111,23 +106,14 @@ class StepsView(Quadratics, world.MainTextWorld):
         how = rng.random()
         data["controls"] = "fresh" if how < 0.6 else [world.point(rng, d) for _ in range(m)]
         if how < 0.15:  # the last client's minimiser is moved so that theta is the optimum
-            slope = [
-                [
-                    sum(x * y for x, y in zip(row, data["theta"], strict=True))
-                    if isinstance(row, list)
-                    else row * data["theta"][i]
-                    for i, row in enumerate(h)
-                ]
-                for h in data["H"]
-            ]
-            rest = [sum(slope[k][i] - data["q"][k][i] for k in range(m - 1)) for i in range(d)]
-            data["q"][-1] = [slope[-1][i] + rest[i] for i in range(d)]
+            H, q = hessians("H", data["H"]), objects(data["q"])
+            data["q"][-1] = list((H @ objects(data["theta"])).sum(axis=0) - q[:-1].sum(axis=0))
         return f"m={m} d={d} B={data['B']}", data
 
     @classmethod
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take local steps of all clients in the first round, or from fresh control variates."""
-        world.check_all(case)
+        check_everybody(case)
         H, q = world.quadratics(case)
         solver = world.steps_of(case.problem) if case.local_solver is None else case.local_solver
         if solver.batch_size or solver.noise_std or callable(solver.lr):
@@ -141,15 +127,8 @@ class StepsView(Quadratics, world.MainTextWorld):
         data = {"H": H, "q": q, "theta": world.exact(case.x0), "lr": lr, "B": B, **world.lambdas(case)}
         return data | ({"controls": "fresh"} if controls == "fresh" else {})
 
-    @property
-    def mean_control(self) -> np.ndarray:
-        """c, (d,)."""
-        return self.controls.sum(axis=0) / Fraction(self.m)
-
-    @property
-    def slope(self) -> np.ndarray:
-        """grad R(theta)."""
-        return self.gradients([self.theta] * self.m).sum(axis=0) / Fraction(self.m)
+    mean_control = derived(lambda v: v.mean(v.controls), "c, (d,)")
+    slope = derived(lambda v: v.mean(v.slopes), "grad R(theta)")
 
     @cached_property
     def path(self) -> list[np.ndarray]:
@@ -163,33 +142,29 @@ class StepsView(Quadratics, world.MainTextWorld):
             out.append(y)
         return out
 
-    @property
-    def moves(self) -> np.ndarray:
-        """theta_k^t - theta^{t-1}, (m, d)."""
-        return self.path[-1] - self.theta
+    moves = derived(lambda v: v.path[-1] - v.theta, "theta_k^t - theta^{t-1}, (m, d)")
 
-    def mean(self, of: Any) -> np.ndarray:
+    def mean_step(self, of: Any) -> np.ndarray:
         """(1/B) sum_b of what each step saw: (m, d)."""
         return sum((of(y) for y in self.path[1:-1]), start=of(self.path[0])) / Fraction(self.B)
 
-    @cached_property
-    def next_controls(self) -> np.ndarray:
-        """(6): c_k - c + (theta - theta_k)/(B eta_l)."""
-        return self.controls - self.mean_control - self.moves / (self.B * self.lr)
-
-    @cached_property
-    def plain(self) -> StepsView:
-        """The same by (5)."""
-        return replace(self, lambda1=Fraction(0), lambda2=Fraction(0))
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"m": self.m, "B": self.B, "eta_l": float(self.lr)}
+    next_controls = derived(
+        lambda v: v.controls - v.mean_control - v.moves / (v.B * v.lr),
+        "(6): c_k - c + (theta - theta_k)/(B eta_l)",
+    )
+    plain = derived(
+        lambda v: replace(v, lambda1=Fraction(0), lambda2=Fraction(0)), "the same by (5)"
+    )
 
 
 def _control(v: StepsView, ridge: Any = 0, level: Any = 0) -> Sides:
     """(6) against the mean gradient, with so much of the penalties."""
-    seen = v.mean(lambda y: v.gradients(y) + ridge * v.lambda2 * (y - v.theta) + level * v.lambda1 * sign(y - v.theta))
-    return eq(v.next_controls, seen)
+
+    def seen(y: np.ndarray) -> np.ndarray:
+        away = y - v.theta
+        return v.gradients(y) + ridge * v.lambda2 * away + level * v.lambda1 * sign(away)
+
+    return eq(v.next_controls, v.mean_step(seen))
 
 
 def _first_step(v: StepsView, at_zero: int = 0) -> Sides:
@@ -205,7 +180,7 @@ def _subgradient(v: StepsView, level: Any = 1) -> Sides:
 
 def _as_prox(v: StepsView) -> Sides:
     """A minimiser with the l1 norm stays, its update 0, if |grad L_k(theta) - c_k + c| <= lambda_1."""
-    pull = v.gradients([v.theta] * v.m) - v.controls + v.mean_control
+    pull = v.slopes - v.controls + v.mean_control
     within = (abs(pull) <= v.lambda1) * Fraction(1)
     return le(within * abs(v.moves), 0 * v.moves)
 

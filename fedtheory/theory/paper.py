@@ -24,7 +24,14 @@ from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
 from fedtheory.theory.judge.symbolic import Letters, shown
 from fedtheory.theory.judge.view import Fact
-from fedtheory.theory.rounds.declare import GradientSteps, Method, Minimise, Upto, only_keywords
+from fedtheory.theory.rounds.declare import (
+    GradientSteps,
+    Method,
+    Minimise,
+    Upto,
+    least_and_most,
+    only_keywords,
+)
 from fedtheory.theory.rounds.forms import (
     Claimed,
     Forms,
@@ -186,9 +193,8 @@ class AuthoredStatement:
         wider views. Raises what `evaluate` and `check_sums` raise.
         """
         from fedtheory.theory.rounds.method_setting import MethodSetting
-        from fedtheory.theory.rounds.probe import check_sums
+        from fedtheory.theory.rounds.probe import check_sums, wide_view
         from fedtheory.theory.rounds.reads import check_slices
-        from fedtheory.theory.rounds.shapes import wide_view
 
         found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
         if found.ended is not None:
@@ -618,13 +624,8 @@ def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> Non
 def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
     if rounds is None:
         return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
-    pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
     least = 1 if over == "run" else 0
-    if (
-        len(pair) != 2
-        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
-        or not least <= pair[0] <= pair[1]
-    ):
+    if (pair := least_and_most(rounds, least)) is None:
         raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
     return pair
 

@@ -331,8 +331,12 @@ class MethodSetting:
         return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
 
     # --- views ------------------------------------------------------------------------------------------------------------
-    def view(self, instance: Draw, exact: bool = True) -> Quantities:
+    def view(self, instance: Draw, exact: bool = True, starts: Any = None) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
+
+        Parameters
+        ----------
+        starts : of one round in floats (S, d), which are judged together in place of the instance's
 
         Raises
         ------
@@ -341,22 +345,10 @@ class MethodSetting:
         """
         if self.scope == "run":
             return self._sequences(instance, exact, EXACT_PATHS if exact else MAX_PATHS)
-        starts = instance.starts if exact else instance.starts.astype(float)
-        return self._round(
-            SeparableWorld(instance.losses(exact), starts[0]),
-            starts,
-            self.law(instance),
-            instance.rounds,
-            instance.before,
-            instance.drawn,
-            instance.state,
-        )
-
-    def view_from(self, instance: Draw, starts: Any) -> Quantities:
-        """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
-        world = SeparableWorld(instance.losses(False), instance.start.astype(float))
+        own = instance.starts if exact else instance.starts.astype(float)
+        world = SeparableWorld(instance.losses(exact), own[0])
         more = instance.rounds, instance.before, instance.drawn, instance.state
-        return self._round(world, starts, self.law(instance), *more)
+        return self._round(world, own if starts is None else starts, self.law(instance), *more)
 
     def view_twice(self, instance: Draw) -> Quantities:
         """In floats a run with every sequence of cohorts twice, with half its chance each time."""
@@ -575,9 +567,7 @@ class MethodSetting:
 
     def refusal(self) -> str | None:
         """Why the statement cannot be checked on a problem of a user's, or None."""
-        if type(self.problems).problems is ProblemClass.problems:
-            return self.problems.why_not_problem(None)
-        return None
+        return None if self.problems.kinds else self.problems.why_not_problem(None)
 
     def not_about(self, problem: Any, sampling: Sampling | None) -> str | None:
         """Why a problem, or cohorts of a law, are none that the statement is about, or None."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_flags
-from fedtheory.theory.rounds.declare import Keywords
+from fedtheory.theory.rounds.declare import Keywords, least_and_most
 from fedtheory.theory.rounds.float_problems import identical, in_floats
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.losses import Unbounded
@@ -27,17 +27,6 @@ __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", 
 WEIGHTS = {"equal": "equal weights", "any": "any weights", "samples": "weights by sample counts"}
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
 MOST = 40  # clients or dimensions of a problem that is drawn
-
-
-def _range(name: str, value: Any) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int) else tuple(value)
-    if (
-        len(pair) != 2
-        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
-        or not 1 <= pair[0] <= pair[1]
-    ):
-        raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
-    return pair
 
 
 @dataclass(frozen=True)
@@ -63,11 +52,16 @@ class ProblemClass(Keywords):
     convex: ClassVar[bool] = True
     words: ClassVar[str] = "problems"
     families: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[tuple[str, ...]] = ()  # of the package's problems; none: it has none of the class
+    ridge: ClassVar[float] = 0.0  # of those
 
     def __post_init__(self) -> None:
         check_flags(self)
-        object.__setattr__(self, "clients", _range("clients", self.clients))
-        object.__setattr__(self, "dimension", _range("dimension", self.dimension))
+        for name in ("clients", "dimension"):
+            value = getattr(self, name)
+            if (pair := least_and_most(value, 1)) is None:
+                raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
+            object.__setattr__(self, name, pair)
         if self.weights not in ("equal", "any", "samples"):
             raise InvalidInput(
                 f"weights = {self.weights!r}: use 'equal' (w_k = 1/N), 'any' or 'samples'"
@@ -77,7 +71,7 @@ class ProblemClass(Keywords):
     def draw(self, rng: np.random.Generator) -> Draw:
         """A random instance: losses, weights and a start."""
         n, d = self._size(rng)
-        parts: dict[str, Any] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
+        parts: dict[str, Any] = {f: np.empty((n, d), dtype=object) for f in ARRAYS}
         family = self.families[int(rng.integers(len(self.families)))]
         for index in np.ndindex(n, d):
             drawn = self.entry(rng, family)
@@ -108,14 +102,8 @@ class ProblemClass(Keywords):
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """h, c, m, a, delta of one client's loss in one coordinate."""
-        zero = Fraction(0)
-        out = {
-            "h": simple(rng, CURVATURES, 1.0, True),
-            "c": simple(rng, POSITIONS),
-            "m": zero,
-            "a": zero,
-            "delta": None,
-        }
+        out: dict[str, Any] = {"h": simple(rng, CURVATURES, 1.0, True), "c": simple(rng, POSITIONS)}
+        out |= {"m": Fraction(0), "a": Fraction(0), "delta": None}
         if family == "huber" and rng.random() < 0.8:
             out["delta"] = simple(rng, WIDTHS, 1.0, True) or Fraction(1)
         return out
@@ -127,9 +115,7 @@ class ProblemClass(Keywords):
             return f"N = {n}, d = {d}: outside {self.clients} and {self.dimension}"
         if self.weights == "equal" and len(set(instance.weights)) > 1:
             return "the weights are not equal"
-        if self.identical and any(
-            (getattr(instance, f) != getattr(instance, f)[:1]).any() for f in ("h", "c", "m", "a", "delta")
-        ):
+        if self.identical and any((v != v[:1]).any() for v in (getattr(instance, f) for f in ARRAYS)):
             return "the clients' losses are not identical"
         if (
             any(v is not None and v <= 0 for v in instance.delta.ravel())
@@ -155,10 +141,15 @@ class ProblemClass(Keywords):
         if self.identical and self.clients[1] > 1:
             yield "identical clients", replace(self, identical=False)
 
+    def like(self, kind: type[ProblemClass]) -> ProblemClass:
+        """The class of another kind of losses, of the same size."""
+        return kind(self.clients, self.dimension, self.weights, self.identical)
+
     # --- problems of the package --------------------------------------------------------------------------------------------
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """(name, `fedtheory.problems.Problem`) with certified optima."""
-        return iter(())
+        """(name, `fedtheory.problems.Problem`) with certified optima, of the kinds in turn."""
+        numbers = range(first, first + count if self.kinds else first)
+        return in_floats(self, rng, numbers, self.kinds, self.ridge)
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Why a problem of the package does not belong to the class, or None: it names the
@@ -223,17 +214,12 @@ class SmoothConvex(ProblemClass):
 
     words: ClassVar[str] = "smooth convex losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
+    kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "huber", "logistic")
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Convexity, and what all classes have."""
-        yield "convex losses", Nonconvex(self.clients, self.dimension, self.weights, self.identical)
+        yield "convex losses", self.like(Nonconvex)
         yield from super().variants()
-
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """Random quadratics, least squares, Huber, logistic."""
-        yield from in_floats(
-            self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic")
-        )
 
 
 @dataclass(frozen=True)
@@ -251,6 +237,7 @@ class Smooth(ProblemClass):
     bounded: ClassVar[bool] = True
     words: ClassVar[str] = "smooth losses, convex or not, F bounded below"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber", "well", "well", "well", "well")
+    kinds: ClassVar[tuple[str, ...]] = SmoothConvex.kinds
 
     def _size(self, rng: np.random.Generator) -> tuple[int, int]:
         """More often two clients than one: a well alone has two minimisers, and no x*."""
@@ -292,10 +279,6 @@ class Smooth(ProblemClass):
                 return str(error)
         return reason
 
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """As `SmoothConvex`."""
-        yield from SmoothConvex.problems(self, rng, count, first)  # type: ignore[arg-type]
-
 
 @dataclass(frozen=True)
 class Nonconvex(Smooth):
@@ -316,6 +299,7 @@ class Quadratics(ProblemClass):
 
     words: ClassVar[str] = "convex quadratic losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic",)
+    kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares")
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """Also: no Huber losses."""
@@ -325,16 +309,9 @@ class Quadratics(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Quadratic, convex, and what all classes have."""
-        yield (
-            "quadratic losses (smooth convex ones instead)",
-            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
-        )
-        yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
+        yield "quadratic losses (smooth convex ones instead)", self.like(SmoothConvex)
+        yield "convex losses", self.like(NonconvexQuadratics)
         yield from super().variants()
-
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """Random quadratics and least squares."""
-        yield from in_floats(self, rng, range(first, first + count), ("quadratic", "least squares"))
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: no other losses."""
@@ -371,6 +348,8 @@ class StronglyConvex(ProblemClass):
 
     words: ClassVar[str] = "smooth, strongly convex losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
+    kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "logistic")
+    ridge: ClassVar[float] = 0.05
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere."""
@@ -387,17 +366,8 @@ class StronglyConvex(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Strong convexity of every client, and what all classes have."""
-        yield (
-            "strong convexity (mu = 0 instead)",
-            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
-        )
+        yield "strong convexity (mu = 0 instead)", self.like(SmoothConvex)
         yield from super().variants()
-
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """Random quadratics; least squares and logistic regression with a ridge."""
-        yield from in_floats(
-            self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05
-        )
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: every client strongly convex."""
@@ -438,9 +408,8 @@ class Lipschitz(ProblemClass):
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """a |x - c|."""
-        zero = Fraction(0)
-        slope = simple(rng, CURVATURES, 1.0, True)
-        return {"h": zero, "c": simple(rng, POSITIONS), "m": zero, "a": slope, "delta": None}
+        out = super().entry(rng, family)
+        return out | {"h": Fraction(0), "a": out["h"]}
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """l1 parts only."""

@@ -29,6 +29,7 @@ __all__ = [
     "RUN",
     "SHAPES",
     "Fields",
+    "clients_of",
     "of_the_other",
     "sq",
     "told_quantities",
@@ -319,12 +320,18 @@ def _local_moves(q: Any, states: Sequence[Any], alike: Sequence[int]) -> Any:
     return q._solved["moves"]
 
 
+def clients_of(q: Any, x: Any, cohort: Cohort | None = None, t: int = 1) -> Any:
+    """The clients of round t from models x (S, d), by default all of them."""
+    count = q.world.num_clients
+    if cohort is None:
+        cohort = Cohort(count, mask=np.ones((len(x), count), dtype=bool))
+    work = {k: q.facts[k] for k in ("E", "eta") if k in q.facts}
+    return q.world.clients(cohort, work, x, Stream(0), t)
+
+
 def _of_everyone(q: Any, state: Any) -> Any:
     """A state whose x is by how much each client moves (S, N, d) where all take part."""
-    count = q.world.num_clients
-    cohort = Cohort(count, mask=np.ones((len(state.x), count), dtype=bool))
-    work = {k: q.facts[k] for k in ("E", "eta") if k in q.facts}
-    clients = q.world.clients(cohort, work, state.x, Stream(0), 1)
+    clients = clients_of(q, state.x)
     try:
         q.method.round(state, clients)
     except Diverged as error:
@@ -383,11 +390,8 @@ def state_(q: Any) -> Any:
 def t(q: Any) -> Any:
     """The number of rounds made, 0..T."""
     count = np.arange(len(q.path.states))
-    return (
-        np.array([Fraction(int(v)) for v in count], dtype=object)[:, None]
-        if q.rational
-        else count[:, None].astype(float)
-    )
+    exact = np.array([Fraction(int(v)) for v in count], dtype=object)
+    return (exact if q.rational else count.astype(float))[:, None]
 
 
 @_quantity(of_run="(K,)")

@@ -270,30 +270,9 @@ class AuthoredStatement:
             for rule, variant in self.variants.items()
             if claimed.name in variant.forms
         }
-        more = dict(claimed.more)
-        around = more.pop("before", ""), more.pop("after", "")
-        written = {} if claimed.latex else self.letters
-        letters = {words: own for words, own in written.items() if own.rule in established} or None
-        of_code = (
-            partial(formula, self, claimed.name)
-            if letters is None
-            else partial(shown, sides, letters, *around)
-        )
-        return Form(
-            claimed.name,
-            claimed.latex or of_code,
-            sides,
-            established,  # type: ignore[arg-type]
-            note=claimed.note,
-            proof=claimed.proof,
-            kind=self.name,
-            needs=tuple(claimed.needs),
-            mutants=tuple(
-                Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)
-            ),
-            letters=letters,
-            **more,
-        )
+        letters = {words: own for words, own in self.letters.items() if own.rule in established}
+        of_code = partial(formula, self, claimed.name)
+        return _form(claimed, sides, established, self.name, letters or None, of_code)
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -311,28 +290,10 @@ class AuthoredStatement:
             return sides_of(self.function, chosen, self.id)
 
         sides.__module__ = self.function.__module__  # where a reader finds its code
-        more = dict(claimed.more)
-        over = more.pop("over", self.over)
-        letters = None if claimed.latex else over.letters
-        before, after = more.pop("before", ""), more.pop("after", "")
-        rules = more.pop("rules", over.rules)
+        over = claimed.more.get("over", self.over)
+        rules = claimed.more.get("rules", over.rules)
         verdicts = rules if isinstance(rules, dict) else dict.fromkeys(rules, claimed.established)
-        formula = (
-            claimed.latex if letters is None else partial(shown, sides, letters, before, after)
-        )
-        return Form(
-            claimed.name,
-            formula,
-            None if claimed.sides is None else sides,
-            verdicts,  # type: ignore[arg-type]
-            claimed.note,
-            claimed.proof,
-            tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)),
-            over.kind,
-            claimed.needs,
-            letters=letters,
-            **more,
-        )
+        return _form(claimed, sides, verdicts, over.kind, over.letters, "")
 
     def unjudged(
         self, forms: Iterable[str], why: str | Exception, instance: str = "", verdict: Any = None
@@ -600,6 +561,23 @@ class Paper(RegisteredPaper):
 
     def __repr__(self) -> str:
         return f"<paper {self.id}: {len(self.declared)} statements>"
+
+
+def _form(
+    claimed: Claimed, sides: Any, established: Mapping[str, Any], kind: str, letters: Any,
+    otherwise: str | Callable[[], str],
+) -> Form:  # fmt: skip
+    """A form as the core knows it; its formula is the author's, that of letters, or another one."""
+    more = {name: value for name, value in claimed.more.items() if name not in ("over", "rules")}
+    around = more.pop("before", ""), more.pop("after", "")
+    letters = None if claimed.latex else letters
+    made = otherwise if letters is None else partial(shown, sides, letters, *around)
+    mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
+    return Form(
+        claimed.name, claimed.latex or made, None if claimed.sides is None else sides, established,
+        claimed.note, claimed.proof, tuple(mutants), kind, tuple(claimed.needs), letters=letters,
+        **more,
+    )  # fmt: skip
 
 
 def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:

@@ -30,19 +30,9 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.own_run import Bound
 
 __all__ = [
-    "CONFIDENCE",
-    "TESTED_ONLY",
-    "WORDINGS",
-    "Form",
-    "Mutant",
-    "Sides",
-    "Statement",
-    "Undefined",
-    "Worst",
-    "claim",
-    "eq",
-    "le",
-]
+    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined",
+    "Worst", "claim", "eq", "le",
+]  # fmt: skip
 
 CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
 Verdict = Literal["holds", "violated", "open"]
@@ -203,6 +193,10 @@ class Form:
         if self.sides is None:
             raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
         return self.sides(view)
+
+    def rule_among(self, *rules: str) -> str:
+        """The first of these rules that it is claimed for, or else the first of its own."""
+        return next((r for r in rules if r in self.established), next(iter(self.established)))
 
     @cached_property
     def latex(self) -> str:

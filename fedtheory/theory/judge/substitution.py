@@ -21,8 +21,8 @@ from fedtheory.theory.judge.symbolic import expressions, sum_of, symbol, written
 __all__ = ["Part", "Put", "figures", "right_side"]
 
 
-def figures(value: Any, digits: int = 3) -> str:
-    """A number as LaTeX: a short fraction as it is, else so many digits."""
+def figures(value: Any) -> str:
+    """A number as LaTeX: a short fraction as it is, else three digits."""
     if isinstance(value, Fraction) and len(str(value)) <= 5:
         if value.denominator == 1:
             return str(value.numerator)
@@ -35,9 +35,9 @@ def figures(value: Any, digits: int = 3) -> str:
         return "0"
     power = floor(log10(abs(number)))
     if -4 <= power <= 4:
-        text = f"{number:.{digits}g}"
+        text = f"{number:.3g}"
         return text if "e" not in text else f"{number:.0f}"
-    return rf"{number / 10.0**power:.{digits}g}\cdot10^{{{power}}}"
+    return rf"{number / 10.0**power:.3g}\cdot10^{{{power}}}"
 
 
 @dataclass(frozen=True)

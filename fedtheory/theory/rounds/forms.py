@@ -27,37 +27,14 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
 
 __all__ = [
-    "Claimed",
-    "Forms",
-    "Outline",
-    "Undefined",
-    "Wrong",
-    "eq",
-    "evaluate",
-    "form",
-    "in_function",
-    "le",
-    "outlined",
-    "printed",
-    "reduced",
-    "repaired",
-    "sides_of",
-    "wrong",
-]
-
+    "Claimed", "Forms", "Outline", "Undefined", "Wrong", "eq", "evaluate", "form", "in_function",
+    "le", "outlined", "printed", "reduced", "repaired", "sides_of", "wrong",
+]  # fmt: skip
 
 MORE = (
-    "over",
-    "before",
-    "after",
-    "rules",
-    "wording",
-    "limits",
-    "worst",
-    "exact_only",
-    "symbolic",
+    "over", "before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic",
     "proves",
-)
+)  # fmt: skip
 OF_METHODS = {"before", "after", "worst", "exact_only", "limits"}  # of these what a form about a method may have
 
 

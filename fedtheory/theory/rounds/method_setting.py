@@ -330,6 +330,13 @@ class MethodSetting:
         """The sampling of an instance."""
         return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
 
+    def read(self, data: dict[str, Any]) -> Draw:
+        """The instance of a witness's data. Raises `InvalidInput` for one that is none of this setting's."""
+        instance = Draw.from_data(data)
+        if (reason := self.why_not(instance)) is not None:
+            raise InvalidInput(f"not an instance of {self.of_statement.id}: {reason}")
+        return instance
+
     # --- views ------------------------------------------------------------------------------------------------------------
     def view(self, instance: Draw, exact: bool = True, starts: Any = None) -> Quantities:
         """The quantities on an instance, in fractions or in floats.

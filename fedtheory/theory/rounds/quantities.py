@@ -22,18 +22,9 @@ from fedtheory.theory.rounds.forms import Undefined
 from fedtheory.theory.rounds.oracles import at_once, each
 
 __all__ = [
-    "CONSTANTS",
-    "FUNCTIONS",
-    "LATEX",
-    "ROUND",
-    "RUN",
-    "SHAPES",
-    "Fields",
-    "clients_of",
-    "of_the_other",
-    "sq",
-    "told_quantities",
-]
+    "CONSTANTS", "FUNCTIONS", "LATEX", "ROUND", "RUN", "SHAPES", "Fields", "clients_of",
+    "of_the_other", "sq", "told_quantities",
+]  # fmt: skip
 
 LOOKS = 25
 Named = dict[str, Callable[[Any], Any]]

@@ -21,7 +21,7 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.registry import RegisteredPaper, read_file
 from fedtheory.theory.judge.setting import Setting
-from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
+from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement
 from fedtheory.theory.judge.symbolic import Letters, shown
 from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import (
@@ -512,17 +512,25 @@ class Paper(RegisteredPaper):
 
         return add
 
-    def claim(self, name: str, title: str, latex: str, *, source: str = "", **more: Any) -> None:
+    def claim(
+        self, name: str, title: str, latex: str, *, source: str = "", note: str = "",
+        shown_by: str = "", form: str = "printed", wording: str = "", scope: str = "",
+        assumptions: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         """Record a claim that cannot be proved or refuted here, such as one about an experiment.
 
         Parameters
         ----------
         latex : the claim as a formula
-        more : note, the reason; shown_by, the command that measures what it is about; and form,
-            wording, scope and assumptions, as in `fedtheory.theory.judge.statement.claim`
+        note : the reason
+        shown_by : the command that measures what it is about
+        form, wording, scope, assumptions : as its `Form` and its `Statement` have them
         """
-        given = (f"{self.id}/{name}", title, source or self.source, latex)
-        self._with(replace(claim(*given, symbols=self.symbols, **more), home=self))
+        only = Form(form, latex, None, {"any": "open"}, note=note, kind="claim", wording=wording)
+        self._with(Statement(
+            f"{self.id}/{name}", title, source or self.source, scope or self.id, (only,),
+            tuple(assumptions), self.symbols, "claim", shown_by, home=self,
+        ))  # fmt: skip
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.

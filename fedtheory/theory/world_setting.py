@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from fedtheory.errors import InvalidInput
@@ -34,17 +35,6 @@ OF_STEPS = ("local_steps", "local_lr")
 NUMBERS = LocalWork(
     (), "the statement is about numbers, whatever clients do; leave local_solver out"
 )
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """An instance made of a user's run."""
-
-    made: Any
-
-    def view(self) -> Any:
-        """It, a world or what gives one for each form."""
-        return self.made
 
 
 class WorldSetting(Setting):
@@ -221,7 +211,7 @@ class WorldSetting(Setting):
         made = world.on_problem(statement.id, replace(case, form=form))
         if isinstance(made, dict):
             return world.instance(case.problem.name, made)
-        return made if isinstance(made, WorldInstance) else _Seen(made)
+        return made if isinstance(made, WorldInstance) else SimpleNamespace(view=lambda: made)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""

@@ -148,13 +148,6 @@ class Campaign:
     def ok(self) -> bool:
         return self.complete and all(row.ok for row in self.rows)
 
-    def row(self, statement: str, form: str, rule: str) -> Row | None:
-        """The row of one form under one rule."""
-        for row in self.rows:
-            if (row.statement, row.form, row.rule) == (statement, form, rule):
-                return row
-        return None
-
     def to_json(self) -> dict[str, Any]:
         return {
             "ok": self.ok,

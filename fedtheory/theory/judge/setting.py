@@ -239,16 +239,9 @@ class Setting:
 
     # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
     def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
-        """A method with the hyperparameters that a theorem of this paper gives it, for a user who runs it.
+        """A method with the hyperparameters that a theorem gives it, or None, for a user who runs it.
 
-        Parameters
-        ----------
-        rounds, batch_size : as the user asked for them; None where the theorem says
-
-        Returns
-        -------
-        Tuned or None
-            None where the paper says nothing of this method.
+        ``rounds`` and ``batch_size`` are as the user asked for them, None where the theorem says.
         """
         return None
 

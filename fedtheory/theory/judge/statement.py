@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined",
-    "Worst", "claim", "eq", "le",
+    "Worst", "eq", "le",
 ]  # fmt: skip
 
 CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
@@ -219,27 +219,6 @@ class Form:
         if self.proof:
             return f"Proof: {'see the note' if self.proof == 'note' else self.proof}"
         return TESTED_ONLY
-
-
-def claim(
-    id: str,
-    title: str,
-    source: str,
-    latex: str,
-    note: str = "",
-    shown_by: str = "",
-    symbols: Any = None,
-    *,
-    form: str = "printed",
-    wording: str = "",
-    scope: str = "",
-    assumptions: Iterable[str] = (),
-) -> Statement:
-    """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
-    only = Form(form, latex, None, {"any": "open"}, note=note, kind="claim", wording=wording)
-    words = scope or id.partition("/")[0]
-    told: Any = {"kind": "claim", "shown_by": shown_by}
-    return Statement(id, title, source, words, (only,), tuple(assumptions), symbols or {}, **told)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _substituted(put: Put) -> tuple[str, str] | None:
     actual = [t for t in put.terms[1:] if t != 0]
     numbers = {s: v for s, v in put.values.items() if v is not None}
     exact = [float(_number(e, numbers)) for e in (lhs, *terms)]
-    if len(exact) != 1 + len([t for t in put.terms[1:]]) and len(exact) != 1 + len(actual):
+    if len(exact) != 1 + len(put.terms[1:]) and len(exact) != 1 + len(actual):
         return None
     given = [float(put.terms[0]), *(float(t) for t in put.terms[1:])]
     given = given if len(given) == len(exact) else [given[0], *(float(t) for t in actual)]

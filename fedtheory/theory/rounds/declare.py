@@ -88,7 +88,7 @@ class Whole(Fraction):
         return self.numerator
 
 
-class Facts(Mapping[str, Any]):
+class Facts(dict[str, Any]):
     """Constants by name, as attributes: what a hyperparameter's function is given.
 
     Raises
@@ -97,29 +97,14 @@ class Facts(Mapping[str, Any]):
         From an attribute that is not there, with the nearest names.
     """
 
-    def __init__(self, numbers: dict[str, Any]) -> None:
-        self._numbers = numbers
-
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "_numbers" not in self.__dict__:
+        if name.startswith("__"):
             raise AttributeError(name)
-        if name not in self._numbers:
-            if told := alias(name, self._numbers, "constant"):
+        if name not in self:
+            if told := alias(name, self, "constant"):
                 raise UnknownName(told)
-            raise suggest(name, self._numbers, "constant")
-        return self._numbers[name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._numbers[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._numbers
-
-    def __iter__(self) -> Any:
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
+            raise suggest(name, self, "constant")
+        return self[name]
 
 
 @dataclass(frozen=True)

@@ -260,10 +260,6 @@ class MethodSetting:
         rules = {k: made for k, made in self.of_statement.states.items() if callable(made)}
         return free | {k: np.asarray(made(free)) for k, made in rules.items()}
 
-    def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
-        """A new value of something that varies."""
-        return self.open_numbers()[name].draw(rng)
-
     def why_not(self, instance: Draw) -> str | None:
         """Why an instance is none of this setting's, or None."""
         reason = self.problems.why_not(instance)
@@ -338,36 +334,31 @@ class MethodSetting:
         return instance
 
     # --- views ------------------------------------------------------------------------------------------------------------
-    def view(self, instance: Draw, exact: bool = True, starts: Any = None) -> Quantities:
+    def view(
+        self, instance: Draw, exact: bool = True, starts: Any = None, times: int = 1
+    ) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
 
         Parameters
         ----------
         starts : of one round in floats (S, d), which are judged together in place of the instance's
+        times : of a run, how often every sequence of cohorts stands, with so small a share of its chance
 
         Raises
         ------
         NotInFractions
             The method, or a hyperparameter, makes other numbers.
         """
-        if self.scope == "run":
-            return self._sequences(instance, exact, EXACT_PATHS if exact else MAX_PATHS)
         own = instance.starts if exact else instance.starts.astype(float)
+        law, most = self.law(instance), EXACT_PATHS if exact else MAX_PATHS
+        if self.scope == "run":
+            scenarios = law, instance.num_clients, instance.rounds, exact, most, times
+            x, cohorts, chance = sequences(own, *scenarios)
+            world = SeparableWorld(instance.losses(exact), own[0])
+            return self._made(world, x, law, cohorts, chance, instance.drawn)
         world = SeparableWorld(instance.losses(exact), own[0])
         more = instance.rounds, instance.before, instance.drawn, instance.state
-        return self._round(world, own if starts is None else starts, self.law(instance), *more)
-
-    def view_twice(self, instance: Draw) -> Quantities:
-        """In floats a run with every sequence of cohorts twice, with half its chance each time."""
-        return self._sequences(instance, False, MAX_PATHS, times=2)
-
-    def _sequences(self, instance: Draw, exact: bool, most: int, times: int = 1) -> Quantities:
-        """A run with every sequence of cohorts; arguments as of `sequences`."""
-        starts, law = instance.starts if exact else instance.starts.astype(float), self.law(instance)
-        scenarios = law, instance.num_clients, instance.rounds, exact, most, times
-        x, cohorts, chance = sequences(starts, *scenarios)
-        world = SeparableWorld(instance.losses(exact), starts[0])
-        return self._made(world, x, law, cohorts, chance, instance.drawn)
+        return self._round(world, own if starts is None else starts, law, *more)
 
     def _round(
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],

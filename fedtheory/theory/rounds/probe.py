@@ -95,7 +95,7 @@ def check_sums(setting: MethodSetting) -> None:
 def _views(setting: MethodSetting, instance: Draw, rng: np.random.Generator) -> tuple[Quantities, list[Quantities]]:
     """Give what is judged together, and each by itself."""
     if setting.scope == "run":
-        return setting.view_twice(instance), [setting.view(instance, exact=False)]
+        return setting.view(instance, False, times=2), [setting.view(instance, exact=False)]
     start = instance.start.astype(float)
     starts = start + np.array([[1.0], [-2.0]]) * (1 + np.abs(start)) * rng.uniform(0.5, 1, (2, len(start)))
     together = setting.view(instance, False, starts)

@@ -17,7 +17,6 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_flags
 from fedtheory.theory.rounds.declare import Keywords, least_and_most
-from fedtheory.theory.rounds.float_problems import identical, in_floats
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
@@ -148,8 +147,35 @@ class ProblemClass(Keywords):
     # --- problems of the package --------------------------------------------------------------------------------------------
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
         """(name, `fedtheory.problems.Problem`) with certified optima, of the kinds in turn."""
-        numbers = range(first, first + count if self.kinds else first)
-        return in_floats(self, rng, numbers, self.kinds, self.ridge)
+        from fedtheory import problems
+
+        equal = self.weights == "equal"  # else a client's weight is its share of the samples
+        for i in range(first, first + count if self.kinds else first):
+            kind, sizes = self.kinds[i % len(self.kinds)], (self.clients, self.dimension)
+            n, d = (int(rng.integers(least, most + 1)) for least, most in sizes)
+            seed = int(rng.integers(2**31))
+            alike = self.identical or n == 1
+            spread = 0.0 if alike else float(rng.choice([0.3, 1.0, 3.0]))
+            raw = rng.integers(1, 9, n)
+            condition = 1.0 if d == 1 else float(rng.choice([3.0, 30.0]))
+            how: dict[str, Any] = {"num_clients": n, "dim": d, "heterogeneity": spread}
+            how |= {"seed": seed, "condition": condition}
+            data: dict[str, Any] = {"weights": "uniform" if equal else "samples"}
+            data["samples"] = d + 8 if equal else [int(v) + d + 4 for v in raw]
+            kind = "quadratic" if self.identical and n > 1 else kind
+            made: Any
+            if kind == "quadratic":
+                counts = np.ones(n) if equal else raw.astype(float)
+                shared, weights = self.identical, counts / counts.sum()
+                made = problems.random_quadratic(**how, weights=weights, shared_hessian=shared)
+                made.sample_counts = counts
+            elif kind == "least squares":
+                made = problems.random_least_squares(**how, **data, ridge=self.ridge)
+            elif kind == "huber":
+                made = problems.random_huber(**how, **data, delta=0.5)
+            else:
+                made = problems.random_logistic(**how, **data, ridge=self.ridge or 0.05)
+            yield f"{kind} N={n} d={d} spread={spread:g} seed={seed}", made
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Why a problem of the package does not belong to the class, or None: it names the
@@ -182,6 +208,13 @@ class ProblemClass(Keywords):
         who = f"{same}client{'s' * (self.clients[1] > 1)}"
         size = f"{span(self.clients)} {who}, dimension {span(self.dimension)}"
         return f"{self.words}, {size}, {WEIGHTS[self.weights]}"
+
+
+def identical(problem: Any) -> bool:
+    """True if all clients' losses have one gradient, up to rounding, at three points."""
+    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
+    gradients = problem.gradient(x)
+    return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
 
 
 def span(pair: tuple[int, int]) -> str:

@@ -42,18 +42,10 @@ class Absent:
             raise AttributeError(name)
         return self
 
-    def __bool__(self) -> bool:
+    def _raise(self) -> Any:
         raise self.error
 
-    def __float__(self) -> float:
-        raise self.error
-
-    def __index__(self) -> int:
-        raise self.error
-
-    def __iter__(self) -> Any:
-        raise self.error
-
+    __bool__ = __float__ = __index__ = __iter__ = _raise
     __call__ = __getitem__ = __array_ufunc__ = __array_function__ = _same
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _same
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __neg__ = __pos__ = __abs__ = _same

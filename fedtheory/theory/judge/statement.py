@@ -10,7 +10,7 @@ Forms are written with plain arithmetic, so the same code judges float64 views a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -71,6 +71,11 @@ class Sides:
     noise: Any = 0
     axes: tuple[str, ...] = ()
     terms: tuple[Any, ...] = ()
+
+    def each(self, change: Callable[[Any], Any], **more: Any) -> Sides:
+        """The sides with both of them, their scale and their noise changed, and further fields."""
+        names = ("lhs", "rhs", "scale", "noise")
+        return replace(self, **{name: change(getattr(self, name)) for name in names} | more)
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:

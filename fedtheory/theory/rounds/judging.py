@@ -153,8 +153,7 @@ def _compared(statement: Any, view: Quantities, name: str, pick: Any = None) -> 
         v = np.broadcast_to(v, sides.lhs.shape).reshape(-1, sides.lhs.shape[-1])
         return _two_by_two(v) if crossed else v
 
-    parts = {n: of(getattr(sides, n)) for n in ("lhs", "rhs", "scale", "noise")}
-    return replace(sides, **parts, terms=()), True
+    return sides.each(of, terms=()), True
 
 
 def _two_by_two(v: np.ndarray) -> np.ndarray:

@@ -262,32 +262,36 @@ class MethodSetting:
 
     def why_not(self, instance: Draw) -> str | None:
         """Why an instance is none of this setting's, or None."""
-        reason = self.problems.why_not(instance)
-        least, most = self.of_statement.rounds
-        anywhere = bool(self._free)  # any state, and so those of runs of any length
-        if reason is None and not anywhere and not least <= instance.rounds <= most:
-            reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
-        if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
-            reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
-        if reason is None and set(instance.drawn) != set(self.open_numbers()):
-            reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self.open_numbers())}"
-        if reason is None and instance.state:
+        return next(self._reasons(instance), None)
+
+    def _reasons(self, instance: Draw) -> Iterator[str]:
+        if reason := self.problems.why_not(instance):
+            yield reason
+        rounds, size, (least, most) = instance.rounds, instance.cohort_size, self.of_statement.rounds
+        if not self._free and not least <= rounds <= most:  # any state: those of runs of any length
+            yield f"rounds = {rounds}: the statement is declared for {least} to {most}"
+        if isinstance(self.sampling, Uniform) and size != self.sampling.size:
+            yield f"cohort_size = {size}: the statement is about {self.sampling}"
+        families = self.open_numbers()
+        if set(instance.drawn) != set(families):
+            yield f"drawn {sorted(instance.drawn)}: the statement varies {sorted(families)}"
+        if instance.state:
             shapes = {name: v.shape for name, v in instance.state.items()}
-            if (
-                shapes != (wanted := self._shapes(instance.num_clients, instance.dim))
-                or instance.rounds
-            ):
+            wanted = self._shapes(instance.num_clients, instance.dim)
+            if shapes != wanted or rounds:
                 about = wanted or "states of runs"
-                reason = f"state {shapes} after {instance.rounds} rounds: the statement is about {about}"
-        if reason is None:
-            reason = self._not_drawn(instance) or self._not_before(instance)
-        if reason is None and len(instance.starts) > (starts := self.of_statement.starts):
-            reason = f"{len(instance.starts)} starts: the statement is declared for {starts}"
-        if reason is None and self.scope == "run":
-            count = self.law(instance).count(instance.num_clients) ** instance.rounds
-            many = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
-            reason = many if len(instance.starts) * count > MAX_PATHS else None
-        return reason
+                yield f"state {shapes} after {rounds} rounds: the statement is about {about}"
+        for name, family in families.items():
+            if reason := family.why_not(instance.drawn[name]):
+                yield f"{name}: {reason}"
+        if reason := self._not_before(instance):
+            yield reason
+        if len(instance.starts) > (starts := self.of_statement.starts):
+            yield f"{len(instance.starts)} starts: the statement is declared for {starts}"
+        if self.scope == "run":
+            count = self.law(instance).count(instance.num_clients) ** rounds
+            if len(instance.starts) * count > MAX_PATHS:
+                yield f"a run of {rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
 
     def _not_before(self, instance: Draw) -> str | None:
         """Why the cohorts of the rounds before cannot have been drawn, or None."""
@@ -314,13 +318,6 @@ class MethodSetting:
                 return None
             own = own.changed(before=(), cohort_size=None)
         return own if self.why_not(own) is None else None
-
-    def _not_drawn(self, instance: Draw) -> str | None:
-        """Why a drawn number is none of its family's, or None."""
-        for name, family in self.open_numbers().items():
-            if (reason := family.why_not(instance.drawn[name])) is not None:
-                return f"{name}: {reason}"
-        return None
 
     def law(self, instance: Draw) -> Sampling:
         """The sampling of an instance."""

@@ -220,9 +220,9 @@ def _ends(rounds: int, many: int) -> np.ndarray:
 
 def _shaped(sides: Sides, many: int, seeds: int) -> Sides:
     """All arrays as (horizons, seeds)."""
-    shape = (many, seeds)
-    made: dict[str, Any] = {
-        name: np.broadcast_to(np.broadcast_to(getattr(sides, name), np.shape(sides.lhs)).reshape(many, -1), shape)
-        for name in SIDES
-    }
-    return replace(sides, **made, axes=(), terms=())
+
+    def rows(values: Any) -> np.ndarray:
+        own = np.broadcast_to(values, np.shape(sides.lhs)).reshape(many, -1)
+        return np.broadcast_to(own, (many, seeds))
+
+    return sides.each(rows, axes=(), terms=())

@@ -191,13 +191,14 @@ class Setting:
             reason = view if isinstance(view, str) else view.applies(form)
             if reason is None and view.rule not in form.established:
                 reason = f"not claimed for {view.rule}, only for {', '.join(form.established)}"
-            if reason:
-                out.append(refused(form, reason))
-                continue
-            sides = getattr(view, "sides_of", None)
-            how: Any = {"confidence": case.confidence, "sides": sides and sides(form.sides)}
-            out.append(judge_view(statement, form, view, name, **how))
+            out.append(refused(form, reason) if reason else self.judge(statement, form, view, case))
         return out
+
+    def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
+        """One form on the view of a user's problem."""
+        sides = getattr(view, "sides_of", None)
+        how: Any = {"confidence": case.confidence, "sides": sides and sides(form.sides)}
+        return judge_view(statement, form, view, case.problem.name, **how)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""

@@ -21,10 +21,17 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.registry import RegisteredPaper, read_file
 from fedtheory.theory.judge.setting import Setting
-from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, claim
+from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement
 from fedtheory.theory.judge.symbolic import Letters, shown
 from fedtheory.theory.judge.view import Fact
-from fedtheory.theory.rounds.declare import GradientSteps, Method, Minimise, Upto, only_keywords
+from fedtheory.theory.rounds.declare import (
+    GradientSteps,
+    Method,
+    Minimise,
+    Upto,
+    least_and_most,
+    only_keywords,
+)
 from fedtheory.theory.rounds.forms import (
     Claimed,
     Forms,
@@ -186,9 +193,8 @@ class AuthoredStatement:
         wider views. Raises what `evaluate` and `check_sums` raise.
         """
         from fedtheory.theory.rounds.method_setting import MethodSetting
-        from fedtheory.theory.rounds.probe import check_sums
+        from fedtheory.theory.rounds.probe import check_sums, wide_view
         from fedtheory.theory.rounds.reads import check_slices
-        from fedtheory.theory.rounds.shapes import wide_view
 
         found, wide = self.on(self.probe), wide_view(MethodSetting.of(self))
         if found.ended is not None:
@@ -264,30 +270,9 @@ class AuthoredStatement:
             for rule, variant in self.variants.items()
             if claimed.name in variant.forms
         }
-        more = dict(claimed.more)
-        around = more.pop("before", ""), more.pop("after", "")
-        written = {} if claimed.latex else self.letters
-        letters = {words: own for words, own in written.items() if own.rule in established} or None
-        of_code = (
-            partial(formula, self, claimed.name)
-            if letters is None
-            else partial(shown, sides, letters, *around)
-        )
-        return Form(
-            claimed.name,
-            claimed.latex or of_code,
-            sides,
-            established,  # type: ignore[arg-type]
-            note=claimed.note,
-            proof=claimed.proof,
-            kind=self.name,
-            needs=tuple(claimed.needs),
-            mutants=tuple(
-                Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)
-            ),
-            letters=letters,
-            **more,
-        )
+        letters = {words: own for words, own in self.letters.items() if own.rule in established}
+        of_code = partial(formula, self, claimed.name)
+        return _form(claimed, sides, established, self.name, letters or None, of_code)
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -305,28 +290,10 @@ class AuthoredStatement:
             return sides_of(self.function, chosen, self.id)
 
         sides.__module__ = self.function.__module__  # where a reader finds its code
-        more = dict(claimed.more)
-        over = more.pop("over", self.over)
-        letters = None if claimed.latex else over.letters
-        before, after = more.pop("before", ""), more.pop("after", "")
-        rules = more.pop("rules", over.rules)
+        over = claimed.more.get("over", self.over)
+        rules = claimed.more.get("rules", over.rules)
         verdicts = rules if isinstance(rules, dict) else dict.fromkeys(rules, claimed.established)
-        formula = (
-            claimed.latex if letters is None else partial(shown, sides, letters, before, after)
-        )
-        return Form(
-            claimed.name,
-            formula,
-            None if claimed.sides is None else sides,
-            verdicts,  # type: ignore[arg-type]
-            claimed.note,
-            claimed.proof,
-            tuple(Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants)),
-            over.kind,
-            claimed.needs,
-            letters=letters,
-            **more,
-        )
+        return _form(claimed, sides, verdicts, over.kind, over.letters, "")
 
     def unjudged(
         self, forms: Iterable[str], why: str | Exception, instance: str = "", verdict: Any = None
@@ -545,17 +512,25 @@ class Paper(RegisteredPaper):
 
         return add
 
-    def claim(self, name: str, title: str, latex: str, *, source: str = "", **more: Any) -> None:
+    def claim(
+        self, name: str, title: str, latex: str, *, source: str = "", note: str = "",
+        shown_by: str = "", form: str = "printed", wording: str = "", scope: str = "",
+        assumptions: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         """Record a claim that cannot be proved or refuted here, such as one about an experiment.
 
         Parameters
         ----------
         latex : the claim as a formula
-        more : note, the reason; shown_by, the command that measures what it is about; and form,
-            wording, scope and assumptions, as in `fedtheory.theory.judge.statement.claim`
+        note : the reason
+        shown_by : the command that measures what it is about
+        form, wording, scope, assumptions : as its `Form` and its `Statement` have them
         """
-        given = (f"{self.id}/{name}", title, source or self.source, latex)
-        self._with(replace(claim(*given, symbols=self.symbols, **more), home=self))
+        only = Form(form, latex, None, {"any": "open"}, note=note, kind="claim", wording=wording)
+        self._with(Statement(
+            f"{self.id}/{name}", title, source or self.source, scope or self.id, (only,),
+            tuple(assumptions), self.symbols, "claim", shown_by, home=self,
+        ))  # fmt: skip
 
     def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.
@@ -596,6 +571,23 @@ class Paper(RegisteredPaper):
         return f"<paper {self.id}: {len(self.declared)} statements>"
 
 
+def _form(
+    claimed: Claimed, sides: Any, established: Mapping[str, Any], kind: str, letters: Any,
+    otherwise: str | Callable[[], str],
+) -> Form:  # fmt: skip
+    """A form as the core knows it; its formula is the author's, that of letters, or another one."""
+    more = {name: value for name, value in claimed.more.items() if name not in ("over", "rules")}
+    around = more.pop("before", ""), more.pop("after", "")
+    letters = None if claimed.latex else letters
+    made = otherwise if letters is None else partial(shown, sides, letters, *around)
+    mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
+    return Form(
+        claimed.name, claimed.latex or made, None if claimed.sides is None else sides, established,
+        claimed.note, claimed.proof, tuple(mutants), kind, tuple(claimed.needs), letters=letters,
+        **more,
+    )  # fmt: skip
+
+
 def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
     if not issubclass(world, World) or not world.kind:
         raise InvalidInput(
@@ -618,13 +610,8 @@ def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> Non
 def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
     if rounds is None:
         return {"round": (0, 2), "run": (1, 4)}.get(over, (0, 0))
-    pair = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
     least = 1 if over == "run" else 0
-    if (
-        len(pair) != 2
-        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
-        or not least <= pair[0] <= pair[1]
-    ):
+    if (pair := least_and_most(rounds, least)) is None:
         raise InvalidInput(f"{at}: rounds = {rounds!r}: give a whole number, or (least, most) with least >= {least}")
     return pair
 

@@ -168,7 +168,6 @@ class AuthoredSetting(Setting):
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
     def refusal(self, statement: Statement) -> str | None:
-        """Why the statement does not run on a user's problem, or None where it does."""
         return self._of(statement.id).refusal()
 
     def local_work(self, statement: Statement) -> LocalWork:
@@ -476,8 +475,4 @@ def _drawn_again(setting: MethodSetting, seed: int, names: set[str]) -> dict[str
 
 def _view(setting: MethodSetting, data: dict[str, Any]) -> Any:
     """Make the exact view of an instance's data."""
-    instance = Draw.from_data(data)
-    reason = setting.why_not(instance)
-    if reason is not None:
-        raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
-    return setting.view(instance, exact=True)
+    return setting.view(setting.read(data), exact=True)

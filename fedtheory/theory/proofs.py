@@ -241,10 +241,7 @@ def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
         raise InvalidInput(
             f"{witness.name} is an instance of {witness.kind!r}, and not of {setting.of_statement.name!r}"
         )
-    instance = Draw.from_data(witness.data)
-    reason = setting.why_not(instance)
-    if reason is not None:
-        raise InvalidInput(f"not an instance of {setting.of_statement.id}: {reason}")
+    instance = setting.read(witness.data)
     world = SeparableWorld(instance.exact_losses, instance.starts[0])
     sampling, T = setting.law(instance), instance.rounds
     return _walked(setting, world, instance.starts, sampling, T, instance.drawn, f"{setting.words(instance)} (in fractions)")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from fedtheory.errors import InvalidInput
@@ -27,31 +28,13 @@ from fedtheory.theory.world import World, WorldInstance
 __all__ = ["WorldSetting"]
 
 OF_RUNS = (
-    "inactive",
-    "incomplete",
-    "activity",
-    "departure",
-    "arrival",
-    "batch_size",
-    "noise",
-    "lr_schedule",
-    "lr_delay",
-)
+    "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise",
+    "lr_schedule", "lr_delay",
+)  # fmt: skip
 OF_STEPS = ("local_steps", "local_lr")
 NUMBERS = LocalWork(
     (), "the statement is about numbers, whatever clients do; leave local_solver out"
 )
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """An instance made of a user's run."""
-
-    made: Any
-
-    def view(self) -> Any:
-        """It, a world or what gives one for each form."""
-        return self.made
 
 
 class WorldSetting(Setting):
@@ -114,11 +97,9 @@ class WorldSetting(Setting):
         return read_kind_and_data(fields, "efl", label) if mine else None
 
     def summary(self, witness: Witness) -> str:
-        """Describe a witness in one line."""
         return self.worlds[witness.kind].summary(witness) or super().summary(witness)
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        """Give the rows by which a witness is shown."""
         return self.worlds[witness.kind].told(witness, super().facts(witness))
 
     def study(
@@ -145,7 +126,6 @@ class WorldSetting(Setting):
         return [self.worlds[kind] for kind in kinds if kind in self.worlds]  # none of a claim
 
     def refusal(self, statement: Statement) -> str | None:
-        """The reason for which the statement does not run on a user's problem, or None."""
         world = self._world(statement)
         if _symbolic(statement):
             return None
@@ -160,27 +140,22 @@ class WorldSetting(Setting):
         return world.no_problem or f"it is {of}, not about a problem's run"
 
     def asks(self, statement: Statement) -> tuple[str, ...]:
-        """Demands on a user's problem, on who takes part and on the method."""
         return tuple(dict.fromkeys(need for w in self._worlds(statement) for need in w.asks))
 
     def takes(self, statement: Statement) -> dict[str, str]:
-        """Values that a user may set of the statement."""
         return {name: what for w in self._worlds(statement) for name, what in w.accepts.items()}
 
     def local_work(self, statement: Statement) -> LocalWork | None:
-        """The local solvers that a case may have; None where the world sees to it."""
         world = self._world(statement)
         if world is None or set(OF_STEPS) & set(world.takes):
             return None
         return world.work or NUMBERS
 
     def scope_in_words(self, statement: Statement) -> str:
-        """The subject of the statement."""
         world = self._world(statement)
         return "not provable here" if world is None else world.about
 
     def example(self, statement: Statement) -> str | None:
-        """Options of `fedtheory verify` that show the statement at work, or None."""
         world = self._world(statement)
         if world is None or (not world.example and not world.of_problems()):
             return None
@@ -192,7 +167,6 @@ class WorldSetting(Setting):
         return form.kind if world is None else (form.kind, world.apart(form))
 
     def fewest(self, case: Case, statement: Statement) -> int:
-        """Scenarios below which no verdict is looked for."""
         world = self._world(statement)
         return (
             super().fewest(case, statement)
@@ -237,7 +211,7 @@ class WorldSetting(Setting):
         made = world.on_problem(statement.id, replace(case, form=form))
         if isinstance(made, dict):
             return world.instance(case.problem.name, made)
-        return made if isinstance(made, WorldInstance) else _Seen(made)
+        return made if isinstance(made, WorldInstance) else SimpleNamespace(view=lambda: made)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""

@@ -72,7 +72,7 @@ def judged(workers: int) -> str:
     """Checks of instances of all papers, and a search of each."""
     from fedtheory.theory.judge import campaign
 
-    tasks = campaign.plan(0, 0.02, real=False, long=False)[22::30]  # none of these takes a second
+    tasks = campaign.plan(0, 0.02, long=False)[22::30]  # none of these takes a second
     jobs = [j for j in campaign.search_plan(2) if j.job[0] in ("local", "prox", "elastic", "sampled")]
     checked = dict(as_finished(campaign.checks_told, tasks, workers))
     searched = dict(as_finished(campaign.search_told, jobs, workers))

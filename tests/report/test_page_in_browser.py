@@ -52,7 +52,7 @@ def small_campaign():
     """The rows of a campaign of some statements, run in this process, with their witnesses."""
     chosen = paper("elastic-aggregation")
     about = chosen.only(*(s for s in chosen.statements if s.id in RUN))
-    tasks = campaign.plan(0, 0.02, real=False, long=False, only=[about])[:12]
+    tasks = campaign.plan(0, 0.02, long=False, only=[about])[:12]
     checks = [check for task in tasks for check in task()]
     replayed = [(w.name, replay(w)) for w in builtin_witnesses(chosen.id) if w.statement in RUN]
     return campaign.summarise(checks, replayed, about.statements)

@@ -35,7 +35,7 @@ from fedtheory.theory.rounds import judging as of_rounds
 from fedtheory.theory.rounds.forms import reduced
 
 FILE = Path(__file__).with_name("sides.json.gz")
-MOST, ROUNDS, SCENARIOS, SEED = 20, 200, 200, 0
+MOST, SEED = 20, 0
 CLOSE = 1e-6  # of the scale: by so much may the last bits of local solves grow over a run
 Key = tuple[str, str, str]  # statement, form, rule
 app = typer.Typer(add_completion=False)
@@ -108,7 +108,7 @@ def sides_of(task: Task) -> list[tuple[Key, str, dict[str, Any]]]:
 def collected(only: str, workers: int) -> dict[Key, dict[str, dict[str, Any]]]:
     """dict form -> dict instance -> its sides, of the first instances that judge it."""
     chosen = [p for p in papers() if p.id == only.partition("/")[0] or not only]
-    tasks = plan(SEED, 0.5, real=False, long=False, rounds=ROUNDS, scenarios=SCENARIOS, only=chosen)
+    tasks = plan(SEED, 0.5, long=False, only=chosen)
     told: dict[int, list[Any]] = {}
     with Progress(len(tasks), "judging") as bar:
         for done, (i, found) in enumerate(as_finished(sides_of, tasks, workers), 1):

@@ -148,13 +148,6 @@ class Campaign:
     def ok(self) -> bool:
         return self.complete and all(row.ok for row in self.rows)
 
-    def row(self, statement: str, form: str, rule: str) -> Row | None:
-        """The row of one form under one rule."""
-        for row in self.rows:
-            if (row.statement, row.form, row.rule) == (statement, form, rule):
-                return row
-        return None
-
     def to_json(self) -> dict[str, Any]:
         return {
             "ok": self.ok,
@@ -168,16 +161,16 @@ class Campaign:
 
 
 def plan(
-    seed: int = 0, scale: float = 1.0, real: bool = True, long: bool = True, rounds: int = 1000, scenarios: int = 1000,
+    seed: int = 0, scale: float = 1.0, long: bool = True,
     only: Sequence[RegisteredPaper] | None = None,
 ) -> list[Task]:  # fmt: skip
     """The tasks of a campaign, those of a paper in the order that its setting gives them; of all papers, or of some.
 
     One of ``only`` may have some of its paper's statements only: `Paper.only`.
     """
-    whole_number("seed", seed, least=0), whole_number("rounds", rounds), whole_number("scenarios", scenarios, least=2)
+    whole_number("seed", seed, least=0)
     real_number("scale", scale, above=0)
-    size = Plan(seed, scale, real, long, rounds, scenarios)
+    size = Plan(seed, scale, long)
     chosen = ((p, i) for p in (papers() if only is None else only) for i in p.setting.instances(size))
     return [Task(p.id, i, **_of(p)) for p, i in chosen if p.setting.concerns(i, p.statements)]
 

@@ -36,16 +36,12 @@ class Plan:
     ----------
     seed : of everything random
     scale : 1 is the full battery
-    real : whether real data are among the instances
-    long : whether there are long Monte Carlo runs, and of how many rounds and scenarios
+    long : whether there are long Monte Carlo runs
     """
 
     seed: int = 0
     scale: float = 1.0
-    real: bool = True
     long: bool = True
-    rounds: int = 1000
-    scenarios: int = 1000
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Case:
     Attributes
     ----------
     given : dict name -> value
-        What the user sets of the theorem itself, such as its constants; `Setting.accepts` says what there is.
+        What the user sets of the theorem itself, such as its constants; `Setting.takes` says what there is.
     form : that an instance is made for
     at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
     """

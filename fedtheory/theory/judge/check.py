@@ -132,9 +132,7 @@ def after_start(sides: Sides) -> Sides:
     def later(values: Any) -> Any:
         return np.broadcast_to(values, shape)[1:] if np.ndim(values) else values
 
-    lhs, rhs, scale, noise = map(later, (sides.lhs, sides.rhs, sides.scale, sides.noise))
-    terms = tuple(map(later, sides.terms))
-    return replace(sides, lhs=lhs, rhs=rhs, scale=scale, noise=noise, terms=terms)
+    return sides.each(later, terms=tuple(map(later, sides.terms)))
 
 
 def in_words(where: dict[str, Any], count: int = 0) -> str:

@@ -18,7 +18,7 @@ from fedtheory.theory.judge.check import Check, judge_worst
 from fedtheory.theory.judge.longer import BAND, beyond, with_band
 from fedtheory.theory.judge.series import Series
 from fedtheory.theory.judge.statement import Form, Statement
-from fedtheory.theory.judge.summary import as_sentence, number, reading
+from fedtheory.theory.judge.summary import as_sentence, number, reading, upper
 
 __all__ = ["FIGURE", "MOST_SHOWN", "caption", "comparison", "horizons_up_to"]
 
@@ -234,10 +234,10 @@ def caption(data: Mapping[str, Any]) -> str:
         where = fails_at(data["rows"], name, data["horizon"])
         if where:
             whole = "holds over the whole run and fails in shorter ones," if form["verdict"] == "holds" else "fails"
-            told.append(f"{_upper(form['reading'])} it {whole} {where}.")
+            told.append(f"{upper(form['reading'])} it {whole} {where}.")
         if "worst" in form:
             share, at = number(form["worst"]["share"]), form["worst"]["at"]
-            told.append(f"{_upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")
+            told.append(f"{upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")
     runs = {(f["scenarios"], f["confidence"]) for f in shown.values() if f["scenarios"]}
     if (beyond := data.get("beyond")) is not None:
         how = "exact"
@@ -250,7 +250,3 @@ def caption(data: Mapping[str, Any]) -> str:
     if hidden:
         told.append(f"Not drawn, but in the data: {', '.join(hidden)}.")
     return " ".join(told)
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

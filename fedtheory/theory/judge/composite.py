@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import isfunction, signature
 from typing import Any
 
 from fedtheory.theory.judge.case import Plan
@@ -14,12 +16,6 @@ from fedtheory.theory.judge.statement import Statement
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["Joined"]
-
-BY_STATEMENT = (  # methods of `Setting` whose first argument is the statement
-    "refusal", "asks", "declares", "symbols", "takes", "refuses", "local_work", "instance", "verify", "own_run", "witness",
-    "prepare", "scope_in_words", "example", "exact_view", "exact_check", "search", "study",
-)  # fmt: skip
-BY_KIND = ("summary", "facts")  # and those whose argument is a witness
 
 
 class Joined(Setting):
@@ -91,15 +87,15 @@ class Joined(Setting):
         return part.run_search(job, self._mine(part, statements), budget, seed, violated)
 
 
-def _delegated(name: str, part: Callable[[Joined, Any], Setting]) -> Callable[..., Any]:
-    def method(self: Joined, about: Any, *args: Any, **more: Any) -> Any:
-        return getattr(part(self, about), name)(about, *args, **more)
+def _delegated(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def of_part(self: Joined, about: Any, *args: Any, **more: Any) -> Any:
+        part = self.part(about) if isinstance(about, Statement) else self.of_kind(about.kind)
+        return getattr(part, method.__name__)(about, *args, **more)
 
-    method.__name__, method.__doc__ = name, getattr(Setting, name).__doc__
-    return method
+    return of_part
 
 
-for _name in BY_STATEMENT:
-    setattr(Joined, _name, _delegated(_name, Joined.part))
-for _name in BY_KIND:
-    setattr(Joined, _name, _delegated(_name, lambda joined, witness: joined.of_kind(witness.kind)))
+for _name, _method in vars(Setting).items():  # those that are about a statement, or a witness
+    if isfunction(_method) and [*signature(_method).parameters][1:2] in (["statement"], ["witness"]):
+        setattr(Joined, _name, _delegated(_method))

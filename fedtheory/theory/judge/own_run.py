@@ -215,7 +215,7 @@ def check_run(
 def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Check:
     """One form on the record."""
     setting = setting_of(statement)
-    rule = next((r for r in (setting.rule_of(case), "any") if r in form.established), next(iter(form.established)))
+    rule = form.rule_among(setting.rule_of(case), "any")
     name = case.problem.name
 
     def refused(reason: str, verdict: Any) -> Check:

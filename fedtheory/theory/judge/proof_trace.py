@@ -146,8 +146,7 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
     statement = get(proof.theorem)
     lines = [_Line(step) for step in proof.steps if not (step.only_drawn and course.exact)]
     series: dict[str, list[Any]] = {name: [] for name in proof.sums}
-    looks = max(1, course.horizon)
-    judged = _Judge(course, confidence, looks)
+    judged = _Judge(course, confidence)
     first = last = None
     for t, (view, weights) in enumerate(course.rounds, 1):
         first, last = first or view, view
@@ -226,7 +225,6 @@ def _tally(line: _Line, ended: Ended, course: Course) -> Tally:
 class _Judge:
     course: Course
     confidence: float
-    looks: int
 
     def mean_by(self, weights: Any) -> Any:
         """Expectation over the states of a round: (S,) -> number; of scenarios the values as they are, (S,)."""
@@ -272,16 +270,16 @@ class _Judge:
         if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
             rational = np.asarray(sides.lhs).dtype == object
             return judge(sides, mode="rational" if rational else "exact", **fields)
-        fields["mode"] = "statistical"
+        fields["mode"], looks = "statistical", max(1, self.course.horizon)
         left, right, scale = (np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale))
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
-            return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, self.looks, **fields)
+            return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields)
         if lhs is sides.lhs:  # an equation of vectors, true in expectation only
             return Check(verdict="inconclusive", reason="it is an equation between expectations: scenarios show none", **fields)
         two_sided = (1 + self.confidence) / 2
         ways = (Sides(left, right, scale, "<=", noise), Sides(right, left, scale, "<=", noise))
-        both = [judge_statistical(way, two_sided, self.looks, **fields) for way in ways]
+        both = [judge_statistical(way, two_sided, looks, **fields) for way in ways]
         violated = next((c for c in both if c.verdict == "violated"), None)
         agree = "both sides agree within the error of the scenarios"
         found = violated or replace(both[0], verdict="inconclusive", reason=agree)

@@ -28,7 +28,7 @@ from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours",
+    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours", "last_line",
     "load_file", "missing_import", "paper", "paper_of", "papers", "read_file", "register",
     "rule_words", "setting_of",
 ]  # fmt: skip
@@ -326,8 +326,14 @@ def _line_of(error: BaseException, file: str) -> str:
     """', line 7': where in the file it happened; '' where that is not known."""
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f", line {lines[-1]}" if lines else ""
+    line = last_line(error, file)
+    return f", line {line}" if line else ""
+
+
+def last_line(error: BaseException, file: str) -> int | None:
+    """The last line of a file that an error came through, or None."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f.lineno for f in reversed(frames) if f.filename == file), None)
 
 
 def papers() -> list[RegisteredPaper]:

@@ -26,12 +26,15 @@ from fedtheory.theory.judge.search import SearchResult, Target, explore
 from fedtheory.theory.judge.sequential import FIRST, fewest, in_looks
 from fedtheory.theory.judge.shrink import simpler
 from fedtheory.theory.judge.statement import Form, Sides, Statement
-from fedtheory.theory.judge.view import ClosedView, DataInstance, Instance, View
+from fedtheory.theory.judge.view import ClosedView, DataInstance, View
 from fedtheory.theory.judge.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
-__all__ = ["Case", "ClosedView", "DataInstance", "Instance", "LocalWork", "Plan", "Prepared", "Request", "Setting", "Tuned", "View"]
+__all__ = [
+    "Case", "ClosedView", "DataInstance", "LocalWork", "Plan", "Prepared", "Request", "Setting",
+    "Tuned", "View",
+]  # fmt: skip
 
 
 class Setting:
@@ -43,7 +46,6 @@ class Setting:
     kinds : the kinds of instances, in the order in which they are searched
     builders : what makes a view of a kind from the data of a witness file
     share : dict kind -> share of the search's budget, for kinds whose instances take long
-    accepts : dict name -> what it is, of what a user may set (`Case.given`)
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
     own_method : whether statements say themselves which method they are about, so that a user gives none
     study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
@@ -54,7 +56,6 @@ class Setting:
     kinds: tuple[str, ...] = ()
     builders: Builders = Builders()
     share: Mapping[str, float] = {}
-    accepts: Mapping[str, str] = {}
     scenarios: int = 1000
     own_method: bool = False
     study_searches: bool = False
@@ -62,7 +63,10 @@ class Setting:
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
-        """The instances of a campaign; each has ``name`` and ``family`` and can be sent to another process."""
+        """The instances of a campaign, which can be sent to another process.
+
+        Each has ``name``, ``family`` and ``kind``, ``view()``, which runs it, and ``to_json()``.
+        """
         return ()
 
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
@@ -98,8 +102,8 @@ class Setting:
         return dict(statement.symbols)
 
     def takes(self, statement: Statement) -> dict[str, str]:
-        """Values that a user may set of the statement, with their meaning: names of `accepts`."""
-        return dict(self.accepts)
+        """Values that a user may set of the statement (`Case.given`), with their meaning."""
+        return {}
 
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
         """True if an instance of a campaign may be about some of these statements."""
@@ -161,8 +165,7 @@ class Setting:
 
         def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
             view = views.get(self.shares_view(form))
-            own = getattr(view, "rule", rule), rule, "any"
-            known = next((r for r in own if r in form.established), next(iter(form.established)))
+            known = form.rule_among(getattr(view, "rule", rule), rule, "any")
             known = getattr(view, "case_rule", known)
             return outside(statement, form, known, reason, name, verdict)
 
@@ -194,9 +197,8 @@ class Setting:
     def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
         """One form on the view of a user's problem."""
         sides = getattr(view, "sides_of", None)
-        return judge_view(
-            statement, form, view, case.problem.name, confidence=case.confidence, sides=sides and sides(form.sides)
-        )
+        how: Any = {"confidence": case.confidence, "sides": sides and sides(form.sides)}
+        return judge_view(statement, form, view, case.problem.name, **how)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""
@@ -238,16 +240,9 @@ class Setting:
 
     # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
     def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
-        """A method with the hyperparameters that a theorem of this paper gives it, for a user who runs it.
+        """A method with the hyperparameters that a theorem gives it, or None, for a user who runs it.
 
-        Parameters
-        ----------
-        rounds, batch_size : as the user asked for them; None where the theorem says
-
-        Returns
-        -------
-        Tuned or None
-            None where the paper says nothing of this method.
+        ``rounds`` and ``batch_size`` are as the user asked for them, None where the theorem says.
         """
         return None
 

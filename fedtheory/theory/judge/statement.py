@@ -10,7 +10,7 @@ Forms are written with plain arithmetic, so the same code judges float64 views a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -30,19 +30,9 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.own_run import Bound
 
 __all__ = [
-    "CONFIDENCE",
-    "TESTED_ONLY",
-    "WORDINGS",
-    "Form",
-    "Mutant",
-    "Sides",
-    "Statement",
-    "Undefined",
-    "Worst",
-    "claim",
-    "eq",
-    "le",
-]
+    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined",
+    "Worst", "eq", "le",
+]  # fmt: skip
 
 CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
 Verdict = Literal["holds", "violated", "open"]
@@ -81,6 +71,11 @@ class Sides:
     noise: Any = 0
     axes: tuple[str, ...] = ()
     terms: tuple[Any, ...] = ()
+
+    def each(self, change: Callable[[Any], Any], **more: Any) -> Sides:
+        """The sides with both of them, their scale and their noise changed, and further fields."""
+        names = ("lhs", "rhs", "scale", "noise")
+        return replace(self, **{name: change(getattr(self, name)) for name in names} | more)
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
@@ -204,6 +199,10 @@ class Form:
             raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
         return self.sides(view)
 
+    def rule_among(self, *rules: str) -> str:
+        """The first of these rules that it is claimed for, or else the first of its own."""
+        return next((r for r in rules if r in self.established), next(iter(self.established)))
+
     @cached_property
     def latex(self) -> str:
         """Its formula."""
@@ -225,27 +224,6 @@ class Form:
         if self.proof:
             return f"Proof: {'see the note' if self.proof == 'note' else self.proof}"
         return TESTED_ONLY
-
-
-def claim(
-    id: str,
-    title: str,
-    source: str,
-    latex: str,
-    note: str = "",
-    shown_by: str = "",
-    symbols: Any = None,
-    *,
-    form: str = "printed",
-    wording: str = "",
-    scope: str = "",
-    assumptions: Iterable[str] = (),
-) -> Statement:
-    """A `Statement` that cannot be run, on record as open; a command measures what it is about."""
-    only = Form(form, latex, None, {"any": "open"}, note=note, kind="claim", wording=wording)
-    words = scope or id.partition("/")[0]
-    told: Any = {"kind": "claim", "shown_by": shown_by}
-    return Statement(id, title, source, words, (only,), tuple(assumptions), symbols or {}, **told)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theory.judge.statement import Form, Sides
-from fedtheory.theory.judge.symbolic import expressions, symbol, written
+from fedtheory.theory.judge.symbolic import expressions, sum_of, symbol, written
 
-__all__ = ["Part", "Put", "figures", "put_in", "right_side"]
+__all__ = ["Part", "Put", "figures", "right_side"]
 
 
-def figures(value: Any, digits: int = 3) -> str:
-    """A number as LaTeX: a short fraction as it is, else so many digits."""
+def figures(value: Any) -> str:
+    """A number as LaTeX: a short fraction as it is, else three digits."""
     if isinstance(value, Fraction) and len(str(value)) <= 5:
         if value.denominator == 1:
             return str(value.numerator)
@@ -35,9 +35,9 @@ def figures(value: Any, digits: int = 3) -> str:
         return "0"
     power = floor(log10(abs(number)))
     if -4 <= power <= 4:
-        text = f"{number:.{digits}g}"
+        text = f"{number:.3g}"
         return text if "e" not in text else f"{number:.0f}"
-    return rf"{number / 10.0**power:.{digits}g}\cdot10^{{{power}}}"
+    return rf"{number / 10.0**power:.3g}\cdot10^{{{power}}}"
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,7 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
     at = [i for i, values in enumerate(zip(left, *terms, strict=True)) if values[0] == lhs and sum(values[1:]) == rhs]
     if not at:
         return [], []
-    values, letters = [Fraction(t[at[-1]]) for t in terms], form.letters
-    if isinstance(letters, dict):
-        letters = next((one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None)
+    values, letters = [Fraction(t[at[-1]]) for t in terms], _letters(form, view)
     if letters is None or form.sides is None:
         return [Part("", v) for v in values if v], []
     _, _, formulas = expressions(form.sides, letters)
@@ -77,6 +75,14 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
         if each in inside and isinstance(one, int | Fraction):
             constants.append(Part(written(each), Fraction(one)))
     return [Part(written(f), v) for f, v in zip(formulas, values, strict=True)], constants
+
+
+def _letters(form: Form, view: Any) -> Any:
+    """The letters of a form's formula, of several those of the view's rule, or None."""
+    if not isinstance(form.letters, dict):
+        return form.letters
+    rule = getattr(view, "rule", "")
+    return next((one for one in form.letters.values() if getattr(one, "rule", None) == rule), None)
 
 
 @dataclass(frozen=True)
@@ -107,40 +113,20 @@ class Put:
             return mean(array) if array.size == size else None  # else a vector in every state
 
         terms = tuple(number(t) for t in sides.terms)
-        if form is None or form.letters is None or step.sides is not None:
-            return cls(sides.relation, terms)
-        letters = form.letters
-        if isinstance(letters, dict):
-            letters = next(
-                (one for one in letters.values() if getattr(one, "rule", None) == getattr(view, "rule", "")), None
-            )
-        if letters is None:
+        letters = None if form is None or step.sides is not None else _letters(form, view)
+        if form is None or letters is None:
             return cls(sides.relation, terms)
         values = {each: number(value) for each, value in letters.values(view).items()}
         return cls(sides.relation, terms, form.sides, letters, values)
 
     def latex(self) -> str:
         """The formula with the numbers put in, or the terms as numbers; '' of vectors."""
-        return put_in(self)
-
-
-def put_in(put: Put) -> str:
-    """See `Put.latex`."""
-    if not put.terms or any(t is None for t in put.terms):
-        return ""
-    sign = r"\le " if put.relation == "<=" else "="
-    made = _substituted(put)
-    if made is not None:
-        return made[0] + sign + made[1]
-    parts = [t for t in put.terms[1:] if t != 0] or [0]
-    return figures(put.terms[0]) + sign + _sum([figures(t) for t in parts])
-
-
-def _sum(parts: list[str]) -> str:
-    out = ""
-    for part in parts:
-        out += part if not out or part.startswith("-") else "+" + part
-    return out
+        if not self.terms or any(t is None for t in self.terms):
+            return ""
+        sign = r"\le " if self.relation == "<=" else "="
+        if (made := _substituted(self)) is not None:
+            return made[0] + sign + made[1]
+        return figures(self.terms[0]) + sign + sum_of(tuple(t for t in self.terms[1:] if t != 0), figures)
 
 
 def _substituted(put: Put) -> tuple[str, str] | None:
@@ -151,7 +137,7 @@ def _substituted(put: Put) -> tuple[str, str] | None:
     actual = [t for t in put.terms[1:] if t != 0]
     numbers = {s: v for s, v in put.values.items() if v is not None}
     exact = [float(_number(e, numbers)) for e in (lhs, *terms)]
-    if len(exact) != 1 + len([t for t in put.terms[1:]]) and len(exact) != 1 + len(actual):
+    if len(exact) != 1 + len(put.terms[1:]) and len(exact) != 1 + len(actual):
         return None
     given = [float(put.terms[0]), *(float(t) for t in put.terms[1:])]
     given = given if len(given) == len(exact) else [given[0], *(float(t) for t in actual)]
@@ -161,7 +147,7 @@ def _substituted(put: Put) -> tuple[str, str] | None:
     written_out = {s: _enclosed(figures(v)) for s, v in numbers.items()}
     shown = {s: symbol(f"{s.name} = {text}", text) for s, text in written_out.items()}  # a symbol is known by its name
     texts = [written(e.xreplace(shown), times=True) for e in (lhs, *terms)]
-    return texts[0], _sum(texts[1:]) or "0"
+    return texts[0], sum_of(tuple(texts[1:]), str)
 
 
 def _number(expression: Any, values: Any) -> float:

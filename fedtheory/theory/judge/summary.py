@@ -10,7 +10,10 @@ from typing import Any
 from fedtheory.theory.judge.check import SAME_AT_START
 from fedtheory.theory.judge.statement import Form, Statement
 
-__all__ = ["as_html", "as_rows", "as_sentence", "number", "ratio_text", "reading", "reasons_once", "reasons_told"]
+__all__ = [
+    "as_html", "as_rows", "as_sentence", "number", "ratio_text", "reading", "reasons_once",
+    "reasons_told", "upper",
+]  # fmt: skip
 
 READINGS = {
     "printed": "as printed",
@@ -21,6 +24,15 @@ READINGS = {
 COLUMNS = {  # of `as_rows`, as Jupyter heads them
     "form": "form", "rule": "rule", "verdict": "verdict", "mode": "how", "measured_over_bound": "measured/bound",
     "measured": "measured", "bound": "bound", "slack": "slack", "place": "worst at", "reason": "why",
+}  # fmt: skip
+
+KEYS = (
+    "statement", "form", "rule", "verdict", "mode", "measured_over_bound", "measured", "bound",
+    "standard_error", "slack", "place", "compared", "runs", "instance", "reason",
+)  # fmt: skip
+CALLED = {  # of these by a name that a check does not have: its name there
+    "measured_over_bound": "tightness", "measured": "lhs", "bound": "rhs", "compared": "count",
+    "runs": "scenarios",
 }  # fmt: skip
 
 
@@ -72,9 +84,9 @@ def as_sentence(checks: Sequence[Any], statement: Statement | None = None) -> st
         at_most = ratios[0] if len(set(ratios)) == 1 else f"{ratios[0]} and {ratios[1]}"
         alone = any(_negative_bounds(c) or SAME_AT_START in c.where for c in told)  # of which more is to be said
         if len({_runs(c) for c in told}) == 1 and min(c.tightness for c in told) > 0 and not alone:
-            how = f"{_upper(found[0][0])} and {found[1][0]}"
+            how = f"{upper(found[0][0])} and {found[1][0]}"
             return f"{how} it holds here{_runs(told[0])}, with measured/bound at most {at_most}."
-    return " ".join(f"{_upper(how)} it {words}." for how, words in found)
+    return " ".join(f"{upper(how)} it {words}." for how, words in found)
 
 
 def _told(checks: Sequence[Any], statement: Statement | None) -> list[Any]:
@@ -136,7 +148,8 @@ def _sides(check: Any) -> str:
     return f": {place}the left side is {left}{_runs(check)}, the bound {right}"
 
 
-def _upper(text: str) -> str:
+def upper(text: str) -> str:
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
@@ -146,26 +159,7 @@ def as_rows(checks: Sequence[Any]) -> list[dict[str, Any]]:
     Keys: statement, form, rule, verdict, mode, measured_over_bound (`Check.tightness`), measured and bound (the two sides where
     the form is worst), standard_error, slack, place, compared, runs (None where nothing is random), instance, reason.
     """
-    return [
-        {
-            "statement": c.statement,
-            "form": c.form,
-            "rule": c.rule,
-            "verdict": c.verdict,
-            "mode": c.mode,
-            "measured_over_bound": c.tightness,
-            "measured": c.lhs,
-            "bound": c.rhs,
-            "standard_error": c.standard_error,
-            "slack": c.slack,
-            "place": c.place,
-            "compared": c.count,
-            "runs": c.scenarios,
-            "instance": c.instance,
-            "reason": c.reason,
-        }
-        for c in checks
-    ]
+    return [{key: getattr(c, CALLED.get(key, key)) for key in KEYS} for c in checks]
 
 
 def reasons_told(checks: Sequence[Any], statement: Statement | None = None) -> set[str]:

@@ -133,9 +133,8 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
     try:
         case.check_solver(setting.local_work(statement))
     except InvalidInput as error:
-        wanted = setting.rule_of(case), "any"
-        rules = [next((r for r in wanted if r in f.established), next(iter(f.established))) for f in forms]
-        return [outside(statement, f, rule, str(error), case.problem.name) for f, rule in zip(forms, rules, strict=True)]
+        known, name = setting.rule_of(case), case.problem.name
+        return [outside(statement, f, f.rule_among(known, "any"), str(error), name) for f in forms]
     return setting.verify(statement, forms, case)
 
 

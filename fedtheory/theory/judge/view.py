@@ -10,7 +10,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.rational import Builder, told
 from fedtheory.theory.judge.statement import Form
 
-__all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact", "Instance", "View"]
+__all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact", "View"]
 
 # What a slip in somebody's file raises.
 MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
@@ -60,20 +60,6 @@ class View(Protocol):
 
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed for this view, or None."""
-
-
-class Instance(Protocol):
-    """One instance of a campaign."""
-
-    name: str
-    family: str
-    kind: str
-
-    def view(self) -> View:
-        """Run it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
 
 
 class ClosedView:

@@ -25,21 +25,10 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 __all__ = [
     "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method",
     "Minimise", "Upto", "Whole", "Words", "above", "alias",
-    "among", "hyperparameters", "method", "only_keywords", "upto",
+    "among", "hyperparameters", "least_and_most", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
-SHARES = [
-    Fraction(1),
-    Fraction(1, 2),
-    Fraction(3, 4),
-    Fraction(1, 4),
-    Fraction(1, 8),
-    Fraction(7, 8),
-    Fraction(1, 3),
-    Fraction(1, 50),
-]
-
-
+SHARES = [Fraction(v) for v in ("1", "1/2", "3/4", "1/4", "1/8", "7/8", "1/3", "1/50")]
 EXCESSES = [Fraction(v) for v in ("1/1000", "1/30", "1/4", "1", "1", "4", "30", "1000")]
 
 DIGITS = 14  # a float of a longer mantissa, sign and point included, was rounded
@@ -76,6 +65,13 @@ def only_keywords(given: Mapping[str, Any], known: Iterable[str], of: str) -> No
             raise suggest(name, known, f"keyword of {of}")
 
 
+def least_and_most(value: Any, least: int) -> tuple[int, int] | None:
+    """Whole numbers (least, most) from one of them or a pair; None where they are others, or too small."""
+    pair = (value, value) if isinstance(value, int) else tuple(value)
+    whole = len(pair) == 2 and all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
+    return pair if whole and least <= pair[0] <= pair[1] else None
+
+
 class Keywords:
     """A dataclass whose unknown keywords are refused with the nearest ones."""
 
@@ -92,7 +88,7 @@ class Whole(Fraction):
         return self.numerator
 
 
-class Facts(Mapping[str, Any]):
+class Facts(dict[str, Any]):
     """Constants by name, as attributes: what a hyperparameter's function is given.
 
     Raises
@@ -101,29 +97,14 @@ class Facts(Mapping[str, Any]):
         From an attribute that is not there, with the nearest names.
     """
 
-    def __init__(self, numbers: dict[str, Any]) -> None:
-        self._numbers = numbers
-
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "_numbers" not in self.__dict__:
+        if name.startswith("__"):
             raise AttributeError(name)
-        if name not in self._numbers:
-            if told := alias(name, self._numbers, "constant"):
+        if name not in self:
+            if told := alias(name, self, "constant"):
                 raise UnknownName(told)
-            raise suggest(name, self._numbers, "constant")
-        return self._numbers[name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._numbers[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._numbers
-
-    def __iter__(self) -> Any:
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
+            raise suggest(name, self, "constant")
+        return self[name]
 
 
 @dataclass(frozen=True)
@@ -142,8 +123,6 @@ class Upto:
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
         """The number: its share of the limit."""
-        if (reason := self.why_not(drawn)) is not None:
-            raise InvalidInput(reason)
         return number(drawn, exact) * resolve(self.limit, facts, exact)
 
     def why_not(self, drawn: Fraction) -> str | None:
@@ -178,8 +157,6 @@ class Above:
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
         """The number: so many units above the limit."""
-        if (reason := self.why_not(drawn)) is not None:
-            raise InvalidInput(reason)
         limit, unit = (resolve(v, facts, exact) for v in (self.limit, self.unit))
         return limit + number(drawn, exact) * unit
 
@@ -206,8 +183,6 @@ class Among:
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
         """The number drawn."""
-        if (reason := self.why_not(drawn)) is not None:
-            raise InvalidInput(reason)
         return number(drawn, exact)
 
     def why_not(self, drawn: Fraction) -> str | None:
@@ -265,6 +240,8 @@ def resolve(
     if isinstance(value, Family):
         if drawn is None:
             raise InvalidInput(f"{what} varies, and the instance says no value of it")
+        if (reason := value.why_not(drawn)) is not None:
+            raise InvalidInput(reason)
         return value.value(drawn, facts, exact)
     if callable(value):
         with np.errstate(all="ignore"):  # what is not finite is refused, or none of the class's problems has it

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,44 +19,21 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.inputs import flag, shown
 from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.mathml import unbalanced
-from fedtheory.theory.judge.registry import missing_import
+from fedtheory.theory.judge.registry import last_line, missing_import
 from fedtheory.theory.judge.statement import Sides, Verdict
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
 
 __all__ = [
-    "Claimed",
-    "Forms",
-    "Outline",
-    "Undefined",
-    "Wrong",
-    "eq",
-    "evaluate",
-    "form",
-    "in_function",
-    "le",
-    "outlined",
-    "printed",
-    "reduced",
-    "repaired",
-    "sides_of",
-    "wrong",
-]
-
+    "Claimed", "Forms", "Outline", "Undefined", "Wrong", "eq", "evaluate", "form", "in_function",
+    "le", "outlined", "printed", "reduced", "repaired", "sides_of", "wrong",
+]  # fmt: skip
 
 MORE = (
-    "over",
-    "before",
-    "after",
-    "rules",
-    "wording",
-    "limits",
-    "worst",
-    "exact_only",
-    "symbolic",
+    "over", "before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic",
     "proves",
-)
+)  # fmt: skip
 OF_METHODS = {"before", "after", "worst", "exact_only", "limits"}  # of these what a form about a method may have
 
 
@@ -232,10 +208,7 @@ class _Changed:
 def place(function: Callable[..., Any], error: BaseException | None, statement: str, line: int | None = None) -> str:
     """'file.py, line 12, my-paper/lemma-4': where in the author's function an error came up, or that line of it."""
     code = function.__code__
-    lines = (
-        [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == code.co_filename] if error else []
-    )
-    at = lines[-1] if lines else line or code.co_firstlineno
+    at = (error and last_line(error, code.co_filename)) or line or code.co_firstlineno
     return f"{os.path.basename(code.co_filename)}, line {at}, {statement}"
 
 

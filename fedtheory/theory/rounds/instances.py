@@ -73,13 +73,12 @@ class Draw:
         return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights)
 
     @cached_property
-    def float_losses(self) -> SeparableLosses:
-        """The losses in floats: each fraction rounded once."""
+    def _float_losses(self) -> SeparableLosses:
         return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights, exact=False)
 
     def losses(self, exact: bool) -> SeparableLosses:
-        """In fractions, or in floats."""
-        return self.exact_losses if exact else self.float_losses
+        """In fractions, or in floats: each fraction rounded once."""
+        return self.exact_losses if exact else self._float_losses
 
     def to_data(self) -> dict[str, Any]:
         """Everything as strings, whole numbers and lists of them; what is 0 everywhere is left
@@ -185,14 +184,8 @@ class Draw:
         for k in range(self.num_clients):
             terms = []
             for i in range(self.dim):
-                terms += _term(
-                    self.h[k, i],
-                    self.c[k, i],
-                    self.m[k, i],
-                    self.a[k, i],
-                    self.delta[k, i],
-                    "x" if self.dim == 1 else f"x{i + 1}",
-                )
+                x = "x" if self.dim == 1 else f"x{i + 1}"
+                terms += _term(x, *(getattr(self, name)[k, i] for name in ARRAYS))
             parts.append(f"f{k + 1} = {' + '.join(terms).replace('+ -', '- ') or '0'}")
         words = ["; ".join(parts)]
         if len(set(self.weights)) > 1:
@@ -216,7 +209,9 @@ def _floats(value: Any) -> bool:
     return any(_floats(v) for v in value) if isinstance(value, list | tuple) else isinstance(value, float)
 
 
-def _term(h: Fraction, c: Fraction, m: Fraction, a: Fraction, delta: Fraction | None, x: str) -> list[str]:
+def _term(
+    x: str, h: Fraction, c: Fraction, m: Fraction, a: Fraction, delta: Fraction | None
+) -> list[str]:
     r = x if c == 0 else f"({x} {'-' if c > 0 else '+'} {abs(c)})"
     out = []
     if delta is None:

@@ -20,6 +20,7 @@ from fedtheory.theory.judge.check import (
     after_start,
     judge,
     judge_statistical,
+    worst_sides,
 )
 from fedtheory.theory.judge.sequential import FIRST
 from fedtheory.theory.judge.statement import Sides
@@ -152,8 +153,7 @@ def _compared(statement: Any, view: Quantities, name: str, pick: Any = None) -> 
         v = np.broadcast_to(v, sides.lhs.shape).reshape(-1, sides.lhs.shape[-1])
         return _two_by_two(v) if crossed else v
 
-    parts = {n: of(getattr(sides, n)) for n in ("lhs", "rhs", "scale", "noise")}
-    return replace(sides, **parts, terms=()), True
+    return sides.each(of, terms=()), True
 
 
 def _two_by_two(v: np.ndarray) -> np.ndarray:
@@ -299,7 +299,4 @@ def exact_sides(statement: Any, view: Quantities, name: str, pick: Any = None) -
     if not view.rational:
         raise NotInFractions(f"{statement.id} [{name}] was run in floats")
     claimed = statement.on(view)[name]
-    sides = reduced(view, claimed, None if pick is None else pick(claimed))
-    pairs = zip(np.asarray(sides.lhs, dtype=object).ravel(), np.asarray(sides.rhs, dtype=object).ravel(), strict=True)
-    lhs, rhs = min(pairs, key=lambda p: p[1] - p[0])
-    return Fraction(lhs), Fraction(rhs)
+    return worst_sides(reduced(view, claimed, None if pick is None else pick(claimed)))[:2]

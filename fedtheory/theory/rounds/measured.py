@@ -13,17 +13,16 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.local.objective import LocalObjective
-from fedtheory.participation.cohorts import Cohort
-from fedtheory.randomness import Stream
 from fedtheory.theory.judge.record import UNKNOWN
 from fedtheory.theory.rounds.declare import Facts, alias, number
-from fedtheory.theory.rounds.oracles import at_once, each, rows
+from fedtheory.theory.rounds.oracles import at_once, each
 from fedtheory.theory.rounds.quantities import (
     FUNCTIONS,
     ROUND,
     RUN,
     Fields,
     Named,
+    clients_of,
     of_the_other,
     sq,
 )
@@ -90,6 +89,8 @@ class Quantities:
     ) -> None:  # fmt: skip
         self.fixed = fixed
         self.world, self.facts, self.path, self.probability, self.method = world, facts, path, probability, algorithm
+        self.values, self.gradients = world.values, world.gradients
+        self.gradients_each = world.gradients_each
         self.rational, self.sampled, self.exact = world.exact, sampled, not sampled
         self.overrides, self.corner = overrides or {}, corner
         self.constants: dict[str, Fraction] = {}
@@ -102,11 +103,16 @@ class Quantities:
         """True of what `nudged` gives."""
         return isinstance(self.world, Nudged)
 
+    def like(self, **other: Any) -> Any:
+        """The same quantities, but for these arguments."""
+        names = "world facts path probability sampled overrides corner fixed".split()
+        own = {name: getattr(self, name) for name in names} | {"algorithm": self.method}
+        return type(self)(**own | other)
+
     def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what
         is known of it."""
-        same = (self.probability, self.method, self.sampled, overrides, corner, self.fixed)
-        out = type(self)(self.world, self.facts, self.path, *same)
+        out = self.like(overrides=overrides, corner=corner)
         if corner == self.corner:
             out._kept, out.uses_optimum, out.uses_distance = self._kept, self.uses_optimum, self.uses_distance
         out._solved = self._solved
@@ -132,10 +138,8 @@ class Quantities:
     def few(self, count: int) -> Any:
         """The first so many draws of the same run."""
         path = self.path._replace(states=[each(s, lambda v: v[:count]) for s in self.path.states])
-        same = (self.method, self.sampled, self.overrides, self.corner, self.fixed)
-        out = type(self)(self.world, self.facts, path, self.probability[:count], *same)
-        found = {k: v[:, :count] for k, v in self._solved.items() if isinstance(v, np.ndarray)}
-        out._solved = found
+        out = self.like(path=path, probability=self.probability[:count])
+        out._solved = {k: v[:, :count] for k, v in self._solved.items() if isinstance(v, np.ndarray)}
         return out
 
     def nudged(self, again: int = 0) -> Any:
@@ -152,9 +156,8 @@ class Quantities:
             return v * (1 + size * rng.uniform(-1, 1, np.shape(v))) if floats else v
 
         facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in self.facts.items()})
-        same = (self.probability, self.method, self.sampled, self.overrides, self.corner, self.fixed)
         world = Nudged(self.world, move, lambda shape: size * rng.uniform(-1, 1, shape))
-        out = type(self)(world, facts, self._moved_path(size, rng), *same)
+        out = self.like(world=world, facts=facts, path=self._moved_path(size, rng))
         out._solved = {k: move(v) for k, v in self._solved.items() if k != "value"}
         return out
 
@@ -281,18 +284,6 @@ class Quantities:
         """The mean over the clients: (..., K) -> (...)."""
         return v.sum(axis=-1) / number(v.shape[-1], self.rational)
 
-    def values(self, x: Any) -> Any:
-        """f_k of every client at any points: (..., d) -> (..., N)."""
-        return self.world.values(x)
-
-    def gradients(self, x: Any) -> Any:
-        """grad f_k of every client at any points: (..., d) -> (..., N, d)."""
-        return self.world.gradients(x)
-
-    def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k) at a point for each client: (..., N, d) -> (..., N, d)."""
-        return self.world.gradients_each(y)
-
     def rounding(self, v: Any) -> Any:
         """By how much floats may miss numbers of the size of v; 0 of fractions."""
         return 0 * v if self.rational else ROUNDING * abs(v)
@@ -411,12 +402,9 @@ class RoundQuantities(Quantities):
         """argmin f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - center||_1 of every
         client from the state before the round: (S, 1, N, d); found once under its name."""
         if name not in self._solved:
-            x, kept, count = self._before.x, center[:, 0], self.world.num_clients
-            cohort = Cohort(count, mask=np.ones((len(x), count), dtype=bool))
-            work = {k: self.facts[k] for k in ("E", "eta") if k in self.facts}
-            clients = self.world.clients(cohort, work, x, Stream(0), 1)
+            x, kept = self._before.x, center[:, 0]
             whole = LocalObjective(center=kept, linear=linear[:, 0], curvature=curvature, l1=l1)
-            self._solved[name] = clients.minimise(whole, kept).y - x[:, None]
+            self._solved[name] = clients_of(self, x).minimise(whole, kept).y - x[:, None]
         return self.near(self.x[:, :, None], self._solved[name][:, None])
 
     def near(self, x: Any, moves: Any) -> Any:
@@ -508,14 +496,12 @@ class RunQuantities(Quantities):
         clients of client_models, in rounds 1..T: (T, S, P, d); found once under its name."""
         if not self.path.alike and any(np.isnan(v).any() for v in (center, linear)):
             raise MissingCapability(f"{name}: {UNKNOWN}")
-        everyone = Cohort(self.world.num_clients, mask=np.ones((1, self.world.num_clients), bool))
         if name not in self._solved:
             found = []
             for t, n in enumerate(self.path.alike[1:] or [1] * len(center)):
                 x, kept, slope = (v[t, ::n] for v in (self.x, center, linear))
-                cohort = self.path.clients[t].cohort if self.path.alike else rows(everyone, 0 * x[:, 0].astype(int))
-                work = {k: self.facts[k] for k in ("E", "eta") if k in self.facts}
-                clients = self.world.clients(cohort, work, x, Stream(0), t + 1)
+                cohort = self.path.clients[t].cohort if self.path.alike else None
+                clients = clients_of(self, x, cohort, t + 1)
                 whole = LocalObjective(center=kept, linear=slope, curvature=curvature, l1=l1)
                 found.append(np.repeat(clients.minimise(whole, kept).y - x[:, None], n, axis=0))
             self._solved[name] = np.stack(found)

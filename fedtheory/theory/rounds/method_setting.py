@@ -260,38 +260,38 @@ class MethodSetting:
         rules = {k: made for k, made in self.of_statement.states.items() if callable(made)}
         return free | {k: np.asarray(made(free)) for k, made in rules.items()}
 
-    def redraw(self, name: str, rng: np.random.Generator) -> Fraction:
-        """A new value of something that varies."""
-        return self.open_numbers()[name].draw(rng)
-
     def why_not(self, instance: Draw) -> str | None:
         """Why an instance is none of this setting's, or None."""
-        reason = self.problems.why_not(instance)
-        least, most = self.of_statement.rounds
-        anywhere = bool(self._free)  # any state, and so those of runs of any length
-        if reason is None and not anywhere and not least <= instance.rounds <= most:
-            reason = f"rounds = {instance.rounds}: the statement is declared for {least} to {most}"
-        if reason is None and isinstance(self.sampling, Uniform) and instance.cohort_size != self.sampling.size:
-            reason = f"cohort_size = {instance.cohort_size}: the statement is about {self.sampling}"
-        if reason is None and set(instance.drawn) != set(self.open_numbers()):
-            reason = f"drawn {sorted(instance.drawn)}: the statement varies {sorted(self.open_numbers())}"
-        if reason is None and instance.state:
+        return next(self._reasons(instance), None)
+
+    def _reasons(self, instance: Draw) -> Iterator[str]:
+        if reason := self.problems.why_not(instance):
+            yield reason
+        rounds, size, (least, most) = instance.rounds, instance.cohort_size, self.of_statement.rounds
+        if not self._free and not least <= rounds <= most:  # any state: those of runs of any length
+            yield f"rounds = {rounds}: the statement is declared for {least} to {most}"
+        if isinstance(self.sampling, Uniform) and size != self.sampling.size:
+            yield f"cohort_size = {size}: the statement is about {self.sampling}"
+        families = self.open_numbers()
+        if set(instance.drawn) != set(families):
+            yield f"drawn {sorted(instance.drawn)}: the statement varies {sorted(families)}"
+        if instance.state:
             shapes = {name: v.shape for name, v in instance.state.items()}
-            if (
-                shapes != (wanted := self._shapes(instance.num_clients, instance.dim))
-                or instance.rounds
-            ):
+            wanted = self._shapes(instance.num_clients, instance.dim)
+            if shapes != wanted or rounds:
                 about = wanted or "states of runs"
-                reason = f"state {shapes} after {instance.rounds} rounds: the statement is about {about}"
-        if reason is None:
-            reason = self._not_drawn(instance) or self._not_before(instance)
-        if reason is None and len(instance.starts) > (starts := self.of_statement.starts):
-            reason = f"{len(instance.starts)} starts: the statement is declared for {starts}"
-        if reason is None and self.scope == "run":
-            count = self.law(instance).count(instance.num_clients) ** instance.rounds
-            many = f"a run of {instance.rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
-            reason = many if len(instance.starts) * count > MAX_PATHS else None
-        return reason
+                yield f"state {shapes} after {rounds} rounds: the statement is about {about}"
+        for name, family in families.items():
+            if reason := family.why_not(instance.drawn[name]):
+                yield f"{name}: {reason}"
+        if reason := self._not_before(instance):
+            yield reason
+        if len(instance.starts) > (starts := self.of_statement.starts):
+            yield f"{len(instance.starts)} starts: the statement is declared for {starts}"
+        if self.scope == "run":
+            count = self.law(instance).count(instance.num_clients) ** rounds
+            if len(instance.starts) * count > MAX_PATHS:
+                yield f"a run of {rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
 
     def _not_before(self, instance: Draw) -> str | None:
         """Why the cohorts of the rounds before cannot have been drawn, or None."""
@@ -319,56 +319,43 @@ class MethodSetting:
             own = own.changed(before=(), cohort_size=None)
         return own if self.why_not(own) is None else None
 
-    def _not_drawn(self, instance: Draw) -> str | None:
-        """Why a drawn number is none of its family's, or None."""
-        for name, family in self.open_numbers().items():
-            if (reason := family.why_not(instance.drawn[name])) is not None:
-                return f"{name}: {reason}"
-        return None
-
     def law(self, instance: Draw) -> Sampling:
         """The sampling of an instance."""
         return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
 
+    def read(self, data: dict[str, Any]) -> Draw:
+        """The instance of a witness's data. Raises `InvalidInput` for one that is none of this setting's."""
+        instance = Draw.from_data(data)
+        if (reason := self.why_not(instance)) is not None:
+            raise InvalidInput(f"not an instance of {self.of_statement.id}: {reason}")
+        return instance
+
     # --- views ------------------------------------------------------------------------------------------------------------
-    def view(self, instance: Draw, exact: bool = True) -> Quantities:
+    def view(
+        self, instance: Draw, exact: bool = True, starts: Any = None, times: int = 1
+    ) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
+
+        Parameters
+        ----------
+        starts : of one round in floats (S, d), which are judged together in place of the instance's
+        times : of a run, how often every sequence of cohorts stands, with so small a share of its chance
 
         Raises
         ------
         NotInFractions
             The method, or a hyperparameter, makes other numbers.
         """
+        own = instance.starts if exact else instance.starts.astype(float)
+        law, most = self.law(instance), EXACT_PATHS if exact else MAX_PATHS
         if self.scope == "run":
-            return self._sequences(instance, exact, EXACT_PATHS if exact else MAX_PATHS)
-        starts = instance.starts if exact else instance.starts.astype(float)
-        return self._round(
-            SeparableWorld(instance.losses(exact), starts[0]),
-            starts,
-            self.law(instance),
-            instance.rounds,
-            instance.before,
-            instance.drawn,
-            instance.state,
-        )
-
-    def view_from(self, instance: Draw, starts: Any) -> Quantities:
-        """In floats one round from several starts (S, d), judged together; F and x* are those of the instance."""
-        world = SeparableWorld(instance.losses(False), instance.start.astype(float))
+            scenarios = law, instance.num_clients, instance.rounds, exact, most, times
+            x, cohorts, chance = sequences(own, *scenarios)
+            world = SeparableWorld(instance.losses(exact), own[0])
+            return self._made(world, x, law, cohorts, chance, instance.drawn)
+        world = SeparableWorld(instance.losses(exact), own[0])
         more = instance.rounds, instance.before, instance.drawn, instance.state
-        return self._round(world, starts, self.law(instance), *more)
-
-    def view_twice(self, instance: Draw) -> Quantities:
-        """In floats a run with every sequence of cohorts twice, with half its chance each time."""
-        return self._sequences(instance, False, MAX_PATHS, times=2)
-
-    def _sequences(self, instance: Draw, exact: bool, most: int, times: int = 1) -> Quantities:
-        """A run with every sequence of cohorts; arguments as of `sequences`."""
-        starts, law = instance.starts if exact else instance.starts.astype(float), self.law(instance)
-        scenarios = law, instance.num_clients, instance.rounds, exact, most, times
-        x, cohorts, chance = sequences(starts, *scenarios)
-        world = SeparableWorld(instance.losses(exact), starts[0])
-        return self._made(world, x, law, cohorts, chance, instance.drawn)
+        return self._round(world, own if starts is None else starts, law, *more)
 
     def _round(
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
@@ -575,9 +562,7 @@ class MethodSetting:
 
     def refusal(self) -> str | None:
         """Why the statement cannot be checked on a problem of a user's, or None."""
-        if type(self.problems).problems is ProblemClass.problems:
-            return self.problems.why_not_problem(None)
-        return None
+        return None if self.problems.kinds else self.problems.why_not_problem(None)
 
     def not_about(self, problem: Any, sampling: Sampling | None) -> str | None:
         """Why a problem, or cohorts of a law, are none that the statement is about, or None."""

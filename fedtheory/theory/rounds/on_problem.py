@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.participation.cohorts import Full, Sampling, Uniform
+from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.steps import unkept
 from fedtheory.theory.judge.case import Case
@@ -17,6 +17,7 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.sequential import FIRST, in_looks
 from fedtheory.theory.judge.sequential import looks as each_look
+from fedtheory.theory.judge.verify import Options as CaseOptions
 from fedtheory.theory.judge.verify import verify as judged_by_setting
 from fedtheory.theory.rounds.declare import only_keywords
 from fedtheory.theory.rounds.judging import Drawn, check
@@ -29,17 +30,9 @@ __all__ = ["on_case", "verify"]
 _WORST_FIRST = ("violated", "inconclusive", "not applicable", "holds")
 
 
-class Options(TypedDict, total=False):
+class Options(CaseOptions, total=False):
     """Keywords of `verify` beside forms, as fields of `Case`."""
 
-    sampling: Sampling | None
-    local_solver: Any
-    x0: Any
-    rounds: int | None
-    mode: Literal["auto", "exact", "monte-carlo"]
-    scenarios: int
-    seed: int
-    confidence: float
     at_once: bool
 
 

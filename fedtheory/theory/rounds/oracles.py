@@ -54,7 +54,8 @@ class SeparableWorld:
     def __init__(self, losses: SeparableLosses, start: Any) -> None:
         self.losses, self.start, self.exact = losses, start, losses.exact
         self.num_clients, self.dim, self.weights = losses.num_clients, losses.dim, losses.weights
-        self.constants = losses.constants
+        self.constants, self.values = losses.constants, losses.values
+        self.gradients, self.gradients_each = losses.gradients, losses.gradients_each
 
     @cached_property
     def best(self) -> Best:
@@ -64,18 +65,6 @@ class SeparableWorld:
         if self.exact:
             return Best(x, value, value, Fraction(0), self.losses.unique)
         return Best(x, value, value, 4 * EPS * float(np.abs(x).max(initial=0.0)), self.losses.unique)
-
-    def values(self, x: Any) -> Any:
-        """f_k(x): (..., d) -> (..., N)."""
-        return self.losses.values(x)
-
-    def gradients(self, x: Any) -> Any:
-        """(..., d) -> (..., N, d)."""
-        return self.losses.gradients(x)
-
-    def gradients_each(self, y: Any) -> Any:
-        """(..., N, d) -> (..., N, d)."""
-        return self.losses.gradients_each(y)
 
     def clients(self, cohort: Cohort, work: dict[str, Any], like: Any, stream: Stream, t: int) -> Clients:
         """One round's clients."""
@@ -93,7 +82,8 @@ class ProblemWorld:
 
     def __init__(self, problem: Any, by_samples: bool = False) -> None:
         self.problem, self.start, self.by_samples = problem, np.zeros(problem.dim), by_samples
-        self.num_clients, self.dim = problem.num_clients, problem.dim
+        self.num_clients, self.dim, self.values = problem.num_clients, problem.dim, problem.client_losses
+        self.gradients, self.gradients_each = problem.gradient, problem.gradient_each
         weights = np.asarray(problem.sample_counts if by_samples else problem.weights, dtype=float)
         self.weights = weights / weights.sum() if by_samples else weights
 
@@ -133,18 +123,6 @@ class ProblemWorld:
         size = 4 * EPS * float(np.abs(o.x).max(initial=0.0))
         radius = size + (min(o.kkt_residual / mu, np.sqrt(2 * max(o.value - o.lower_bound, 0) / mu)) if mu > 0 else 0.0)
         return Best(o.x, o.lower_bound, o.value, radius)
-
-    def values(self, x: Any) -> Any:
-        """f_k(x): (..., d) -> (..., N)."""
-        return self.problem.client_losses(x)
-
-    def gradients(self, x: Any) -> Any:
-        """(..., d) -> (..., N, d)."""
-        return self.problem.gradient(x)
-
-    def gradients_each(self, y: Any) -> Any:
-        """(..., N, d) -> (..., N, d)."""
-        return self.problem.gradient_each(y)
 
     def clients(self, cohort: Cohort, work: dict[str, Any], like: Any, stream: Stream, t: int) -> Clients:
         """One round's clients."""

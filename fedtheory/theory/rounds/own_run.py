@@ -43,9 +43,9 @@ def _recorded(view: RunQuantities, where: str) -> Iterator[list[Any]]:
     except MissingCapability as error:
         raise (NotRecorded(str(error)) if UNKNOWN in str(error) else error) from error
     states = view.path.states
-    if len(states[0]) > 1 and all(np.isfinite(s.x).all() for s in states):
-        if any(np.isnan(np.asarray(v, dtype=float)).any() for v in told):
-            raise NotRecorded(f"{where}: {UNKNOWN}")
+    known = all(np.isfinite(s.x).all() for s in states)
+    if len(states[0]) > 1 and known and any(np.isnan(np.asarray(v, float)).any() for v in told):
+        raise NotRecorded(f"{where}: {UNKNOWN}")
 
 
 class Unseen:
@@ -167,10 +167,8 @@ def _bound_alone(
     _, moved = right(size, record.rounds)
     alike = still.shape == moved.shape
     if not alike or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
-        raise NotRecorded(
-            f"{setting.of_statement.id} [{form.name}]: its right side is made from what happens on the way: "
-            "hand the run over, run=models"
-        )
+        why = "its right side is made from what happens on the way: hand the run over, run=models"
+        raise NotRecorded(f"{where}: {why}")
     many = _rows(sides, 1)
     horizons = _ends(record.rounds, many) if many > 1 else np.arange(1 if shorter else record.rounds, record.rounds + 1)
     values = rows_of(still.reshape(-1)) if many > 1 else rows_of([right(0.0, int(t))[1] for t in horizons])
@@ -222,9 +220,9 @@ def _ends(rounds: int, many: int) -> np.ndarray:
 
 def _shaped(sides: Sides, many: int, seeds: int) -> Sides:
     """All arrays as (horizons, seeds)."""
-    shape = (many, seeds)
-    made: dict[str, Any] = {
-        name: np.broadcast_to(np.broadcast_to(getattr(sides, name), np.shape(sides.lhs)).reshape(many, -1), shape)
-        for name in SIDES
-    }
-    return replace(sides, **made, axes=(), terms=())
+
+    def rows(values: Any) -> np.ndarray:
+        own = np.broadcast_to(values, np.shape(sides.lhs)).reshape(many, -1)
+        return np.broadcast_to(own, (many, seeds))
+
+    return sides.each(rows, axes=(), terms=())

@@ -12,15 +12,18 @@ from fedtheory.randomness import Stream
 from fedtheory.theory.rounds.forms import place, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
+from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.measured import Quantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.undefined import SILENT
+from fedtheory.theory.rounds.undefined import SILENT, Undefined
 
-__all__ = ["check_sums", "probe"]
+__all__ = ["check_sums", "probe", "wide_view"]
 
 VIEWS = 50
 PROBES = 10  # views looked at for one on which every form says something
 INSTANCES = 3
+DRAWN = 12  # instances, for one of many coordinates
+STARTS = 5.0
 VISIBLE = 1e-6  # of the sides' terms
 
 
@@ -43,6 +46,22 @@ def probe(setting: MethodSetting) -> Quantities:
             f"{setting.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
         )
     return first
+
+
+def wide_view(setting: MethodSetting) -> Quantities | None:
+    """A view in floats whose axes have several lengths, on which sides of unequal shapes do not fit by
+    chance: with the most coordinates (at most three) of some instances and, of a round, five starts;
+    None where that instance cannot be run."""
+    rng = Stream(0).generator("authoring wide probe")
+    try:
+        drawn = (setting.random_instance(rng) for _ in range(DRAWN))
+        instance = max(drawn, key=lambda i: (min(i.dim, 3), -i.num_clients))
+        if setting.scope != "round":
+            return setting.view(instance, exact=False)
+        starts = instance.start.astype(float) + np.arange(STARTS)[:, None] / 8
+        return setting.view(instance.changed(state={}), False, starts)
+    except (Unbounded, Undefined):
+        return None
 
 
 def check_sums(setting: MethodSetting) -> None:
@@ -76,11 +95,11 @@ def check_sums(setting: MethodSetting) -> None:
 def _views(setting: MethodSetting, instance: Draw, rng: np.random.Generator) -> tuple[Quantities, list[Quantities]]:
     """Give what is judged together, and each by itself."""
     if setting.scope == "run":
-        return setting.view_twice(instance), [setting.view(instance, exact=False)]
+        return setting.view(instance, False, times=2), [setting.view(instance, exact=False)]
     start = instance.start.astype(float)
     starts = start + np.array([[1.0], [-2.0]]) * (1 + np.abs(start)) * rng.uniform(0.5, 1, (2, len(start)))
-    together = setting.view_from(instance, starts)
-    return together, [setting.view_from(instance, x[None]) for x in starts]
+    together = setting.view(instance, False, starts)
+    return together, [setting.view(instance, False, x[None]) for x in starts]
 
 
 def _differ(statement: Any, name: str, together: Quantities, alone: Quantities, i: int, count: int) -> bool:

@@ -16,8 +16,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_flags
-from fedtheory.theory.rounds.declare import Keywords
-from fedtheory.theory.rounds.float_problems import identical, in_floats
+from fedtheory.theory.rounds.declare import Keywords, least_and_most
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
@@ -27,17 +26,6 @@ __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", 
 WEIGHTS = {"equal": "equal weights", "any": "any weights", "samples": "weights by sample counts"}
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
 MOST = 40  # clients or dimensions of a problem that is drawn
-
-
-def _range(name: str, value: Any) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int) else tuple(value)
-    if (
-        len(pair) != 2
-        or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
-        or not 1 <= pair[0] <= pair[1]
-    ):
-        raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
-    return pair
 
 
 @dataclass(frozen=True)
@@ -63,11 +51,16 @@ class ProblemClass(Keywords):
     convex: ClassVar[bool] = True
     words: ClassVar[str] = "problems"
     families: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[tuple[str, ...]] = ()  # of the package's problems; none: it has none of the class
+    ridge: ClassVar[float] = 0.0  # of those
 
     def __post_init__(self) -> None:
         check_flags(self)
-        object.__setattr__(self, "clients", _range("clients", self.clients))
-        object.__setattr__(self, "dimension", _range("dimension", self.dimension))
+        for name in ("clients", "dimension"):
+            value = getattr(self, name)
+            if (pair := least_and_most(value, 1)) is None:
+                raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
+            object.__setattr__(self, name, pair)
         if self.weights not in ("equal", "any", "samples"):
             raise InvalidInput(
                 f"weights = {self.weights!r}: use 'equal' (w_k = 1/N), 'any' or 'samples'"
@@ -77,7 +70,7 @@ class ProblemClass(Keywords):
     def draw(self, rng: np.random.Generator) -> Draw:
         """A random instance: losses, weights and a start."""
         n, d = self._size(rng)
-        parts: dict[str, Any] = {f: np.empty((n, d), dtype=object) for f in ("h", "c", "m", "a", "delta")}
+        parts: dict[str, Any] = {f: np.empty((n, d), dtype=object) for f in ARRAYS}
         family = self.families[int(rng.integers(len(self.families)))]
         for index in np.ndindex(n, d):
             drawn = self.entry(rng, family)
@@ -108,14 +101,8 @@ class ProblemClass(Keywords):
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """h, c, m, a, delta of one client's loss in one coordinate."""
-        zero = Fraction(0)
-        out = {
-            "h": simple(rng, CURVATURES, 1.0, True),
-            "c": simple(rng, POSITIONS),
-            "m": zero,
-            "a": zero,
-            "delta": None,
-        }
+        out: dict[str, Any] = {"h": simple(rng, CURVATURES, 1.0, True), "c": simple(rng, POSITIONS)}
+        out |= {"m": Fraction(0), "a": Fraction(0), "delta": None}
         if family == "huber" and rng.random() < 0.8:
             out["delta"] = simple(rng, WIDTHS, 1.0, True) or Fraction(1)
         return out
@@ -127,9 +114,7 @@ class ProblemClass(Keywords):
             return f"N = {n}, d = {d}: outside {self.clients} and {self.dimension}"
         if self.weights == "equal" and len(set(instance.weights)) > 1:
             return "the weights are not equal"
-        if self.identical and any(
-            (getattr(instance, f) != getattr(instance, f)[:1]).any() for f in ("h", "c", "m", "a", "delta")
-        ):
+        if self.identical and any((v != v[:1]).any() for v in (getattr(instance, f) for f in ARRAYS)):
             return "the clients' losses are not identical"
         if (
             any(v is not None and v <= 0 for v in instance.delta.ravel())
@@ -155,10 +140,42 @@ class ProblemClass(Keywords):
         if self.identical and self.clients[1] > 1:
             yield "identical clients", replace(self, identical=False)
 
+    def like(self, kind: type[ProblemClass]) -> ProblemClass:
+        """The class of another kind of losses, of the same size."""
+        return kind(self.clients, self.dimension, self.weights, self.identical)
+
     # --- problems of the package --------------------------------------------------------------------------------------------
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """(name, `fedtheory.problems.Problem`) with certified optima."""
-        return iter(())
+        """(name, `fedtheory.problems.Problem`) with certified optima, of the kinds in turn."""
+        from fedtheory import problems
+
+        equal = self.weights == "equal"  # else a client's weight is its share of the samples
+        for i in range(first, first + count if self.kinds else first):
+            kind, sizes = self.kinds[i % len(self.kinds)], (self.clients, self.dimension)
+            n, d = (int(rng.integers(least, most + 1)) for least, most in sizes)
+            seed = int(rng.integers(2**31))
+            alike = self.identical or n == 1
+            spread = 0.0 if alike else float(rng.choice([0.3, 1.0, 3.0]))
+            raw = rng.integers(1, 9, n)
+            condition = 1.0 if d == 1 else float(rng.choice([3.0, 30.0]))
+            how: dict[str, Any] = {"num_clients": n, "dim": d, "heterogeneity": spread}
+            how |= {"seed": seed, "condition": condition}
+            data: dict[str, Any] = {"weights": "uniform" if equal else "samples"}
+            data["samples"] = d + 8 if equal else [int(v) + d + 4 for v in raw]
+            kind = "quadratic" if self.identical and n > 1 else kind
+            made: Any
+            if kind == "quadratic":
+                counts = np.ones(n) if equal else raw.astype(float)
+                shared, weights = self.identical, counts / counts.sum()
+                made = problems.random_quadratic(**how, weights=weights, shared_hessian=shared)
+                made.sample_counts = counts
+            elif kind == "least squares":
+                made = problems.random_least_squares(**how, **data, ridge=self.ridge)
+            elif kind == "huber":
+                made = problems.random_huber(**how, **data, delta=0.5)
+            else:
+                made = problems.random_logistic(**how, **data, ridge=self.ridge or 0.05)
+            yield f"{kind} N={n} d={d} spread={spread:g} seed={seed}", made
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Why a problem of the package does not belong to the class, or None: it names the
@@ -193,6 +210,13 @@ class ProblemClass(Keywords):
         return f"{self.words}, {size}, {WEIGHTS[self.weights]}"
 
 
+def identical(problem: Any) -> bool:
+    """True if all clients' losses have one gradient, up to rounding, at three points."""
+    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
+    gradients = problem.gradient(x)
+    return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
+
+
 def span(pair: tuple[int, int]) -> str:
     """'3', or '1 to 3'."""
     return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
@@ -223,17 +247,12 @@ class SmoothConvex(ProblemClass):
 
     words: ClassVar[str] = "smooth convex losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
+    kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "huber", "logistic")
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Convexity, and what all classes have."""
-        yield "convex losses", Nonconvex(self.clients, self.dimension, self.weights, self.identical)
+        yield "convex losses", self.like(Nonconvex)
         yield from super().variants()
-
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """Random quadratics, least squares, Huber, logistic."""
-        yield from in_floats(
-            self, rng, range(first, first + count), ("quadratic", "least squares", "huber", "logistic")
-        )
 
 
 @dataclass(frozen=True)
@@ -251,6 +270,7 @@ class Smooth(ProblemClass):
     bounded: ClassVar[bool] = True
     words: ClassVar[str] = "smooth losses, convex or not, F bounded below"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber", "well", "well", "well", "well")
+    kinds: ClassVar[tuple[str, ...]] = SmoothConvex.kinds
 
     def _size(self, rng: np.random.Generator) -> tuple[int, int]:
         """More often two clients than one: a well alone has two minimisers, and no x*."""
@@ -292,10 +312,6 @@ class Smooth(ProblemClass):
                 return str(error)
         return reason
 
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """As `SmoothConvex`."""
-        yield from SmoothConvex.problems(self, rng, count, first)  # type: ignore[arg-type]
-
 
 @dataclass(frozen=True)
 class Nonconvex(Smooth):
@@ -316,6 +332,7 @@ class Quadratics(ProblemClass):
 
     words: ClassVar[str] = "convex quadratic losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic",)
+    kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares")
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """Also: no Huber losses."""
@@ -325,16 +342,9 @@ class Quadratics(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Quadratic, convex, and what all classes have."""
-        yield (
-            "quadratic losses (smooth convex ones instead)",
-            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
-        )
-        yield "convex losses", NonconvexQuadratics(self.clients, self.dimension, self.weights, self.identical)
+        yield "quadratic losses (smooth convex ones instead)", self.like(SmoothConvex)
+        yield "convex losses", self.like(NonconvexQuadratics)
         yield from super().variants()
-
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """Random quadratics and least squares."""
-        yield from in_floats(self, rng, range(first, first + count), ("quadratic", "least squares"))
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: no other losses."""
@@ -371,6 +381,8 @@ class StronglyConvex(ProblemClass):
 
     words: ClassVar[str] = "smooth, strongly convex losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
+    kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "logistic")
+    ridge: ClassVar[float] = 0.05
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere."""
@@ -387,17 +399,8 @@ class StronglyConvex(ProblemClass):
 
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """Strong convexity of every client, and what all classes have."""
-        yield (
-            "strong convexity (mu = 0 instead)",
-            SmoothConvex(self.clients, self.dimension, self.weights, self.identical),
-        )
+        yield "strong convexity (mu = 0 instead)", self.like(SmoothConvex)
         yield from super().variants()
-
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """Random quadratics; least squares and logistic regression with a ridge."""
-        yield from in_floats(
-            self, rng, range(first, first + count), ("quadratic", "least squares", "logistic"), ridge=0.05
-        )
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: every client strongly convex."""
@@ -438,9 +441,8 @@ class Lipschitz(ProblemClass):
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """a |x - c|."""
-        zero = Fraction(0)
-        slope = simple(rng, CURVATURES, 1.0, True)
-        return {"h": zero, "c": simple(rng, POSITIONS), "m": zero, "a": slope, "delta": None}
+        out = super().entry(rng, family)
+        return out | {"h": Fraction(0), "a": out["h"]}
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """l1 parts only."""

@@ -22,17 +22,9 @@ from fedtheory.theory.rounds.forms import Undefined
 from fedtheory.theory.rounds.oracles import at_once, each
 
 __all__ = [
-    "CONSTANTS",
-    "FUNCTIONS",
-    "LATEX",
-    "ROUND",
-    "RUN",
-    "SHAPES",
-    "Fields",
-    "of_the_other",
-    "sq",
-    "told_quantities",
-]
+    "CONSTANTS", "FUNCTIONS", "LATEX", "ROUND", "RUN", "SHAPES", "Fields", "clients_of",
+    "of_the_other", "sq", "told_quantities",
+]  # fmt: skip
 
 LOOKS = 25
 Named = dict[str, Callable[[Any], Any]]
@@ -240,9 +232,14 @@ def moved_sq(q: Any) -> Any:
 @_quantity(of_round="(S, C, P, d)", latex="y_k")
 def client_models(q: Any) -> Any:
     """The clients' models after the last local minimisation of the round, for every cohort."""
-    if not q._clients.results:
-        raise MissingCapability("client_models: this method asks its clients for no local minimisation")
-    return q._fold(q._clients.results[-1].y)
+    return q._fold(_models(q._clients, "client_models"))
+
+
+def _models(clients: Any, name: str) -> Any:
+    """The clients' models after the last local minimisation of a round, which a quantity needs."""
+    if not clients.results:
+        raise MissingCapability(f"{name}: this method asks its clients for no local minimisation")
+    return clients.results[-1].y
 
 
 @_quantity(of_round="(S, 1, N, d)", latex=r"\tilde y_k")
@@ -282,10 +279,8 @@ def _by_rounds(q: Any, name: str, of: Callable[[Any, Any], Any]) -> Any:
     """A function of each round's clients, and of the state before it: (T, S, ...); found once, also
     for a view that is moved a little."""
     if name not in q._solved:
-        if not all(c.results for c in q.path.clients):
-            raise MissingCapability(
-                f"{name}: this method asks its clients for no local minimisation"
-            )
+        for clients in q.path.clients:
+            _models(clients, name)
         rounds = zip(q.path.clients, q.path.states, q.path.alike[1:], strict=False)
         found = ((of(c, each(s, lambda v: v[::n])), n) for c, s, n in rounds)  # noqa: B023
         q._solved[name] = np.stack([np.repeat(v, n, axis=0) for v, n in found])
@@ -319,12 +314,18 @@ def _local_moves(q: Any, states: Sequence[Any], alike: Sequence[int]) -> Any:
     return q._solved["moves"]
 
 
+def clients_of(q: Any, x: Any, cohort: Cohort | None = None, t: int = 1) -> Any:
+    """The clients of round t from models x (S, d), by default all of them."""
+    count = q.world.num_clients
+    if cohort is None:
+        cohort = Cohort(count, mask=np.ones((len(x), count), dtype=bool))
+    work = {k: q.facts[k] for k in ("E", "eta") if k in q.facts}
+    return q.world.clients(cohort, work, x, Stream(0), t)
+
+
 def _of_everyone(q: Any, state: Any) -> Any:
     """A state whose x is by how much each client moves (S, N, d) where all take part."""
-    count = q.world.num_clients
-    cohort = Cohort(count, mask=np.ones((len(state.x), count), dtype=bool))
-    work = {k: q.facts[k] for k in ("E", "eta") if k in q.facts}
-    clients = q.world.clients(cohort, work, state.x, Stream(0), 1)
+    clients = clients_of(q, state.x)
     try:
         q.method.round(state, clients)
     except Diverged as error:
@@ -332,11 +333,8 @@ def _of_everyone(q: Any, state: Any) -> Any:
         if unknown and np.isfinite(state.x).all():
             raise MissingCapability(f"local_models: {UNKNOWN}") from error
         raise
-    if not clients.results:
-        raise MissingCapability(
-            "local_models: this method asks its clients for no local minimisation"
-        )
-    return each(state, lambda v: None)._replace(x=clients.results[-1].y - state.x[:, None])
+    moves = _models(clients, "local_models") - state.x[:, None]
+    return each(state, lambda v: None)._replace(x=moves)
 
 
 @_quantity(of_round="(S, C, N)")
@@ -348,9 +346,7 @@ def members(q: Any) -> Any:
 @_quantity(of_round="(S, C)", latex=r"\frac1P\sum_k\|y_k-x\|^2")
 def drift(q: Any) -> Any:
     """Mean over the cohort of ||y_k - x||^2, y_k the clients' models."""
-    moved = sq(q._clients.results[-1].y - q._before_each.x[:, None, :]) if q._clients.results else None
-    if moved is None:
-        raise MissingCapability("drift: this method asks its clients for no local minimisation")
+    moved = sq(_models(q._clients, "drift") - q._before_each.x[:, None, :])
     return q._fold(q._clients.mean(moved[..., None])[..., 0])
 
 
@@ -383,11 +379,8 @@ def state_(q: Any) -> Any:
 def t(q: Any) -> Any:
     """The number of rounds made, 0..T."""
     count = np.arange(len(q.path.states))
-    return (
-        np.array([Fraction(int(v)) for v in count], dtype=object)[:, None]
-        if q.rational
-        else count[:, None].astype(float)
-    )
+    exact = np.array([Fraction(int(v)) for v in count], dtype=object)
+    return (exact if q.rational else count.astype(float))[:, None]
 
 
 @_quantity(of_run="(K,)")

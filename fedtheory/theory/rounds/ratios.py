@@ -47,9 +47,7 @@ class _Raised:
 
 def moves_with_offset(statement: Any, view: Any) -> frozenset[str]:
     """The forms of which a side is another when all losses are one higher, on a view of the statement's."""
-    raised = type(view)(
-        _Raised(view.world), view.facts, view.path, view.probability, view.method, view.sampled, view.overrides, view.corner, view.fixed
-    )
+    raised = view.like(world=_Raised(view.world))
     try:
         with np.errstate(all="ignore"):
             plain, moved = statement.on(view), statement.on(raised)

@@ -48,12 +48,12 @@ def _numbers(value: Any) -> bool:
     return isinstance(value, numbers) and not isinstance(value, bool)
 
 
-def read_there(setting: MethodSetting, form: str, instance: Draw, constants: dict[str, Any] | None = None) -> dict[str, str]:
+def read_there(setting: MethodSetting, form: str, instance: Draw) -> dict[str, str]:
     """Give what the statement's function reads up to a form, in fractions on an instance: {'q.F': '1/2'}; of a run also the round
     at which lhs - rhs is largest ('worst at'). Nothing where the form says nothing there."""
     statement, seen = setting.of_statement, dict[str, Any]()
     try:
-        view = setting.view(instance, exact=True).other(constants)
+        view = setting.view(instance, exact=True)
         with np.errstate(all="ignore"):
             for claimed in statement.function(_Read(view, seen)):
                 if claimed.name == form:

@@ -28,6 +28,7 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.steps import Loop
 from fedtheory.theory.rounds.coefficients import RoundLaw
+from fedtheory.theory.rounds.of_a_problem import quadratics_of
 
 __all__ = ["Path", "QuadraticOracles", "is_exact", "oracles_of", "second_moments"]
 
@@ -113,11 +114,9 @@ class QuadraticOracles:
         return self._spectra.min()
 
     def _solve(self, h: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return (
-            b / np.diagonal(h, axis1=-2, axis2=-1)
-            if is_exact(h)
-            else np.linalg.solve(h, b[..., None])[..., 0]
-        )
+        if is_exact(h):
+            return b / np.diagonal(h, axis1=-2, axis2=-1)
+        return np.linalg.solve(h, b[..., None])[..., 0]
 
     @cached_property
     def star(self) -> np.ndarray:
@@ -168,23 +167,14 @@ def oracles_of(
     if isinstance(problem, LeastSquares) and batch_size is not None:
         a = problem.features
         H = a[..., :, None] * a[..., None, :] + problem.ridge * np.eye(d)
-        return QuadraticOracles(
-            H,
-            a * problem.targets[..., None],
-            problem.sample_weights,
-            problem.weights,
-            noise,
-            batch_size,
-        )
-    if isinstance(problem, LeastSquares):
-        H, b = problem.gram, problem.moment
-    elif isinstance(problem, Quadratic) and batch_size is None:
-        H, b = problem.hessians, (problem.hessians * problem.minimisers[:, None, :]).sum(axis=-1)
-    else:
+        b, q = a * problem.targets[..., None], problem.sample_weights
+        return QuadraticOracles(H, b, q, problem.weights, noise, batch_size)
+    if not isinstance(problem, LeastSquares | Quadratic) or batch_size is not None:
         raise MissingCapability(
             f"{type(problem).__name__}: exact moments need quadratic losses (mini-batches: "
             "LeastSquares)"
         )
+    H, b = quadratics_of(problem)
     return QuadraticOracles(H[:, None], b[:, None], np.ones((n, 1)), problem.weights, noise)
 
 

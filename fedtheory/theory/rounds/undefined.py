@@ -42,18 +42,10 @@ class Absent:
             raise AttributeError(name)
         return self
 
-    def __bool__(self) -> bool:
+    def _raise(self) -> Any:
         raise self.error
 
-    def __float__(self) -> float:
-        raise self.error
-
-    def __index__(self) -> int:
-        raise self.error
-
-    def __iter__(self) -> Any:
-        raise self.error
-
+    __bool__ = __float__ = __index__ = __iter__ = _raise
     __call__ = __getitem__ = __array_ufunc__ = __array_function__ = _same
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _same
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __neg__ = __pos__ = __abs__ = _same
@@ -72,8 +64,14 @@ def absent_among(*values: Any) -> Absent | None:
     return None
 
 
-def _by_zero() -> Absent:
-    return Absent(Undefined("a division by 0 on this instance"))
+def _tried(make: Callable[[], Any]) -> Any:
+    """What is made, or `Absent` where that does not exist."""
+    try:
+        return make()
+    except ZeroDivisionError:
+        return Absent(Undefined("a division by 0 on this instance"))
+    except SILENT as error:
+        return Absent(error)
 
 
 def _closed(name: str) -> Callable[..., Any]:
@@ -81,10 +79,7 @@ def _closed(name: str) -> Callable[..., Any]:
     exact = getattr(Fraction, name)
 
     def method(*args: Any) -> Any:
-        try:
-            out = exact(*args)
-        except ZeroDivisionError:
-            return _by_zero()
+        out = _tried(lambda: exact(*args))
         return Ratio(out) if isinstance(out, Fraction) else out
 
     return method
@@ -165,12 +160,9 @@ class Loose:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        try:
-            value = getattr(self._what, name)
-        except ZeroDivisionError:
-            return _by_zero()
-        except SILENT as error:
-            return Absent(error)
+        value = _tried(lambda: getattr(self._what, name))
+        if isinstance(value, Absent):
+            return value
         if name == "method":
             return Loose(value)
         return _asked(value) if callable(value) and not isinstance(value, type) else _loose(value)
@@ -179,13 +171,6 @@ class Loose:
 def _asked(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(*args: Any, **how: Any) -> Any:
         gone = absent_among(*args, *how.values())
-        if gone is not None:
-            return gone
-        try:
-            return _loose(function(*args, **how))
-        except ZeroDivisionError:
-            return _by_zero()
-        except SILENT as error:
-            return Absent(error)
+        return _tried(lambda: _loose(function(*args, **how))) if gone is None else gone
 
     return method

@@ -23,13 +23,9 @@ from fedtheory.theory.studies.counterexamples import instance_of, prove, told
 from fedtheory.theory.studies.search import Search
 
 __all__ = [
-    "AssumptionNeed",
-    "ConstantNeed",
-    "assumption_need",
-    "constant_need",
-    "first_proof",
+    "AssumptionNeed", "ConstantNeed", "assumption_need", "constant_need", "first_proof",
     "mutant_fates",
-]
+]  # fmt: skip
 
 TENTH = Fraction(1, 10)
 AT_RANDOM = 60  # instances on which a mutant is tried, besides the search's best
@@ -111,12 +107,7 @@ def _n(value: Fraction) -> str:
 
 
 def first_proof(
-    setting: MethodSetting,
-    form: str,
-    search: Search,
-    overrides: dict[str, Any] | None = None,
-    without: str = "",
-    pick: Any = None,
+    setting: MethodSetting, form: str, search: Search, without: str = ""
 ) -> Witness | None:
     """The first of the search's violating instances that is one in fractions.
 
@@ -125,11 +116,8 @@ def first_proof(
     NotInFractions
         There is no counterpart in fractions.
     """
-    for instance in search.violating(form)[:6]:
-        proof = prove(setting, form, instance, overrides, without, pick)
-        if proof is not None:
-            return proof
-    return None
+    proofs = (prove(setting, form, i, without=without) for i in search.violating(form)[:6])
+    return next((proof for proof in proofs if proof is not None), None)
 
 
 def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:

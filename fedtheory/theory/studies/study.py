@@ -231,12 +231,12 @@ def quantities(over: str = "round") -> dict[str, str]:
     """
     shapes = SHAPES["run" if over == "run" else "round"]
     words, numbers = told_quantities(over), {*CONSTANTS, "T"}
-    found = {name: "a number" if name in numbers else _shape(shapes[name]) for name in words if name not in FUNCTIONS}
-    return {name: f"{text.removesuffix('.')}; {found[name]}" if name in found else text for name, text in words.items()}
-
-
-def _shape(shape: str) -> str:
-    return "a number" if shape == "()" else f"shape {shape}"
+    shaped = {name: "()" if name in numbers else shapes.get(name, "") for name in words}
+    found = {name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()}
+    return {
+        name: text if name in FUNCTIONS else f"{text.removesuffix('.')}; {found[name]}"
+        for name, text in words.items()
+    }
 
 
 def _one(

@@ -112,9 +112,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         if row.note:
             yield labels[row.verdict], f"{row.form}: {row.note}"
     for t in one.tightness:
-        if t.form in standing:
-            if t.attained or np.isfinite(t.ratio):
-                yield "tightness", f"{t.form}: {'attained' if t.attained else t.up_to} on {t.instance}"
+        if t.form in standing and (t.attained or np.isfinite(t.ratio)):
+            yield "tightness", f"{t.form}: {'attained' if t.attained else t.up_to} on {t.instance}"
     yield from (("holds", words) for words in _held(one))
     none: dict[str, list[str]] = {}
     for name in one.statement.forms:

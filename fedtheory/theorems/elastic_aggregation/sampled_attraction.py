@@ -3,11 +3,11 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
+from fedtheory.theorems.elastic_aggregation.clients import ONE
 from fedtheory.theorems.elastic_aggregation.cohorts import (
     ALIVE,
     ALL,
     ATTRACTS,
-    ONE,
     PLAIN,
     SMOOTH,
     STABLE_STEP,

@@ -3,15 +3,8 @@
 from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
-from fedtheory.theorems.elastic_aggregation.cohorts import (
-    ALIVE,
-    ALL,
-    DIAGONAL,
-    EQUAL,
-    ONE,
-    ONE_STEP,
-    Cohorts,
-)
+from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
+from fedtheory.theorems.elastic_aggregation.cohorts import ALIVE, ALL, EQUAL, Cohorts
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
 from fedtheory.theory import eq, form, le, method, repaired, wrong
 

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 from fedtheory.algorithms import ElasticAggregation
 from fedtheory.rational import objects
-from fedtheory.theorems.elastic_aggregation.cohorts import ALL, ONE, SMOOTH, TWO, Cohorts
+from fedtheory.theorems.elastic_aggregation.clients import ONE
+from fedtheory.theorems.elastic_aggregation.cohorts import ALL, SMOOTH, TWO, Cohorts
 from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
 from fedtheory.theory import eq, form, le, method, wrong
 from fedtheory.theory.rounds.linear_algebra import determinant

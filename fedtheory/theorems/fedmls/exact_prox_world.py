@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,18 +15,15 @@ from fedtheory.errors import InvalidInput
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
 from fedtheory.randomness import Stream
-from fedtheory.rational import integer
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
-from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, check_given
-from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
+from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theorems.fedmls.quantities import Bounds, values_of
-from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.theory import Draws, Fact
-
-__all__ = ["ENOUGH", "ProxInstance", "ProxView", "prox_view_of_run"]
+from fedtheory.theorems.fedmls.requests import OfUsers
+from fedtheory.theory import Fact, derived
 
 ENOUGH = Fact(
     "K(K+1) >= 16 ||x_0 - x*||^2 G^2/epsilon^2, epsilon = lambda G^2",
@@ -37,7 +34,7 @@ FAMILIES = ("LAD", "Euclidean distance")
 
 
 @dataclass
-class ProxView(OfRounds):
+class ProxView(OfRounds, OfUsers):
     """A run of FedMLS in which every local problem is solved: exactly, or to certified gaps.
 
     Attributes
@@ -53,9 +50,18 @@ class ProxView(OfRounds):
     kind, family = "prox", "FedMLS with the local problem solved exactly"
     scope = "exact-prox"
     about = "about a run of FedMLS in which the local problems are solved"
-    example, problem = "--problem lad", "lad"
-    accepts = ACCEPTS
-    scenarios, work = (FEWEST, MOST), SLIDING
+    solved = True
+    reads: ClassVar = of_files.on_interval(lines.MOST_ROUNDS, D=False)
+    fixed = (
+        ("one slope", {
+            "slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1", "x0": "0",
+            "rounds": 20,
+        }),
+        ("enough rounds", {
+            "slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1",
+            "x0": "1", "rounds": 4,
+        }),
+    )  # fmt: skip
 
     lam: Any
     K: int
@@ -73,10 +79,7 @@ class ProxView(OfRounds):
         """The constants that a reader is shown."""
         return self.shown
 
-    @property
-    def epsilon(self) -> Any:
-        """The accuracy that lambda = epsilon/G^2 stands for."""
-        return self.lam * self.G_sq
+    epsilon = derived(lambda q: q.lam * q.G_sq, "The accuracy that lambda = epsilon/G^2 stands for")
 
     @property
     def gap_total(self) -> Any:
@@ -91,14 +94,12 @@ class ProxView(OfRounds):
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of slopes, offsets (rows of pieces), lam, radius, x0 and rounds."""
-        lam, radius, x0 = of_files.numbers_of(
-            data, "lam", "radius", "x0", positive=("lam", "radius")
-        )
+    def made(
+        cls, slopes: Any, offsets: Any, lam: Any, radius: Fraction, x0: Fraction, rounds: int
+    ) -> Self:
+        """Make the run, and collect what its proof speaks of."""
+        K, clients = rounds, lines.read_losses(slopes, offsets)
         of_files.check_start(x0, radius)
-        clients = of_files.clients_of(data)
-        K = integer(data["rounds"], "rounds", 1, lines.MOST_ROUNDS)
         g_sq, d, ends = of_files.g_sq_of(clients, radius), Fraction(1), (-radius, radius)
         path = lines.history(lines.Run(clients, lam, d, *ends, radius, x0, K, g_sq, "exact"))
         least, star = lines.least_on(clients, *ends, x0)
@@ -119,16 +120,22 @@ class ProxView(OfRounds):
         )  # fmt: skip
 
     @classmethod
-    def runs(cls, plan: Any) -> list[Any]:
-        """Take a run in floats on each family, random instances, and the fixed ones."""
-        in_floats = [ProxInstance(family, plan.seed) for family in FAMILIES]
-        drawn = drawn_instances(cls, draw, plan, 24)
-        return [*in_floats, *drawn, *(cls.instance(*one) for one in FIXED)]
+    def in_floats(cls, seed: int) -> list[Any]:
+        """Give a run on each family."""
+        return [ProxInstance(family, seed) for family in FAMILIES]
 
     @classmethod
-    def check_given(cls, case: Any) -> None:
-        """Check G_i, sigma_i and the optimum, where they are given."""
-        check_given(case)
+    def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
+        """Draw losses on an interval; three in ten are one slope, where the 8 is nearly attained."""
+        n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 11))
+        data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
+        data |= {"x0": of_files.quarter(rng), "rounds": rounds}
+        if rng.random() < 0.3:
+            rounds = int(rng.integers(8, 25))
+            lam = Fraction(16, rounds * (rounds + 1) + int(rng.integers(0, 20)))
+            data |= {"slopes": [[Fraction(-1)]], "offsets": [[Fraction(0)]], "lam": lam}
+            data |= {"radius": Fraction(1), "x0": Fraction(0), "rounds": rounds}
+        return f"N={len(data['slopes'])} K={rounds}", data
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:
@@ -146,35 +153,6 @@ class ProxView(OfRounds):
             raise InvalidInput(reason)
         bounds = Bounds(runs.optimum, runs.G_i, runs.sigma_i)
         return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, bounds)
-
-    @classmethod
-    def prepare(cls, statement: Any, request: Any) -> Any:
-        """Make a case of FedMLS with its local problems solved."""
-        return prepare_run(statement, request, exact_prox=True)
-
-
-# --- random instances, and fixed ones -------------------------------------------------------------
-def draw(rng: Any) -> tuple[str, dict[str, Any]]:
-    """Draw losses on an interval; three in ten are one slope, where the 8 is nearly attained."""
-    n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 11))
-    data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
-    data |= {"x0": of_files.quarter(rng), "rounds": rounds}
-    if rng.random() < 0.3:
-        rounds = int(rng.integers(8, 25))
-        lam = Fraction(16, rounds * (rounds + 1) + int(rng.integers(0, 20)))
-        data |= {"slopes": [[Fraction(-1)]], "offsets": [[Fraction(0)]], "lam": lam}
-        data |= {"radius": Fraction(1), "x0": Fraction(0), "rounds": rounds}
-    return f"N={len(data['slopes'])} K={rounds}", data
-
-
-ProxView.draws = (Draws("fedmls prox", draw, 0),)
-
-SLOPE = {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1"}
-TWO = {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1"}
-FIXED: tuple[tuple[str, dict[str, Any]], ...] = (  # so that every form has an instance
-    ("one slope", {**SLOPE, "x0": "0", "rounds": 20}),
-    ("enough rounds", {**TWO, "x0": "1", "rounds": 4}),
-)
 
 
 # --- runs in floats -------------------------------------------------------------------------------
@@ -229,10 +207,9 @@ class ProxInstance:
 
     kind = "prox"
 
-    @property
-    def name(self) -> str:
-        """Name of the instance."""
-        return f"{self.family}, local problems solved, seed={self.seed}"
+    name = derived(
+        lambda q: f"{q.family}, local problems solved, seed={q.seed}", "Name of the instance"
+    )
 
     def view(self) -> ProxView:
         """Run it. Raises `NotCertified` where the optimum on the ball cannot be certified."""

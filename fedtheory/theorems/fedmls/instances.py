@@ -16,6 +16,7 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls.constants import k_min
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK
 from fedtheory.theorems.fedmls.quantities import MLSView, view_of_run
+from fedtheory.theory import derived
 
 __all__ = ["ANALYTIC", "FAMILIES", "RADIUS", "MLSInstance", "facts_of", "mls_battery"]
 
@@ -60,13 +61,8 @@ class MLSInstance:
 
     kind, reading = MLSView.kind, ""
 
-    @property
-    def rule(self) -> str:
-        return "stochastic" if self.noise else "deterministic"
-
-    @property
-    def facts(self) -> frozenset[str]:
-        return facts_of(self.rounds, self.average, self.norm, self.lam_scale)
+    rule = derived(lambda q: "stochastic" if q.noise else "deterministic")
+    facts = derived(lambda q: facts_of(q.rounds, q.average, q.norm, q.lam_scale))
 
     @property
     def name(self) -> str:

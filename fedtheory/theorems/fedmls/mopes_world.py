@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,28 +26,20 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import shown
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.rational import integer
 from fedtheory.theorems.fedmls import lines
 from fedtheory.theorems.fedmls.of_files import (
     OfRounds,
-    clients_of,
     entry,
     g_sq_of,
     lam,
     losses,
-    numbers_of,
+    on_interval,
     quarter,
 )
-from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances
+from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.requests import refuse_others
-from fedtheory.theory import Draws, Fact
+from fedtheory.theory import Fact, anything, derived, number
 from fedtheory.theory.judge.request import Prepared
-
-__all__ = [
-    "EXACT_PROX", "FLAT", "INSIDE", "LINEAR", "NATURAL", "OUTSIDE", "OUTSIDE_BALL", "PROJECTED",
-    "STEPS", "MopesInstance", "MopesView", "method_of", "mopes_battery", "planned_of",
-    "view_of_central_run",
-]
 
 STEPS = Fact("local training takes the T_k subgradient steps of line 4")
 EXACT_PROX = Fact("every local problem is solved exactly")
@@ -77,11 +69,6 @@ KINK: dict[str, Any] = {
     "slopes": [["-1", "2"]], "offsets": [["0", "-3/2"]], "lam": "1/2", "D": "3", "low": "-1/2",
     "high": "1", "radius": "2", "rounds": 3,
 }
-ONE_OF_EACH = (  # whatever is drawn, every form has an instance
-    ("x_0 in X", {**KINK, "x0": "0", "local": "sliding"}),
-    ("x_0 outside X", {**KINK, "x0": "3/2", "local": "sliding"}),
-    ("solved", {**KINK, "x0": "0", "local": "exact"}),
-)
 
 
 @dataclass
@@ -103,7 +90,16 @@ class MopesView(OfRounds):
     about = "about a run of MOPES or MOLES over a convex set"
     example, problem = "--problem lad --set simplex", "lad"
     accepts = SET_ACCEPTS
-    scenarios, work = (FEWEST, MOST), SLIDING
+    scenarios, work, count = (FEWEST, MOST), SLIDING, 40
+    reads: ClassVar = {
+        **on_interval(lines.MOST_ROUNDS), "low": number(), "high": number(),
+        "local": anything(default="sliding"),
+    }  # fmt: skip
+    fixed = (
+        ("x_0 in X", {**KINK, "x0": "0", "local": "sliding"}),
+        ("x_0 outside X", {**KINK, "x0": "3/2", "local": "sliding"}),
+        ("solved", {**KINK, "x0": "0", "local": "exact"}),
+    )
 
     lam: Any
     D: Any
@@ -144,40 +140,53 @@ class MopesView(OfRounds):
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of slopes, offsets (of one loss), lam, D, low, high, radius, x0, rounds.
-
-        X is [low, high] in X' = [-radius, radius], and ``local`` 'sliding', 'exact' or 'flat'.
-        """
-        names = ("lam", "D", "low", "high", "radius", "x0")
-        lam, d, low, high, radius, x0 = numbers_of(data, *names, positive=("lam", "D", "radius"))
+    def made(
+        cls, slopes: Any, offsets: Any, lam: Any, D: Any, radius: Any, x0: Any, rounds: int,
+        low: Any, high: Any, local: str,
+    ) -> Self:
+        """Make a run of one loss on X = [low, high] in X' = [-radius, radius]."""
         if not -radius <= low <= high <= radius:
             raise InvalidInput(
                 f"low = {low}, high = {high}, radius = {radius}: X = [low, high] must lie in "
                 "X' = [-radius, radius]"
             )
-        local, clients = data.get("local", "sliding"), clients_of(data)
+        clients = lines.read_losses(slopes, offsets)
         if local not in lines.LOCAL or len(clients) != 1:
             raise InvalidInput(
                 f"local = {local!r}, {len(clients)} losses: one loss, and local is one of "
                 f"{', '.join(lines.LOCAL)}"
             )
-        rounds = integer(data["rounds"], "rounds", 1, lines.MOST_ROUNDS)
         g_sq = g_sq_of(clients, radius)
         if not g_sq:
             raise InvalidInput("the loss is constant on X': G must be > 0")
-        run = lines.Run(clients, lam, d, low, high, radius, x0, rounds, g_sq, local)
+        run = lines.Run(clients, lam, D, low, high, radius, x0, rounds, g_sq, local)
         least, star = lines.least_on(clients, low, high, x0)
         excess = entry(lines.excess(clients, lines.history(run).x[-1], least))
         where = OUTSIDE_BALL if abs(x0) > radius else INSIDE if low <= x0 <= high else OUTSIDE
         facts = frozenset({PROJECTED, LOCAL_FACT[local], where})
-        return cls(lam, d, rounds, g_sq, (x0 - star) ** 2, excess, facts)
+        return cls(lam, D, rounds, g_sq, (x0 - star) ** 2, excess, facts)
 
     @classmethod
-    def runs(cls, plan: Any) -> Sequence[Any]:
-        """Give runs in floats, drawn instances, and one for every form."""
-        fixed = [cls.instance(label, data) for label, data in ONE_OF_EACH]
-        return [*mopes_battery(plan.seed), *drawn_instances(cls, _mopes, plan, 40), *fixed]
+    def in_floats(cls, seed: int) -> Sequence[Any]:
+        """Give runs of the library."""
+        return mopes_battery(seed)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
+        """Draw a loss and an interval, and few enough local steps."""
+        ends = sorted(quarter(rng) for _ in range(2))
+        local = str(rng.choice(["sliding", "sliding", "sliding", "exact"]))
+        rounds, share = int(rng.integers(1, 7)), Fraction(int(rng.integers(0, 9)), 8)
+        x0 = ends[0] + share * (ends[1] - ends[0]) if rng.random() < 0.6 else quarter(rng)
+        data = {
+            **losses(rng, 1), "lam": lam(rng), "D": Fraction(int(rng.integers(1, 33)), 4),
+            "low": ends[0], "high": ends[1], "radius": Fraction(2), "x0": x0, "rounds": rounds,
+            "local": local,
+        }
+        if local == "sliding":  # few enough steps for fractions: a K^3/3 is about their number
+            g_sq = max(abs(p) for p in data["slopes"][0]) ** 2
+            data["D"] = max(data["D"], g_sq * data["lam"] ** 2 * rounds**4 / 60)
+        return f"K={rounds} {local}", data
 
     # --- a problem of the user's ------------------------------------------------------------------
     @classmethod
@@ -257,25 +266,6 @@ def planned_of(statement: str, problem: Any, given: Mapping[str, Any], x0: np.nd
     return plan(problem, constraint, name, start, rounds=given.get("K"), **options)
 
 
-def _mopes(rng: Any) -> tuple[str, dict[str, Any]]:
-    ends = sorted(quarter(rng) for _ in range(2))
-    local = str(rng.choice(["sliding", "sliding", "sliding", "exact"]))
-    rounds, share = int(rng.integers(1, 7)), Fraction(int(rng.integers(0, 9)), 8)
-    x0 = ends[0] + share * (ends[1] - ends[0]) if rng.random() < 0.6 else quarter(rng)
-    data = {
-        **losses(rng, 1), "lam": lam(rng), "D": Fraction(int(rng.integers(1, 33)), 4),
-        "low": ends[0], "high": ends[1], "radius": Fraction(2), "x0": x0, "rounds": rounds,
-        "local": local,
-    }
-    if local == "sliding":  # few enough steps for fractions: a K^3/3 is about their number
-        g_sq = max(abs(p) for p in data["slopes"][0]) ** 2
-        data["D"] = max(data["D"], g_sq * data["lam"] ** 2 * rounds**4 / 60)
-    return f"K={rounds} {local}", data
-
-
-MopesView.draws = (Draws("fedmls mopes", _mopes, 0),)
-
-
 # --- runs of the library --------------------------------------------------------------------------
 SETS = ("ball", "box", "simplex", "l1", "nuclear", "largest entry", "segment")
 POINT = np.array([1.0, -0.7, 0.4, 0.1, 2.0, -0.2])
@@ -340,9 +330,7 @@ class MopesInstance:
 
     kind = "mopes"
 
-    @property
-    def family(self) -> str:
-        return f"{self.method.upper()} on sets"
+    family = derived(lambda q: f"{q.method.upper()} on sets")
 
     @property
     def name(self) -> str:

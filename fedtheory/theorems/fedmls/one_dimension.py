@@ -19,27 +19,26 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.rational import integer, objects
+from fedtheory.rational import objects
 from fedtheory.theorems.fedmls import lines
 from fedtheory.theorems.fedmls.constants import LinesConstants, k_min
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK
 from fedtheory.theorems.fedmls.of_files import (
     check_start,
-    clients_of,
     entry,
     g_sq_of,
-    numbers_of,
+    on_interval,
+    read_fields,
 )
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, view_of_run
-from fedtheory.theorems.fedmls.readings import READINGS, TWO, Reading
+from fedtheory.theorems.fedmls.readings import READINGS, TWO
+from fedtheory.theory import derived, word
 from fedtheory.theory.judge.record import Missing
 from fedtheory.theory.world import WorldInstance
 
-__all__ = ["FIELDS", "InFloats", "OneDimension", "draw"]
-
 LARGEST_STEPS = 20_000  # local steps of a client in floats: longer runs are drawn again
-NUMBERS = ("lam", "D", "radius", "x0")
-FIELDS = ("variant", "slopes", "offsets", *NUMBERS, "rounds")
+READS = {"variant": word(*READINGS), **on_interval(10**9)}
+FIELDS = tuple(READS)
 GRID = 64  # what is drawn is a multiple of 1/64
 ONE_SLOPE = "9.9 for 10"
 SERVER, CLIENTS = ("x", "z"), ("x_client", "z_client", "z_average", "gradient")
@@ -73,30 +72,22 @@ class OneDimension:
         both = (("missing", missing), ("unknown", unknown))
         if what := [f"{word}: {', '.join(names)}" for word, names in both if names]:
             raise InvalidInput(f"data of kind 'lines': wrong fields ({'; '.join(what)})")
-        clients = clients_of(data)
-        lam, d, radius, x0 = numbers_of(data, *NUMBERS, positive=NUMBERS[:3])
-        check_start(x0, radius)
-        rounds = integer(data["rounds"], "rounds", least=1, most=10**9)
-        variant, copies = data["variant"], data.get("copies", [])
-        if not isinstance(variant, str) or variant not in READINGS:
-            raise InvalidInput(f"variant = {variant!r}: use one of {', '.join(READINGS)}")
+        variant, slopes, offsets, *numbers = read_fields(READS, data).values()
+        clients, copies = lines.read_losses(slopes, offsets), data.get("copies", [])
+        check_start(numbers[3], numbers[2])
         counted = isinstance(copies, list) and all(type(c) is int and c >= 1 for c in copies)
         if not counted or len(copies) not in (0, len(clients)):
             raise InvalidInput(
                 f"copies = {copies}: give {len(clients)} integers >= 1, one for each loss, or none"
             )
         counts = tuple(copies) or (1,) * len(clients)
-        return cls(variant, clients, counts, lam, d, radius, x0, rounds)
+        return cls(variant, clients, counts, *numbers)
 
-    @property
-    def reading(self) -> Reading:
-        """The changes that its variant makes."""
-        return READINGS[self.variant]
-
-    @cached_property
-    def best(self) -> tuple[Fraction, Fraction]:
-        """F*, and the minimiser that is nearest to x_0."""
-        return lines.least_on(self.clients, -self.radius, self.radius, self.x0, self.copies)
+    reading = derived(lambda q: READINGS[q.variant], "The changes that its variant makes")
+    best = derived(
+        lambda q: lines.least_on(q.clients, -q.radius, q.radius, q.x0, q.copies),
+        "F*, and the minimiser that is nearest to x_0",
+    )
 
     @cached_property
     def constants(self) -> LinesConstants:

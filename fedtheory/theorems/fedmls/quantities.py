@@ -28,7 +28,7 @@ from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
-from fedtheory.theory import World
+from fedtheory.theory import World, derived
 from fedtheory.theory.judge.statement import Form
 
 __all__ = ["Bounds", "MLSView", "constants_of", "values_of", "view_of_run"]
@@ -83,10 +83,9 @@ class MLSView(World):
         """True if its numbers are fractions."""
         return self.excess.dtype == object
 
-    @property
-    def horizons(self) -> np.ndarray:
-        """(1,) K, the round that a bound on F(x_K) - F* is about."""
-        return np.array([self.K])
+    horizons = derived(
+        lambda q: np.array([q.K]), "(1,) K, the round that a bound on F(x_K) - F* is about"
+    )
 
     @property
     def rule(self) -> str:  # type: ignore[override]
@@ -101,10 +100,7 @@ class MLSView(World):
         """Constants that are shown with the verdict."""
         return self.shown
 
-    @property
-    def last_excess(self) -> np.ndarray:
-        """F(x_K) - F*: (1, S)."""
-        return self.excess[-1:]
+    last_excess = derived(lambda q: q.excess[-1:], "F(x_K) - F*: (1, S)")
 
     def constant(self, value: Any) -> np.ndarray:
         """The same number for every scenario: (1, S).
@@ -122,25 +118,15 @@ class MLSView(World):
         """A decimal of a formula as the run's numbers have it: 9.9 is 99/10 in fractions."""
         return exact_number(value) if self.rational else value
 
-    @property
-    def epsilon(self) -> Any:
-        """The accuracy that lambda = epsilon/G^2 stands for."""
-        return self.lam * self.constants.G_sq
-
-    @property
-    def joint_epsilon(self) -> Any:
-        """The same with a bound of the joint gradient for G."""
-        return self.lam * self.constants.joint_G_sq
-
-    @property
-    def K(self) -> int:
-        """The number of rounds."""
-        return self.constants.K
-
-    @property
-    def lam(self) -> Any:
-        """lambda."""
-        return self.constants.lam
+    epsilon = derived(
+        lambda q: q.lam * q.constants.G_sq, "The accuracy that lambda = epsilon/G^2 stands for"
+    )
+    joint_epsilon = derived(
+        lambda q: q.lam * q.constants.joint_G_sq,
+        "The same with a bound of the joint gradient for G",
+    )
+    K = derived(lambda q: q.constants.K, "The number of rounds")
+    lam = derived(lambda q: q.constants.lam, "lambda")
 
     def _column(self, values: Any) -> np.ndarray:
         """Whole numbers of the rounds (K, 1) as the run has numbers."""
@@ -148,30 +134,11 @@ class MLSView(World):
             return np.array([Fraction(int(v)) for v in values], dtype=object)[:, None]
         return np.asarray(values)[:, None]
 
-    @cached_property
-    def k(self) -> np.ndarray:
-        """1..K as a column."""
-        return self._column(np.arange(1, self.K + 1))
-
-    @cached_property
-    def beta(self) -> np.ndarray:
-        """beta_k = 4/(lambda k): (K, 1)."""
-        return 4 / (self.lam * self.k)
-
-    @cached_property
-    def gamma(self) -> np.ndarray:
-        """gamma_k = 2/(k + 1): (K, 1)."""
-        return 2 / (self.k + 1)
-
-    @cached_property
-    def T(self) -> np.ndarray:
-        """T_k: (K, 1)."""
-        return self._column(self.constants.steps) * (1 if self.rational else 1.0)
-
-    @cached_property
-    def c(self) -> np.ndarray:
-        """c(T_k): (K, 1)."""
-        return np.asarray(c_factor(self.T))
+    k = derived(lambda q: q._column(np.arange(1, q.K + 1)), "1..K as a column")
+    beta = derived(lambda q: 4 / (q.lam * q.k), "beta_k = 4/(lambda k): (K, 1)")
+    gamma = derived(lambda q: 2 / (q.k + 1), "gamma_k = 2/(k + 1): (K, 1)")
+    T = derived(lambda q: q._column(q.constants.steps) * (1 if q.rational else 1.0), "T_k: (K, 1)")
+    c = derived(lambda q: np.asarray(c_factor(q.T)), "c(T_k): (K, 1)")
 
     @staticmethod
     def mean_sq(values: np.ndarray) -> np.ndarray:
@@ -186,10 +153,7 @@ class MLSView(World):
         """Psi(x, x') = mean_i f_i(x'_i) + mean_i ||x - x'_i||^2/(2 lambda)."""
         return self.values(clients).mean(axis=-2) + self.penalty(x, clients)
 
-    @cached_property
-    def Psi(self) -> np.ndarray:
-        """Psi(x_k, x'_k): (K + 1, S)."""
-        return self.psi(self.x, self.x_client)
+    Psi = derived(lambda q: q.psi(q.x, q.x_client), "Psi(x_k, x'_k): (K + 1, S)")
 
     @cached_property
     def targets(self) -> np.ndarray:
@@ -197,10 +161,7 @@ class MLSView(World):
         shape = (len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1])
         return np.broadcast_to(self.points[:, None, :, None], shape)
 
-    @cached_property
-    def Psi_targets(self) -> np.ndarray:
-        """Psi(u, u) = F(u): (Q, S)."""
-        return self.values(self.targets).mean(axis=-2)
+    Psi_targets = derived(lambda q: q.values(q.targets).mean(axis=-2), "Psi(u, u) = F(u): (Q, S)")
 
     def inner_error(self, kind: str = "sharp") -> np.ndarray:
         """E_i of the inner loop's bound: (K, N, 1).
@@ -216,10 +177,7 @@ class MLSView(World):
         noise = t + (t * 0 + 3) / 2 - harmonic(t + 2)
         return (8 * g_sq * (t + harmonic(t)) + 4 * s_sq * noise) / (beta * t * (t + 3))
 
-    @cached_property
-    def inner_errors(self) -> np.ndarray:
-        """`inner_error`, (K, N, 1)."""
-        return self.inner_error()
+    inner_errors = derived(lambda q: q.inner_error(), "`inner_error`, (K, N, 1)")
 
 
 # --- a run ----------------------------------------------------------------------------------------

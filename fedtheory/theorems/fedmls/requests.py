@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS, ROUNDS
-from fedtheory.theorems.fedmls.on_a_problem import given_numbers
+from fedtheory.theorems.fedmls.on_a_problem import check_given, given_numbers
+from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import make_fedmls
+from fedtheory.theory import World
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.statement import Statement
-
-__all__ = ["prepare_run", "refuse_cohorts", "refuse_others"]
 
 PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
@@ -85,3 +85,26 @@ def refuse_cohorts(request: Request, problem: Any) -> None:
             f"participants = {request.participants}: FedMLS needs all N = {n} clients "
             "in every round; leave it out"
         )
+
+
+class OfUsers(World):
+    """Runs of FedMLS on a user's problem, with Theorem 2's parameters.
+
+    Attributes
+    ----------
+    solved : True if the local problems are solved
+    """
+
+    example, problem, accepts = "--problem lad", "lad", ACCEPTS
+    scenarios, work = (FEWEST, MOST), SLIDING
+    solved: ClassVar[bool] = False
+
+    @classmethod
+    def check_given(cls, case: Any) -> None:
+        """Check G_i, sigma_i and the optimum, where they are given."""
+        check_given(case)
+
+    @classmethod
+    def prepare(cls, statement: Any, request: Any) -> Prepared:
+        """Make a case of FedMLS as the options ask for it."""
+        return prepare_run(statement, request, cls.solved)

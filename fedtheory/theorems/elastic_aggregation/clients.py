@@ -171,7 +171,7 @@ class ElasticWorld(of_a_problem.ModelWorld):
 
 @dataclass(kw_only=True)
 class QuadraticClients(ElasticWorld):
-    """N clients in d dimensions: Hessians H, minimisers c, and Gram matrices S of what is held out."""
+    """N clients in d dimensions: Hessians H, minimisers c, and Gram matrices S of held-out samples."""
 
     H: np.ndarray = field(metadata=MATRICES)
     S: np.ndarray = field(metadata=MATRICES)

@@ -160,7 +160,6 @@ class Cohorts(clients.QuadraticClients):
         lambda q: (q.v * np.diagonal(q.M, axis1=1, axis2=2)).sum(axis=0),
         "A (d,): what the mean motion loses with theta_i while zeta stays, for diagonal H_k",
     )
-
     push = derived(  # what the mean motion loses with zeta, for diagonal S_k
         lambda q: q.q.sum(axis=1),
         "q (d,): E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i",
@@ -267,11 +266,10 @@ class Linearised(Cohorts):
     about = "about whether a zero of its mean motion attracts"
     asks = (*Cohorts.asks, "at most four parameters")
 
-    @property
-    def L(self) -> Any:
-        """At least every M_C's largest eigenvalue (Gershgorin), and exactly that if diagonal."""
-        return max(abs(M).sum(axis=1).max() for M in self.cohort_M)
-
+    L = derived(
+        lambda q: max(abs(M).sum(axis=1).max() for M in q.cohort_M),
+        "At least every M_C's largest eigenvalue (Gershgorin), and exactly that if diagonal",
+    )
     one = derived(lambda q: linear_algebra.identity(len(q.theta)), "The identity (d, d)")
 
     def in_mean(self, eta: Any) -> bool:
@@ -291,10 +289,10 @@ class Linearised(Cohorts):
         found = linear_algebra.lyapunov(lambda X: -(self.J.T @ X + X @ self.J), len(self.theta))
         return found if found is not None and linear_algebra.semidefinite(found) else None
 
-    @property
-    def longest(self) -> Any:
-        """1/tr E[J_C' X J_C]."""
-        return Fraction(len(self.cohort_J)) / sum((J.T @ self.X @ J).trace() for J in self.cohort_J)
+    longest = derived(
+        lambda q: Fraction(len(q.cohort_J)) / sum((J.T @ q.X @ J).trace() for J in q.cohort_J),
+        "1/tr E[J_C' X J_C]",
+    )
 
     def dominated(self, share: Any) -> bool:
         """True if A_i > share sum_j max(0, -q_ij) for all i."""
@@ -309,11 +307,9 @@ class Linearised(Cohorts):
         ends = np.concatenate([self.after(at, self.members) for at in starts])
         return ((ends - self.theta) ** 2).sum() / len(ends)
 
-    @property
-    def m(self) -> np.ndarray:
-        """m_C of every cohort, for one parameter."""
-        return objects([M[0, 0] for M in self.cohort_M])
-
+    m = derived(
+        lambda q: objects([M[0, 0] for M in q.cohort_M]), "m_C of every cohort, for one parameter"
+    )
     mean_square_update = derived(
         lambda q: (q.cohort_updates[:, 0] ** 2).sum() / Fraction(len(q.cohorts)),
         "E Delta_C^2 at the zero, for one parameter",

@@ -9,10 +9,9 @@ from fedtheory.theorems.elastic_aggregation.cohorts import (
     PAIR,
     Cohorts,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, Z, paper
 from fedtheory.theory import form, le, method, repaired, wrong
 
-Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 PAIRS = r"H_k\text{ diagonal, }N=2,\ P=1,\ " + Z
 FARTHER = r"|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i"
 NEARER = r"|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i"

@@ -5,10 +5,9 @@ from fractions import Fraction
 from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
 from fedtheory.theorems.elastic_aggregation.cohorts import ALIVE, ALL, EQUAL, Cohorts
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, Z, paper
 from fedtheory.theory import eq, form, le, method, repaired, wrong
 
-Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 CLOSE = Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)"
 TOO = r"\text{, insensitive cohorts too}"
 

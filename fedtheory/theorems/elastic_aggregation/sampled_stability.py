@@ -6,11 +6,9 @@ from fedtheory.algorithms import ElasticAggregation
 from fedtheory.rational import objects
 from fedtheory.theorems.elastic_aggregation.clients import ONE
 from fedtheory.theorems.elastic_aggregation.cohorts import ALL, SMOOTH, TWO, Cohorts
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, Z, paper
 from fedtheory.theory import eq, form, le, method, wrong
 from fedtheory.theory.rounds.linear_algebra import determinant
-
-Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 
 
 def two_parameters(q, share=1):

@@ -93,13 +93,12 @@ class Labels(clients.ElasticWorld):
                 "use problems.LeastSquares, ridge=0"
             )
         own = of_a_problem.exact_of_each(problem.targets, problem.sample_counts)
-        lr, E = of_a_problem.local_work(case, float(problem.beta_k.max()))
         return {
             "held": samples,
             "train": of_a_problem.exact_of_each(problem.features, problem.sample_counts),
             "held_labels": of_a_problem.exact_of_each(source.targets, source.sample_counts),
             "labels": own, "others": [-b for b in own],
-            "lr": lr, "E": E, "eta": Fraction(float(case.algorithm.server_lr)),
+            **of_a_problem.steps(case),
             **{name: data[name] for name in ("counts", "theta", "tau")},
         }
 

@@ -12,11 +12,6 @@ import numpy as np
 
 from fedtheory.theory import derived
 
-__all__ = [
-    "LinesConstants", "MLSConstants", "c_factor", "harmonic", "k_min", "kappa", "kappa_last",
-    "kappa_noise",
-]
-
 
 def harmonic(n: Any) -> Any:
     """H_n, from scipy's digamma; of fractions the sum."""

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.algorithms.fedmls import FedMLS, FedMLSState, fedmls_parameters
-from fedtheory.clients.clients import Clients
+from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
 from fedtheory.randomness import Stream
-from fedtheory.simulation.kept import Observer
-from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
-from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
+from fedtheory.theorems.fedmls.of_files import InFractions, OfRounds, column, entry
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.paper import paper
-from fedtheory.theorems.fedmls.quantities import Bounds, values_of
+from fedtheory.theorems.fedmls.quantities import Bounds, states_and, values_of
 from fedtheory.theorems.fedmls.requests import OfUsers
 from fedtheory.theory import Fact, derived
 
@@ -34,7 +31,7 @@ FAMILIES = ("LAD", "Euclidean distance")
 
 
 @dataclass
-class ProxView(OfRounds, OfUsers):
+class ProxView(InFractions, OfRounds, OfUsers):
     """A run of FedMLS in which every local problem is solved: exactly, or to certified gaps.
 
     Attributes
@@ -98,8 +95,7 @@ class ProxView(OfRounds, OfUsers):
         cls, slopes: Any, offsets: Any, lam: Any, radius: Fraction, x0: Fraction, rounds: int
     ) -> Self:
         """Make the run, and collect what its proof speaks of."""
-        K, clients = rounds, lines.read_losses(slopes, offsets)
-        of_files.check_start(x0, radius)
+        K, clients = rounds, of_files.clients_on_ball(slopes, offsets, radius, x0)
         g_sq, d, ends = of_files.g_sq_of(clients, radius), Fraction(1), (-radius, radius)
         path = lines.history(lines.Run(clients, lam, d, *ends, radius, x0, K, g_sq, "exact"))
         least, star = lines.least_on(clients, *ends, x0)
@@ -107,7 +103,7 @@ class ProxView(OfRounds, OfUsers):
         def mean(values: Iterable[Fraction]) -> Fraction:
             return sum(values, Fraction(0)) / len(clients)
 
-        def psi(x: Fraction, own: list[Fraction]) -> Fraction:
+        def psi(x: Fraction, own: np.ndarray) -> Fraction:
             values = (lines.excess([c], v, least) for c, v in zip(clients, own, strict=True))
             return mean(values) + mean((x - v) ** 2 for v in own) / (2 * lam)
 
@@ -126,7 +122,7 @@ class ProxView(OfRounds, OfUsers):
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
-        """Draw losses on an interval; three in ten are one slope, where the 8 is nearly attained."""
+        """Draw losses on an interval; three in ten are one slope, where the 8 is nearly met."""
         n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 11))
         data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
         data |= {"x0": of_files.quarter(rng), "rounds": rounds}
@@ -163,17 +159,9 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
     ----------
     bounds : the optimum on the algorithm's ball, and the G_i
     """
-    gaps: list[float] = []
-
-    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
-        if t < algorithm.rounds:
-            residual: Any = clients.results[-1].residual
-            gaps.append(float(np.mean(residual)))
-
     K, lam, optimum = int(algorithm.rounds), float(algorithm.lam), bounds.optimum
-    observer = Observer(observe, lambda: {"gaps": gaps}, lambda noted: gaps.extend(noted["gaps"]))
-    run = simulate(problem, algorithm, K, x0, record=(), keep_states=True, on_round=observer)
-    states: Any = run.states
+    states, residuals = states_and("residual", problem, algorithm, x0)
+    gaps = [float(np.mean(residual)) for residual in residuals[: K - 1]]
     x = np.stack([s.x[0] for s in states])  # (K + 1, d)
     z, own, trained = (  # (K, d), and of every client (K, N, d)
         np.stack([getattr(s, name)[0] for s in states[:K]]) for name in ("z", "x_local", "z_local")
@@ -188,13 +176,13 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
         lam, K, float(np.mean(bounds.G_i**2)), float(server_sq[0]),
         np.array([[objective[-1] - optimum.lower_bound]]), (psi - optimum.lower_bound)[:, None],
         server_sq[:, None], client_sq[:, None], np.array(gaps or [0.0])[:, None],
-        optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        bounds.noise(size),
         {"largest certified gap": max(gaps, default=0.0)},
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ProxInstance:
+class ProxInstance(of_files.InFloats):
     """A run in floats on random clients in the plane, to an accuracy of G ||x_0 - x*||/2.
 
     Attributes
@@ -225,7 +213,3 @@ class ProxInstance:
             problem, g * away / 2, RADIUS, away, lipschitz=g, local_training="exact-prox"
         )
         return prox_view_of_run(problem, method, x0, bounds)
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-        return {**asdict(self), "name": self.name}

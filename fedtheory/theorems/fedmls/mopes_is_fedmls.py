@@ -9,22 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fedtheory.rational import objects
-from fedtheory.theorems.fedmls import lines
-from fedtheory.theorems.fedmls.of_files import (
-    InFractions,
-    check_start,
-    g_sq_of,
-    lam,
-    losses,
-    on_interval,
-    quarter,
-)
+from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.paper import paper
 from fedtheory.theory import derived, eq, form, wrong
 
 
 @dataclass
-class SameView(InFractions):
+class SameView(of_files.InFractions):
     """FedMLS and MOPES on the consensus set: x_0..x_K of each, in fractions.
 
     Attributes
@@ -34,7 +25,7 @@ class SameView(InFractions):
 
     kind, family, scope = "same", "FedMLS and MOPES on the consensus set", "identity"
     about, count = "about two runs from the same data", 10
-    reads: ClassVar = on_interval(30)
+    reads: ClassVar = of_files.on_interval(30)
 
     run: lines.Run
 
@@ -61,16 +52,16 @@ class SameView(InFractions):
         cls, slopes: Any, offsets: Any, lam: Any, D: Any, radius: Any, x0: Any, rounds: int
     ) -> Self:
         """Make FedMLS's run."""
-        check_start(x0, radius)
-        clients = lines.read_losses(slopes, offsets)
-        g_sq = max(g_sq_of(clients, radius), Fraction(1, 64))
+        clients = of_files.clients_on_ball(slopes, offsets, radius, x0)
+        g_sq = max(of_files.g_sq_of(clients, radius), Fraction(1, 64))
         return cls(lines.Run(clients, lam, D, -radius, radius, radius, x0, rounds, g_sq))
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
         """Draw two to four losses on an interval, and few enough local steps."""
         n, rounds = int(rng.integers(2, 5)), int(rng.integers(2, 5))
-        data = {**losses(rng, n), "lam": lam(rng), "radius": Fraction(2), "x0": quarter(rng)}
+        data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
+        data["x0"] = of_files.quarter(rng)
         g_sq = max(abs(p) for row in data["slopes"] for p in row) ** 2
         d = max(Fraction(1, 4), g_sq * data["lam"] ** 2 * rounds**4 / 30)
         return f"N={n} K={rounds}", data | {"rounds": rounds, "D": d}

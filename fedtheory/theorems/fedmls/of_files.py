@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls import lines
-from fedtheory.theory import Draws, World, anything, number, whole
+from fedtheory.theory import Draws, World, anything, derived, number, whole
 from fedtheory.theory.fields import read
 
 
@@ -30,7 +31,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
 
 # --- from the data of a file ----------------------------------------------------------------------
 def on_interval(most_rounds: int, D: bool = True) -> dict[str, Any]:
-    """Declare losses on an interval: a row of slopes and of offsets a client, and a run's numbers."""
+    """Declare losses on an interval, a row of slopes and of offsets a client, and its numbers."""
     of_a_client = "a row of pieces for every client"
     return {
         "slopes": anything(of_a_client), "offsets": anything(of_a_client), "lam": number(above=0),
@@ -49,10 +50,11 @@ def g_sq_of(clients: Sequence[lines.Lines], radius: Fraction) -> Fraction:
     return lines.mean([lines.steepest(c, radius) ** 2 for c in clients])
 
 
-def check_start(x0: Fraction, radius: Fraction) -> None:
-    """Raise `InvalidInput` for a start outside the ball."""
+def clients_on_ball(slopes: Any, offsets: Any, radius: Any, x0: Any) -> tuple[lines.Lines, ...]:
+    """The losses of a run. Raises `InvalidInput` for a start outside the ball."""
     if abs(x0) > radius:
         raise InvalidInput(f"x_0 = {x0} is outside the ball of radius {radius}: start inside")
+    return lines.read_losses(slopes, offsets)
 
 
 # --- drawn ----------------------------------------------------------------------------------------
@@ -117,15 +119,26 @@ class InFractions(World):
         return [*cls.in_floats(plan.seed), *drawn, *(cls.instance(*one) for one in cls.fixed)]
 
 
-class OfRounds(InFractions):
+class OfRounds(World):
     """Runs of K rounds, whose forms tell exact subgradients from noisy ones."""
 
-    rule = "deterministic"
     horizon: ClassVar[str] = "K"
     searched = ("deterministic",)  # what is drawn is in fractions
     K: int
+    exact: bool = True  # False with noise
+
+    horizons = derived(lambda q: np.array([q.K]), "K (1,), which a bound on F(x_K) - F* is about")
 
     @property
-    def horizons(self) -> np.ndarray:
-        """(1,) K, the round that a bound on F(x_K) - F* is about."""
-        return np.array([self.K])
+    def rule(self) -> str:  # type: ignore[override]
+        """The rule of a form's verdict about it."""
+        return "deterministic" if self.exact else "stochastic"
+
+
+class InFloats:
+    """A run in floats, told by its parameters: those of a dataclass, with a name and a kind."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All its parameters, and its name."""
+        own: Any = self
+        return {**asdict(own), "name": own.name}

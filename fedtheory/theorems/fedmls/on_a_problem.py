@@ -26,8 +26,6 @@ from fedtheory.theory import derived
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.statement import Form
 
-__all__ = ["UsersRuns", "check_given", "given_numbers"]
-
 
 def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     """G_i and sigma_i of n clients, (n,) each, of those that are given.

@@ -15,8 +15,6 @@ from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.record import Missing, OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.statement import Form, Statement
 
-__all__ = ["own_run"]
-
 LEFT = (
     "F(x_K) - F*, x_K the server's model after the K rounds that FedMLS was made for, F* over the "
     "ball"
@@ -46,7 +44,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
         raise InvalidInput(reason)
     bounds = Bounds(known.optimum, known.G_i, known.sigma_i)
     c = constants_of(known.algorithm, bounds, start, known.radius)
-    view = _view(where, known, c, record.models)
+    view = _view(where, known, bounds, c, record.models)
     letters = {
         "K": c.K, "lambda": c.lam, "D": c.D, "G_sq": c.G_sq, "sigma_sq": c.sigma_sq,
         "distance_sq": c.distance_sq, "T_k": c.steps,
@@ -54,7 +52,9 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     return OwnRun(form.sides_on(view), view.horizons, "K", view.exact, LEFT, view.rule, letters)
 
 
-def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | None) -> MLSView:
+def _view(
+    where: str, known: UsersRuns, bounds: Bounds, constants: Any, models: np.ndarray | None
+) -> MLSView:
     """The view of the last model; what happens on the way is not known."""
     excess, optimum = np.zeros((1, 1)), known.optimum
     if models is not None:
@@ -71,6 +71,6 @@ def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | Non
     )
     return MLSView(
         constants, *(unknown,) * 7, excess=excess,
-        noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size), points=optimum.x[None],
+        noise=bounds.noise(size), points=optimum.x[None],
         exact=known.case_rule == "deterministic",
     )  # fmt: skip

@@ -17,8 +17,6 @@ from fedtheory.optimum.on_ball import choose_radius
 from fedtheory.problems.base import Problem
 from fedtheory.theory import derived
 
-__all__ = ["ACCURACY", "MadeFedMLS", "make_fedmls"]
-
 ACCURACY = 0.2  # epsilon where none is given, in units of G ||x_0 - x*||
 SHORTEST_ROUND = 1e-4  # seconds, whatever the problem
 

@@ -7,12 +7,12 @@ lives. Rounds stand on axis 0, scenarios on the last axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from numbers import Rational
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +28,13 @@ from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
-from fedtheory.theory import World, derived
+from fedtheory.theorems.fedmls.of_files import OfRounds
+from fedtheory.theory import derived
 from fedtheory.theory.judge.statement import Form
-
-__all__ = ["Bounds", "MLSView", "constants_of", "values_of", "view_of_run"]
 
 
 @dataclass
-class MLSView(World):
+class MLSView(OfRounds):
     """A run of FedMLS with K rounds. Shapes: K rounds, N clients, d coordinates, S scenarios.
 
     Attributes
@@ -76,21 +75,11 @@ class MLSView(World):
     facts: frozenset[str] = frozenset()
     shown: dict[str, Any] = field(default_factory=dict)
     reading: str = ""
-    horizon: ClassVar[str] = "K"
 
     @property
     def rational(self) -> bool:  # type: ignore[override]
         """True if its numbers are fractions."""
         return self.excess.dtype == object
-
-    horizons = derived(
-        lambda q: np.array([q.K]), "(1,) K, the round that a bound on F(x_K) - F* is about"
-    )
-
-    @property
-    def rule(self) -> str:  # type: ignore[override]
-        """The rule of a form's verdict about it."""
-        return "deterministic" if self.exact else "stochastic"
 
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed for this run, or None."""
@@ -195,6 +184,28 @@ class Bounds:
     G_i: np.ndarray
     sigma_i: np.ndarray
 
+    def noise(self, size: float) -> float:
+        """The absolute uncertainty of F(x) - F*, where values of F are of that size."""
+        return self.optimum.value - self.optimum.lower_bound + 1e-12 * (1 + size)
+
+
+def states_and(
+    name: str, problem: Problem, algorithm: FedMLS, x0: Any, **options: Any
+) -> tuple[list[FedMLSState], list[Any]]:
+    """The states of a run of FedMLS, and what local training gave by that name in its rounds."""
+    found: list[Any] = []
+
+    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
+        if t < algorithm.rounds or not algorithm.skip_last:
+            found.append(getattr(clients.results[-1], name))
+
+    observer = Observer(observe, lambda: {name: found}, lambda noted: found.extend(noted[name]))
+    run = simulate(
+        problem, algorithm, int(algorithm.rounds), x0, record=(), keep_states=True,
+        on_round=observer, **options,
+    )  # fmt: skip
+    return list(run.states or ()), found
+
 
 def view_of_run(
     problem: Problem, algorithm: FedMLS, x0: np.ndarray, scenarios: int = 1, seed: int = 0, *,
@@ -224,20 +235,13 @@ def view_of_run(
         noise = np.full(problem.num_clients, float(algorithm.noise_std))
         bounds = Bounds(problem.optimum_on_ball(radius), problem.lipschitz(radius), noise)
     optimum = bounds.optimum
-    averages: list[np.ndarray] = []
-
-    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
-        average: Any = clients.results[-1].average
-        averages.append(average)
-
-    observer = Observer(observe, lambda: {"averages": averages}, lambda noted: averages.extend(noted["averages"]))
-    run = simulate(
-        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(),
-        keep_states=True, on_round=observer, local_solver=solver,
+    states, averages = states_and(
+        "average", problem, algorithm, x0, scenarios=scenarios, seed=seed, local_solver=solver
     )
-    states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]
-    x, z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x", "z"))
-    local_x, local_z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x_local", "z_local"))
+    x, z, local_x, local_z = (
+        np.moveaxis(np.stack([getattr(s, name) for s in states]), 1, -1)
+        for name in ("x", "z", "x_local", "z_local")
+    )
     average = np.moveaxis(np.stack([averages[0] * 0, *averages]), 1, -1)
     gradient = np.zeros_like(local_x)
     for k in range(1, algorithm.rounds + 1):
@@ -255,8 +259,7 @@ def view_of_run(
     noisy = bool(algorithm.noise_std) or (solver is not None and (bool(solver.noise_std) or solver.batch_size is not None))
     return MLSView(
         constants, x, z, local_x, local_z, average, gradient, values_of(problem),
-        excess=objective - optimum.lower_bound,
-        noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        excess=objective - optimum.lower_bound, noise=bounds.noise(size),
         points=np.concatenate([optimum.x[None], others]),
         exact=not noisy, facts=facts,
     )  # fmt: skip

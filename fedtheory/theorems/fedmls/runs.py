@@ -35,7 +35,6 @@ class FedMLSRuns(MLSView, OfUsers):
     """
 
     draws = (Draws("fedmls lines", draw, 0),)
-    searched = ("deterministic",)
     computed: ClassVar[Mapping[str, Mapping[str, str]]] = {FedMLS.name: COMPUTED}
 
     @classmethod

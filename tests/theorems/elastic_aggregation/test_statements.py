@@ -138,7 +138,7 @@ def test_data_that_are_not_an_instance_are_refused():
     ):
         with pytest.raises(InvalidInput, match=words):
             BUILDERS["sampled"]({**good, **change})
-    with pytest.raises(InvalidInput, match="mu = 1.* must be < 1"):
+    with pytest.raises(InvalidInput, match=r"mu = 1.* must be < 1"):
         BUILDERS["average"]({"weights": ["1"], "batches": [[["1"]]], "mu": "1", "tau": "1"})
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from fedtheory.theory import Paper
+from fedtheory.algorithms import ElasticAggregation
+from fedtheory.theory import Paper, method
 
+ELASTIC, REPAIRED = method(ElasticAggregation), method(ElasticAggregation, sign="repaired")
 QUADRATICS = (
     "quadratic clients, E gradient steps of length at most 1/L",
     "sensitivities |2 S_k theta| of linear models",

@@ -2,11 +2,10 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
 from fedtheory.theorems.elastic_aggregation.cohorts import ALIVE, ALL, EQUAL, Cohorts
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, Z, paper
-from fedtheory.theory import eq, form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, QUADRATICS, Z, paper
+from fedtheory.theory import eq, form, le, repaired, wrong
 
 CLOSE = Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)"
 TOO = r"\text{, insensitive cohorts too}"
@@ -49,7 +48,7 @@ def unbiased(q):
 
 
 @paper.statement(
-    "sampled-fixed-point", about=method(ElasticAggregation), over=Cohorts,
+    "sampled-fixed-point", about=ELASTIC, over=Cohorts,
     title="where its mean motion is 0 when some clients take part",
     source="Algorithm 1, 'for each activated client'",
     assumptions=(*QUADRATICS, "cohorts of P clients, all alike")

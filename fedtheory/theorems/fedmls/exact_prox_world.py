@@ -147,8 +147,7 @@ class ProxView(InFractions, OfRounds, OfUsers):
             )
         for reason in runs.outside(form):
             raise InvalidInput(reason)
-        bounds = Bounds(runs.optimum, runs.G_i, runs.sigma_i)
-        return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, bounds)
+        return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, runs.bounds)
 
 
 # --- runs in floats -------------------------------------------------------------------------------

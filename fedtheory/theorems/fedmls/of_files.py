@@ -65,14 +65,13 @@ def quarter(rng: Any, most: int = 8) -> Fraction:
 
 def losses(rng: Any, clients: int) -> dict[str, Any]:
     """Slopes and offsets of one to three pieces for every client, the first slope not 0."""
-    drawn = [_loss(rng, int(rng.integers(1, 4))) for _ in range(clients)]
-    return {"slopes": [a for a, _ in drawn], "offsets": [b for _, b in drawn]}
-
-
-def _loss(rng: Any, pieces: int) -> tuple[list[Fraction], list[Fraction]]:
-    slopes = [quarter(rng, 12) for _ in range(pieces)]
-    slopes[0] = slopes[0] or Fraction(1)
-    return slopes, [quarter(rng, 4) for _ in range(pieces)]
+    out: dict[str, Any] = {"slopes": [], "offsets": []}
+    for _ in range(clients):
+        pieces = int(rng.integers(1, 4))
+        first, *others = (quarter(rng, 12) for _ in range(pieces))
+        out["slopes"].append([first or Fraction(1), *others])
+        out["offsets"].append([quarter(rng, 4) for _ in range(pieces)])
+    return out
 
 
 def lam(rng: Any) -> Fraction:

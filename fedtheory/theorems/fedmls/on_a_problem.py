@@ -56,13 +56,6 @@ def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     return out
 
 
-def check_given(case: Case) -> None:
-    """Raise `InvalidInput` for given numbers or a given optimum that can be none."""
-    known = UsersRuns(case)
-    if case.given.get("optimum") is not None and isinstance(case.algorithm, FedMLS):
-        known.optimum  # noqa: B018 - checked when it is read
-
-
 class UsersRuns:
     """A user's problem: its constants, and its runs, each made once.
 
@@ -160,6 +153,8 @@ class UsersRuns:
         return given
 
     G = derived(lambda q: math.sqrt(float(np.mean(q.G_i**2))), "Root mean square of the G_i")
+
+    bounds = derived(lambda q: Bounds(q.optimum, q.G_i, q.sigma_i), "What is known on the ball")
 
     @property
     def _shorter(self) -> float:

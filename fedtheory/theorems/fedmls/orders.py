@@ -16,8 +16,8 @@ from fedtheory.rational import simplest
 from fedtheory.theorems.fedmls.letters import ORDERS
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
 from fedtheory.theorems.fedmls.of_files import InFractions, entry
-from fedtheory.theorems.fedmls.paper import SLIDING, paper
-from fedtheory.theorems.fedmls.requests import prepare_run
+from fedtheory.theorems.fedmls.paper import paper
+from fedtheory.theorems.fedmls.requests import Asked
 from fedtheory.theory import Fact, derived, form, le, method, number, word, wrong
 
 # what a form needs of an instance
@@ -40,7 +40,7 @@ SYMBOLS = {
 
 
 @dataclass
-class OrdersView(InFractions):
+class OrdersView(InFractions, Asked):
     """Theorem 2's rounds and local steps for one accuracy, in fractions.
 
     Attributes
@@ -60,9 +60,8 @@ class OrdersView(InFractions):
     total: int
 
     kind, family, scope, letters = "orders", "Theorem 2's counts", "counts", ORDERS
-    work = SLIDING
     about = "about Theorem 2's K and T_k, whatever the data"
-    problem, example, count = "lad", "--problem lad", 16
+    count = 16
     reads: ClassVar = {
         "reach": number(what="G ||x_0 - x*||/epsilon", above=0, most=MOST_REACH),
         "sigma": number(what="sigma/G", least=0), "rounds": word("printed", "fewest"),
@@ -106,11 +105,6 @@ class OrdersView(InFractions):
         sigma = float(a.sigma) / float(a.lipschitz)
         rounds = "fewest" if statement.endswith("mopes-calls") else "printed"
         return cls.from_data({"reach": simplest(reach), "sigma": simplest(sigma), "rounds": rounds})
-
-    @classmethod
-    def prepare(cls, statement: Any, request: Any) -> Any:
-        """Make a case of FedMLS with Theorem 2's parameters."""
-        return prepare_run(statement, request)
 
 
 def rounds_above(q, constant):

@@ -10,7 +10,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
-from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, constants_of
+from fedtheory.theorems.fedmls.quantities import MLSView, constants_of
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.record import Missing, OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.statement import Form, Statement
@@ -42,9 +42,8 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     known = UsersRuns(replace(case, x0=start, rounds=record.rounds))
     for reason in known.objections(form):
         raise InvalidInput(reason)
-    bounds = Bounds(known.optimum, known.G_i, known.sigma_i)
-    c = constants_of(known.algorithm, bounds, start, known.radius)
-    view = _view(where, known, bounds, c, record.models)
+    c = constants_of(known.algorithm, known.bounds, start, known.radius)
+    view = _view(where, known, c, record.models)
     letters = {
         "K": c.K, "lambda": c.lam, "D": c.D, "G_sq": c.G_sq, "sigma_sq": c.sigma_sq,
         "distance_sq": c.distance_sq, "T_k": c.steps,
@@ -52,9 +51,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     return OwnRun(form.sides_on(view), view.horizons, "K", view.exact, LEFT, view.rule, letters)
 
 
-def _view(
-    where: str, known: UsersRuns, bounds: Bounds, constants: Any, models: np.ndarray | None
-) -> MLSView:
+def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | None) -> MLSView:
     """The view of the last model; what happens on the way is not known."""
     excess, optimum = np.zeros((1, 1)), known.optimum
     if models is not None:
@@ -71,6 +68,6 @@ def _view(
     )
     return MLSView(
         constants, *(unknown,) * 7, excess=excess,
-        noise=bounds.noise(size), points=optimum.x[None],
+        noise=known.bounds.noise(size), points=optimum.x[None],
         exact=known.case_rule == "deterministic",
     )  # fmt: skip

@@ -171,7 +171,7 @@ class ElasticWorld(of_a_problem.ModelWorld):
 
 @dataclass(kw_only=True)
 class QuadraticClients(ElasticWorld):
-    """N clients in d dimensions: Hessians H, minimisers c, and Gram matrices S of held-out samples."""
+    """N clients in d dimensions: Hessians H, minimisers c, Gram matrices S of held-out samples."""
 
     H: np.ndarray = field(metadata=MATRICES)
     S: np.ndarray = field(metadata=MATRICES)
@@ -266,11 +266,10 @@ class Aggregation(QuadraticClients):
     )
     example = "--problem axes --clients 3 --held-out 0.3 --start 1"
 
-    @property
-    def sensitive_at_end(self) -> bool:
-        """True for diagonal Hessians, mu > 0 and tau > 0 if Omega > 0 at FedAvg's fixed point."""
-        regular = self.diagonal and self.mu > 0 and self.tau > 0
-        return regular and self.omega(self.fedavg).max() > 0
+    sensitive_at_end = derived(
+        lambda q: q.diagonal and q.mu > 0 and q.tau > 0 and q.omega(q.fedavg).max() > 0,
+        "True for diagonal Hessians, mu > 0 and tau > 0 if Omega > 0 at FedAvg's fixed point",
+    )
 
     @property
     def slow_insensitive(self) -> bool:

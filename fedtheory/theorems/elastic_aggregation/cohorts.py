@@ -22,7 +22,7 @@ import scipy  # its optimize is loaded when first used
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.rational import objects, to_file
+from fedtheory.rational import to_file
 from fedtheory.theorems.elastic_aggregation import clients, drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.slopes import ratio_slopes
 from fedtheory.theory import Draws, Fact, derived, number, whole
@@ -50,6 +50,11 @@ SETTLED = 1e-5  # of theta: by so little the mean motion moves it where Newton's
 ONE_CLIENT = "least squares; where cohorts take part, one client at least that is strongly convex"
 
 
+def mean(values: np.ndarray) -> Any:
+    """The mean over the cohorts, which stand first."""
+    return values.sum(axis=0) / Fraction(len(values))
+
+
 @dataclass(kw_only=True)
 class Cohorts(clients.QuadraticClients):
     """Rounds of P of the N clients, all such cohorts alike, from a zero of the mean motion.
@@ -68,11 +73,10 @@ class Cohorts(clients.QuadraticClients):
     c: np.ndarray = number("M d", "minimisers of all but the last, who makes theta the zero")
     P: int = whole(1)
 
-    @property
-    def pair(self) -> bool:
-        """True of two clients with as many samples and diagonal Hessians, one a round."""
-        alike = len(self.counts) == 2 and len(set(self.counts)) == 1
-        return alike and self.P == 1 and self.diagonal
+    pair = derived(
+        lambda q: q.has(EQUAL) and len(q.counts) == 2 and q.P == 1 and q.diagonal,
+        "True of two clients with as many samples and diagonal Hessians, one a round",
+    )
 
     @property
     def follows(self) -> bool:
@@ -98,12 +102,11 @@ class Cohorts(clients.QuadraticClients):
     )
 
     @cached_property
-    def cohorts(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Every cohort's weights over all clients (N,), and zeta (d,)."""
+    def weights(self) -> np.ndarray:
+        """w_k (C, N) of every cohort, over all clients."""
         inside = (self.members[:, :, None] == np.arange(len(self.counts))).any(axis=1)
         shares = self.counts * inside.astype(int)
-        weights = shares / shares.sum(axis=1, keepdims=True)
-        return list(zip(weights, self.zetas(self.theta, self.members), strict=True))
+        return shares / shares.sum(axis=1, keepdims=True)
 
     @property
     def dead(self) -> list[tuple[int, ...]]:
@@ -111,49 +114,40 @@ class Cohorts(clients.QuadraticClients):
         omega = self.sensitivities(self.theta)
         return [tuple(cohort) for cohort in self.members.tolist() if omega[cohort].max() == 0]
 
-    def expect(self, of: Any) -> Any:
-        """Mean of of(weights, zeta) over the cohorts."""
-        return sum(of(w, z) for w, z in self.cohorts) / Fraction(len(self.cohorts))
-
-    @cached_property
-    def drift(self) -> np.ndarray:
-        """E[zeta * Delta] (d,), the mean move of the method's round from theta, over eta."""
-        moved = self.after(self.theta, self.members) - self.theta
-        return moved.sum(axis=0) / (len(self.members) * self.eta)
+    drift = derived(
+        lambda q: mean(q.after(q.theta, q.members) - q.theta) / q.eta,
+        "E[zeta * Delta] (d,), the mean move of the method's round from theta, over eta",
+    )
 
     def mean_update(self, x: np.ndarray) -> np.ndarray:
         """E Delta (d,)."""
         return self.u @ self.updates(x)
 
+    cohort_zeta = derived(lambda q: q.zetas(q.theta, q.members), "zeta (C, d) of every cohort")
     cohort_updates = derived(
-        lambda q: np.stack([w for w, _ in q.cohorts]) @ q.updates(q.theta),
-        "Delta_C (C, d) of every cohort at theta",
+        lambda q: q.weights @ q.updates(q.theta), "Delta_C (C, d) of every cohort at theta"
     )
-    mean_abs_update = derived(
-        lambda q: abs(q.cohort_updates).sum(axis=0) / Fraction(len(q.cohorts)), "E |Delta| (d,)"
-    )
+    mean_abs_update = derived(lambda q: mean(abs(q.cohort_updates)), "E |Delta| (d,)")
 
     @cached_property
     def slopes(self) -> list[tuple[int, np.ndarray]] | None:
         """`ratio_slopes` of every cohort, or None where one of them has none."""
-        found = [ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
+        found = [ratio_slopes(self.S, self.theta, w) for w in self.weights]
         return None if any(f is None for f in found) else found  # type: ignore[return-value]
 
     cohort_M = derived(
-        lambda q: [np.tensordot(w, q.M, 1) for w, _ in q.cohorts],
-        "M_C = sum_k w_k M_k (d, d) of every cohort",
+        lambda q: np.tensordot(q.weights, q.M, 1), "M_C = sum_k w_k M_k (C, d, d) of every cohort"
     )
 
     @cached_property
-    def cohort_J(self) -> list[np.ndarray]:
-        """J_C (d, d) of every cohort, the derivative of zeta_C Delta_C in theta."""
-        M, D = self.cohort_M, self.cohort_updates
-        parts = zip(self.cohorts, self.slopes or [], M, D, strict=True)
-        return [-z[:, None] * M - D[:, None] * slope for (_, z), (_, slope), M, D in parts]
+    def cohort_J(self) -> np.ndarray:
+        """J_C (C, d, d) of every cohort, the derivative of zeta_C Delta_C in theta."""
+        slopes = np.stack([slope for _, slope in self.slopes or []])
+        left = self.cohort_zeta[:, :, None] * self.cohort_M
+        return -left - self.cohort_updates[:, :, None] * slopes
 
     J = derived(
-        lambda q: np.stack(q.cohort_J).sum(axis=0) / Fraction(len(q.cohorts)),
-        "The derivative (d, d) of the mean motion E[zeta * Delta] in theta",
+        lambda q: mean(q.cohort_J), "The derivative (d, d) of the mean motion E[zeta * Delta]"
     )
     M_mean = derived(lambda q: np.tensordot(q.u, q.M, 1), "sum_k u_k M_k (d, d)")
     pull = derived(
@@ -172,20 +166,18 @@ class Cohorts(clients.QuadraticClients):
         For diagonal S_k where no theta_i is 0.
         """
         total = 0 * linear_algebra.identity(len(self.theta))
-        parts = zip(self.cohorts, self.slopes or [], self.cohort_updates, strict=True)
-        for (_, z), (a, _), update in parts:
-            part = update * (1 + self.tau - z) / self.theta
+        parts = self.cohort_updates * (1 + self.tau - self.cohort_zeta) / self.theta
+        for (a, _), part in zip(self.slopes or [], parts, strict=True):
             part[a] = Fraction(0)
             total[:, a] += part
-        return total / Fraction(len(self.cohorts))
+        return total / Fraction(len(parts))
 
-    mean_zeta = derived(lambda q: q.expect(lambda w, z: z), "E zeta (d,)")
+    mean_zeta = derived(lambda q: mean(q.cohort_zeta), "E zeta (d,)")
     u = derived(
-        lambda q: q.expect(lambda w, z: w),
-        "E w_k (N,): what a client counts for in naive aggregation",
+        lambda q: mean(q.weights), "E w_k (N,): what a client counts for in naive aggregation"
     )
     v = derived(
-        lambda q: q.expect(lambda w, z: w[:, None] * z[None, :]),
+        lambda q: mean(q.weights[:, :, None] * q.cohort_zeta[:, None, :]),
         "E[w_k zeta] (N, d): what a client counts for here",
     )
     fedavg = derived(lambda q: q.balance(q.M, q.u[:, None, None]), "The point where E Delta = 0")
@@ -267,7 +259,7 @@ class Linearised(Cohorts):
     asks = (*Cohorts.asks, "at most four parameters")
 
     L = derived(
-        lambda q: max(abs(M).sum(axis=1).max() for M in q.cohort_M),
+        lambda q: abs(q.cohort_M).sum(axis=2).max(),
         "At least every M_C's largest eigenvalue (Gershgorin), and exactly that if diagonal",
     )
     one = derived(lambda q: linear_algebra.identity(len(q.theta)), "The identity (d, d)")
@@ -307,12 +299,9 @@ class Linearised(Cohorts):
         ends = np.concatenate([self.after(at, self.members) for at in starts])
         return ((ends - self.theta) ** 2).sum() / len(ends)
 
-    m = derived(
-        lambda q: objects([M[0, 0] for M in q.cohort_M]), "m_C of every cohort, for one parameter"
-    )
+    m = derived(lambda q: q.cohort_M[:, 0, 0], "m_C of every cohort, for one parameter")
     mean_square_update = derived(
-        lambda q: (q.cohort_updates[:, 0] ** 2).sum() / Fraction(len(q.cohorts)),
-        "E Delta_C^2 at the zero, for one parameter",
+        lambda q: mean(q.cohort_updates[:, 0] ** 2), "E Delta_C^2 at the zero, for one parameter"
     )
 
     @classmethod

@@ -28,6 +28,8 @@ ENOUGH = Fact(
 )
 RADIUS = 2.0
 FAMILIES = ("LAD", "Euclidean distance")
+SLOPE = {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1"}
+TWO_SLOPES = {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1"}
 
 
 @dataclass
@@ -50,15 +52,9 @@ class ProxView(InFractions, OfRounds, OfUsers):
     solved = True
     reads: ClassVar = of_files.on_interval(lines.MOST_ROUNDS, D=False)
     fixed = (
-        ("one slope", {
-            "slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1", "x0": "0",
-            "rounds": 20,
-        }),
-        ("enough rounds", {
-            "slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1",
-            "x0": "1", "rounds": 4,
-        }),
-    )  # fmt: skip
+        ("one slope", {**SLOPE, "x0": "0", "rounds": 20}),
+        ("enough rounds", {**TWO_SLOPES, "x0": "1", "rounds": 4}),
+    )
 
     lam: Any
     K: int

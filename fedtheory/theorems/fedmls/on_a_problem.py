@@ -155,15 +155,10 @@ class UsersRuns:
     G = derived(lambda q: math.sqrt(float(np.mean(q.G_i**2))), "Root mean square of the G_i")
 
     bounds = derived(lambda q: Bounds(q.optimum, q.G_i, q.sigma_i), "What is known on the ball")
-
-    @property
-    def _shorter(self) -> float:
-        """The factor by which G is shorter in the norm of the algorithm than in the mean's.
-
-        So is sigma, and ||x_0 - x*|| is longer.
-        """
-        return math.sqrt(self.problem.num_clients) if self.algorithm.norm == "product" else 1.0
-
+    _shorter = derived(  # so is sigma, and ||x_0 - x*|| is longer
+        lambda q: math.sqrt(q.problem.num_clients) if q.algorithm.norm == "product" else 1.0,
+        "The factor by which G is shorter in the norm of the algorithm than in the mean's",
+    )
     distance_sq = derived(
         lambda q: float(((q.x0 - q.optimum.x) ** 2).sum()), "||x_0 - x*||^2 in R^d"
     )

@@ -13,14 +13,10 @@ SLIDING = LocalWork(
     "the method's local work is its own; leave local_solver out, or use SubgradientSliding()",
 )
 ACCEPTS = {
-    "G_i": (
-        "bounds of the clients' subgradients on the closed ball, one number or one a client "
-        "(default: the problem's own)"
-    ),
-    "sigma_i": (
-        "noise levels of the clients' subgradients, one number or one a client "
-        "(default: what the method and its solver add)"
-    ),
+    "G_i": "bounds of the clients' subgradients on the closed ball, one number or one a client "
+    "(default: the problem's own)",
+    "sigma_i": "noise levels of the clients' subgradients, one number or one a client "
+    "(default: what the method and its solver add)",
     "optimum": "a certified `Optimum` over the ball (default: the problem's own)",
 }
 

@@ -321,6 +321,6 @@ def test_cohorts_share_what_their_members_see():
     """Clients 1 and 3 of the counts 2, 5, 3: weights 2/5 and 3/5, Omega = (2/5 + 6/5, 8/5 + 3/5) = (8/5, 11/5)."""
     omegas = [["1", "4"], ["7", "1"], ["2", "1"]]  # |2 S theta| at theta = (1/2, 1/2)
     data = {"counts": ["2", "5", "3"], "H": [["1", "1"]] * 3, "S": omegas, "theta": ["1/2", "1/2"], "c": [["0", "0"]] * 2, "P": 2}
-    found = BUILDERS["sampled"]({**data, "tau": "3/5", "lr": "1", "E": 1}).cohorts
-    assert [w.tolist() for w, _ in found] == [[F(2, 7), F(5, 7), 0], [F(2, 5), 0, F(3, 5)], [0, F(5, 8), F(3, 8)]]
-    assert found[1][1].tolist() == [F(8, 5) - F(8, 11), F(3, 5)]
+    found = BUILDERS["sampled"]({**data, "tau": "3/5", "lr": "1", "E": 1})
+    assert found.weights.tolist() == [[F(2, 7), F(5, 7), 0], [F(2, 5), 0, F(3, 5)], [0, F(5, 8), F(3, 8)]]
+    assert found.cohort_zeta[1].tolist() == [F(8, 5) - F(8, 11), F(3, 5)]

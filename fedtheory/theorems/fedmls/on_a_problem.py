@@ -154,7 +154,7 @@ class UsersRuns:
 
     G = derived(lambda q: math.sqrt(float(np.mean(q.G_i**2))), "Root mean square of the G_i")
 
-    bounds = derived(lambda q: Bounds(q.optimum, q.G_i, q.sigma_i), "What is known on the ball")
+    bounds = derived(lambda q: Bounds(q.optimum, q.G_i, q.sigma_i), "The problem on the ball")
     _shorter = derived(  # so is sigma, and ||x_0 - x*|| is longer
         lambda q: math.sqrt(q.problem.num_clients) if q.algorithm.norm == "product" else 1.0,
         "The factor by which G is shorter in the norm of the algorithm than in the mean's",

@@ -86,11 +86,11 @@ class Asked(World):
             printed = {ROUNDS["printed"], PRINTED_COUNTS}
             rounds = "printed" if any(printed & set(f.needs) for f in statement.forms) else "fewest"
         made = make_fedmls(problem, given, x0, rounds)
-        rule = "noisy" if made.algorithm.noise_std else "exact"
+        rule, n = "noisy" if made.algorithm.noise_std else "exact", problem.num_clients
         rows = made.rows(skip_last=False)
         return Prepared(
             problem, made.algorithm, {"x0": x0},
-            head=[f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients"],
+            head=[f"{problem.name}: N = {n}, d = {problem.dim}, {rule} subgradients"],
             details={"algorithm": made.to_json(skip_last=False)},
             facts=lambda checks: rows,
         )  # fmt: skip

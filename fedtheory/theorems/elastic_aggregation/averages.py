@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.clients.sensitivity import num_batches
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, objects, simplest, table, text, vector
+from fedtheory.rational import objects, simplest, table
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.clients import ratios
-from fedtheory.theory import Draws, Fact
-
-__all__ = ["ALIKE", "SAME_COUNT", "Averages"]
+from fedtheory.theory import Draws, Fact, derived, number
+from fedtheory.theory.fields import Read
 
 SAME_COUNT = Fact(
     "as many batches at every client", lambda q: len({len(b) for b in q.batches}) == 1
@@ -25,31 +25,35 @@ ALIKE = Fact("batches that are alike", lambda q: all((b == b[0]).all() for b in 
 MOST = 20_000  # numbers of a user's problem
 
 
-@dataclass
-class Averages(of_a_problem.ModelWorld):
-    """Moving averages over the clients' batches.
+def read_batches(name: str, values: Any, before: Mapping[str, Any]) -> list[np.ndarray]:
+    """N arrays (m_k, d) of |g|, in the order of the batches."""
+    found = [table(b, f"{name}[{k}]") for k, b in enumerate(values)]
+    alike = len(found) == len(before["weights"]) and len({b.shape[1] for b in found}) == 1
+    if not alike or min(b.min() for b in found) < 0 or not any(b.any() for b in found):
+        raise InvalidInput(
+            f"{name}: numbers >= 0, some batch not 0; one table a client, all of one width"
+        )
+    return found
 
-    Attributes
-    ----------
-    w : (N,) weights
-    batches : N arrays (m_k, d) of |g| > 0 or 0, in the order of the batches
-    mu, tau : the weight of what was averaged before, and tau
-    """
+
+@dataclass(kw_only=True)
+class Averages(of_a_problem.ModelWorld):
+    """Moving averages over the clients' batches."""
 
     kind, family = "average", "elastic aggregation, average"
     about = "about its moving averages"
     asks = (of_a_problem.MODEL, "a start where some output is not 0")
     example = "--problem diabetes --clients 3 --held-out 0.3 --start 1 --probe-batch 10"
 
-    w: np.ndarray
-    batches: list[np.ndarray]
-    mu: Any
-    tau: Any
+    weights: np.ndarray = number("N", above=0)
+    batches: list[np.ndarray] = field(metadata={"read": Read(read_batches, "|g| of every batch")})
+    mu: Any = number(what="the weight of what was averaged before", above=0, below=1)
+    tau: Any = number(least=0)
+    shows: ClassVar = {"mu": "mu", "batches": "sizes"}
 
-    @property
-    def factors(self) -> np.ndarray:
-        """1 - mu^m of every client (N,)."""
-        return objects([1 - self.mu ** len(b) for b in self.batches])
+    w = derived(lambda q: q.weights / q.weights.sum(), "The weights, of sum 1")
+    sizes = derived(lambda q: [len(b) for b in q.batches], "Batches of every client")
+    factors = derived(lambda q: objects([1 - q.mu**m for m in q.sizes]), "1 - mu^m of every client")
 
     @cached_property
     def printed(self) -> np.ndarray:
@@ -62,36 +66,14 @@ class Averages(of_a_problem.ModelWorld):
             out.append(omega)
         return np.stack(out)
 
-    @property
-    def corrected(self) -> np.ndarray:
-        """Omega_k (N, d) over the sum 1 - mu^m of the batches' weights."""
-        return self.printed / self.factors[:, None]
+    corrected = derived(
+        lambda q: q.printed / q.factors[:, None],
+        "Omega_k (N, d) over the sum 1 - mu^m of the batches' weights",
+    )
 
     def zeta(self, omegas: np.ndarray) -> np.ndarray:
         """zeta (d,) of the clients' Omega_k (N, d)."""
         return 1 + self.tau - ratios(self.w @ omegas)
-
-    def printed_constants(self) -> dict[str, Any]:
-        """The constants that a reader is shown."""
-        return {"mu": text(self.mu), "batches": [len(b) for b in self.batches]}
-
-    # --- instances --------------------------------------------------------------------------------
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of weights, batches (rows of |g| for every client), mu and tau."""
-        w = vector(data["weights"], "weights")
-        batches = [table(b, f"batches[{k}]") for k, b in enumerate(data["batches"])]
-        mu, tau = fraction(data["mu"], "mu"), fraction(data["tau"], "tau")
-        one_width = len(w) == len(batches) and len({b.shape[1] for b in batches}) == 1
-        if w.min() <= 0 or not one_width or min(b.min() for b in batches) < 0:
-            raise InvalidInput(
-                "weights > 0 and batches of numbers >= 0, one table a client, all of one width"
-            )
-        if not 0 < mu < 1 or tau < 0 or all((b == 0).all() for b in batches):
-            raise InvalidInput(
-                "mu must lie strictly between 0 and 1, tau be >= 0, and some batch not 0"
-            )
-        return cls(w / w.sum(), batches, mu, tau)
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:

@@ -7,11 +7,12 @@ batch with Gram matrix S_k is Omega_k = |2 S_k theta|. The rounds are those of `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -21,24 +22,14 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.linear import LeastSquares
-from fedtheory.rational import fraction, integer, table, text, to_file, vector
+from fedtheory.rational import table, to_file, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
-from fedtheory.theory import Draws, Fact
+from fedtheory.theory import Draws, Fact, derived, number, whole
+from fedtheory.theory.fields import Read
 from fedtheory.theory.rounds.declare import in_fractions
-from fedtheory.theory.rounds.linear_algebra import (
-    identity,
-    product,
-    semidefinite,
-    solve,
-)
+from fedtheory.theory.rounds.linear_algebra import identity, product, semidefinite, solve
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
-
-__all__ = [
-    "DIAGONAL", "FIXED", "INSENSITIVE", "NAIVE_STABLE", "ONE", "ONE_STEP", "SENSITIVE", "SHORT",
-    "SMALL", "TAU", "TAU_0", "Aggregation", "ModelClients", "QuadraticClients", "QuadraticLosses",
-    "check_steps", "diagonal", "elastic", "ratios", "read_clients",
-]
 
 SENSITIVE = Fact("some sensitivity", lambda q: q.omega(q.theta).max() > 0)
 TAU, TAU_0 = Fact("tau > 0", lambda q: q.tau > 0), Fact("tau = 0", lambda q: q.tau == 0)
@@ -135,28 +126,56 @@ class ModelClients(SlotClients):
         return abs(2 * (self.S @ y[..., None])[..., 0])
 
 
-@dataclass
-class QuadraticClients(of_a_problem.ModelWorld):
-    """N clients in d dimensions.
+def read_matrices(name: str, values: Any, before: Mapping[str, Any]) -> np.ndarray:
+    """Symmetric semidefinite matrices (N, d, d), where a row of d numbers stands for a diagonal."""
+    if not isinstance(values, list) or not values:
+        raise InvalidInput(f"{name} = {values!r}: expected one matrix a client")
+    d, out = len(before["theta"]), []
+    for k, rows in enumerate(values):
+        at = f"{name}[{k}]"
+        full = isinstance(rows, list) and rows and isinstance(rows[0], list)
+        m = table(rows, at) if full else np.diag(vector(rows, at)) + Fraction(0)
+        if m.shape != (d, d) or (m != m.T).any() or np.diagonal(m).min() < 0:
+            raise InvalidInput(
+                f"{at}: expected a symmetric ({d}, {d}) matrix, or its diagonal of numbers >= 0"
+            )
+        if not semidefinite(m):
+            raise InvalidInput(
+                f"{at} = {to_file(m)} is not positive semidefinite, as Hessians of convex clients "
+                "and Gram matrices are; of one sample a the Gram matrix has the entries a_i a_j"
+            )
+        out.append(m)
+    return np.stack(out)
 
-    Attributes
-    ----------
-    counts : (N,) samples n_k
-    H, S : (N, d, d) Hessians, and Gram matrices of the held-out samples
-    c : (N, d) minimisers
-    theta : (d,) the server's model
-    tau, eta, lr, E : tau, the server's and the clients' step, local steps
-    """
 
-    counts: np.ndarray
-    H: np.ndarray
-    S: np.ndarray
-    c: np.ndarray
-    theta: np.ndarray
-    tau: Any
-    eta: Any
-    lr: Any
-    E: int
+MATRICES = {"read": Read(read_matrices, "matrices of the clients", ("N", "d", "d"))}
+
+
+@dataclass(kw_only=True)
+class ElasticWorld(of_a_problem.ModelWorld):
+    """Clients with their weights, the server's model, and the numbers of the method."""
+
+    shows: ClassVar = {"tau": "tau", "eta": "eta", "theta": "theta"}
+    takes: ClassVar[tuple[str, ...]] = ("local_steps", "local_lr")
+
+    theta: np.ndarray = number("d", "the server's model")
+    counts: np.ndarray = number("N", "samples that weigh the clients", above=0)
+    tau: Any = number(least=0)
+    eta: Any = number(what="the server's step", above=0, default=Fraction(1))
+    lr: Any = number(what="the clients' step", above=0)
+    E: int = whole(1, 20, "local steps")
+
+    everyone = derived(lambda q: np.arange(len(q.counts))[None], "The cohort of all clients (1, N)")
+    w = derived(lambda q: q.counts / q.counts.sum(), "n_k/n (N,)")
+
+
+@dataclass(kw_only=True)
+class QuadraticClients(ElasticWorld):
+    """N clients in d dimensions: Hessians H, minimisers c, Gram matrices S of held-out samples."""
+
+    H: np.ndarray = field(metadata=MATRICES)
+    S: np.ndarray = field(metadata=MATRICES)
+    c: np.ndarray = number("N d", "minimisers")
 
     # --- the method -------------------------------------------------------------------------------
     def clients(self, members: np.ndarray) -> ModelClients:
@@ -180,21 +199,8 @@ class QuadraticClients(of_a_problem.ModelWorld):
         omega = clients.sensitivity(models, None, 0, "corrected")
         return elastic(self.tau, self.eta).zeta(aggregate(clients, omega, "samples"), clients)
 
-    @property
-    def everyone(self) -> np.ndarray:
-        """The one cohort of all clients (1, N)."""
-        return np.arange(len(self.counts))[None]
-
     # --- letters ----------------------------------------------------------------------------------
-    @property
-    def diagonal(self) -> bool:
-        """True if all Hessians are diagonal."""
-        return diagonal(self.H)
-
-    @cached_property
-    def w(self) -> np.ndarray:
-        """n_k/n (N,)."""
-        return self.counts / self.counts.sum()
+    diagonal = derived(lambda q: diagonal(q.H), "True if all Hessians are diagonal")
 
     @cached_property
     def M(self) -> np.ndarray:
@@ -223,10 +229,7 @@ class QuadraticClients(of_a_problem.ModelWorld):
         A = weights * matrices
         return solve(A.sum(axis=0), (A @ self.c[..., None])[..., 0].sum(axis=0), one_of_many=True)
 
-    @cached_property
-    def star(self) -> np.ndarray:
-        """The optimum of sum_k w_k f_k."""
-        return self.balance(self.H, self.w[:, None, None])
+    star = derived(lambda q: q.balance(q.H, q.w[:, None, None]), "The optimum of sum_k w_k f_k")
 
     def losses(self, x: np.ndarray) -> np.ndarray:
         """f_k(x) (N,)."""
@@ -237,13 +240,20 @@ class QuadraticClients(of_a_problem.ModelWorld):
         """F(x)."""
         return (self.w * self.losses(x)).sum()
 
-    def printed_constants(self) -> dict[str, Any]:
-        """The constants that a reader is shown."""
-        theta = [text(v) for v in self.theta]
-        return {"tau": text(self.tau), "eta": text(self.eta), "theta": theta}
+    @classmethod
+    def made(cls, *args: Any, **values: Any) -> Self:
+        """Make an instance whose clients' steps are no longer than 1/L."""
+        lr = values["lr"]
+        for k, h in enumerate(values["H"]):
+            if not semidefinite(identity(len(h)) / lr - h):
+                raise InvalidInput(
+                    f"lr = {lr}: it must be no more than 1/L of every client, "
+                    f"which it is not for H[{k}] = {to_file(h)}"
+                )
+        return cls(**values)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Aggregation(QuadraticClients):
     """One round from theta in which all clients take part."""
 
@@ -255,13 +265,11 @@ class Aggregation(QuadraticClients):
         of_a_problem.ONE_BATCH,
     )
     example = "--problem axes --clients 3 --held-out 0.3 --start 1"
-    takes = ("local_steps", "local_lr")
 
-    @property
-    def sensitive_at_end(self) -> bool:
-        """True for diagonal Hessians, mu > 0 and tau > 0 if Omega > 0 at FedAvg's fixed point."""
-        regular = self.diagonal and self.mu > 0 and self.tau > 0
-        return regular and self.omega(self.fedavg).max() > 0
+    sensitive_at_end = derived(
+        lambda q: q.diagonal and q.mu > 0 and q.tau > 0 and q.omega(q.fedavg).max() > 0,
+        "True for diagonal Hessians, mu > 0 and tau > 0 if Omega > 0 at FedAvg's fixed point",
+    )
 
     @property
     def slow_insensitive(self) -> bool:
@@ -294,30 +302,14 @@ class Aggregation(QuadraticClients):
         """The server's model after a round with zeta = 1."""
         return x + self.eta * self.delta(x)
 
-    @cached_property
-    def mean(self) -> np.ndarray:
-        """M = sum_k w_k M_k."""
-        return np.tensordot(self.w, self.M, 1)
-
-    @cached_property
-    def m(self) -> np.ndarray:
-        """The diagonal of M."""
-        return np.diagonal(self.mean).copy()
-
-    @cached_property
-    def L(self) -> Any:
-        """At least M's largest eigenvalue (Gershgorin), and exactly that where M is diagonal."""
-        return abs(self.mean).sum(axis=1).max()
-
-    @cached_property
-    def mu(self) -> Any:
-        """M's least eigenvalue, for diagonal Hessians."""
-        return min(self.m)
-
-    @cached_property
-    def fedavg(self) -> np.ndarray:
-        """FedAvg's fixed point."""
-        return self.balance(self.M, self.w[:, None, None])
+    mean = derived(lambda q: np.tensordot(q.w, q.M, 1), "M = sum_k w_k M_k")
+    m = derived(lambda q: np.diagonal(q.mean).copy(), "The diagonal of M")
+    L = derived(
+        lambda q: abs(q.mean).sum(axis=1).max(),
+        "At least M's largest eigenvalue (Gershgorin), and exactly that where M is diagonal",
+    )
+    mu = derived(lambda q: min(q.m), "M's least eigenvalue, for diagonal Hessians")
+    fedavg = derived(lambda q: q.balance(q.M, q.w[:, None, None]), "FedAvg's fixed point")
 
     def V(self, x: np.ndarray) -> Any:
         """(x - theta_avg)' M (x - theta_avg)/2."""
@@ -329,14 +321,6 @@ class Aggregation(QuadraticClients):
         return max(abs(1 - self.eta * zeta * self.m))
 
     # --- instances --------------------------------------------------------------------------------
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of counts, H, S, c, theta, tau, eta, lr and E."""
-        found = read_clients(data)
-        if len(found["c"]) != len(found["H"]):
-            raise InvalidInput("c needs one row a client")
-        return cls(**found)
-
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
         """Give the data of one round from x0.
@@ -351,57 +335,6 @@ class Aggregation(QuadraticClients):
             return data | of_a_problem.quadratics(case)
         H, c = [[Fraction(1)] * case.problem.dim] * n, [data["theta"]] * n
         return data | {"H": H, "c": c, "lr": Fraction(1), "E": 1}
-
-
-# --- data of files --------------------------------------------------------------------------------
-def read_matrices(values: Any, d: int, name: str) -> np.ndarray:
-    """Symmetric semidefinite matrices (N, d, d), where a row of d numbers stands for a diagonal."""
-    if not isinstance(values, list) or not values:
-        raise InvalidInput(f"{name} = {values!r}: expected one matrix a client")
-    out = []
-    for k, rows in enumerate(values):
-        at = f"{name}[{k}]"
-        full = isinstance(rows, list) and rows and isinstance(rows[0], list)
-        m = table(rows, at) if full else np.diag(vector(rows, at)) + Fraction(0)
-        if m.shape != (d, d) or (m != m.T).any() or np.diagonal(m).min() < 0:
-            raise InvalidInput(
-                f"{at}: expected a symmetric ({d}, {d}) matrix, or its diagonal of numbers >= 0"
-            )
-        if not semidefinite(m):
-            raise InvalidInput(
-                f"{at} = {to_file(m)} is not positive semidefinite, as Hessians of convex clients "
-                "and Gram matrices are; of one sample a the Gram matrix has the entries a_i a_j"
-            )
-        out.append(m)
-    return np.stack(out)
-
-
-def check_steps(tau: Fraction, eta: Fraction, lr: Fraction) -> None:
-    """Raise `InvalidInput` for a negative tau, or a step that is not positive."""
-    if tau < 0 or eta <= 0 or lr <= 0:
-        raise InvalidInput(f"tau = {tau}, eta = {eta}, lr = {lr}: tau must be >= 0, eta and lr > 0")
-
-
-def read_clients(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `QuadraticClients`, where c may have another number of rows."""
-    theta, counts = vector(data["theta"], "theta"), vector(data["counts"], "counts")
-    d = len(theta)
-    H, S = read_matrices(data["H"], d, "H"), read_matrices(data["S"], d, "S")
-    c, tau = table(data["c"], "c"), fraction(data["tau"], "tau")
-    eta, lr = fraction(data.get("eta", 1), "eta"), fraction(data["lr"], "lr")
-    E = integer(data["E"], "E", 1, 20)
-    if not len(H) == len(S) == len(counts) or counts.min() <= 0 or c.shape[1] != d:
-        raise InvalidInput(
-            "counts > 0, H, S and c must name the same clients, in the dimension of theta"
-        )
-    check_steps(tau, eta, lr)
-    for k, h in enumerate(H):
-        if not semidefinite(identity(d) / lr - h):
-            raise InvalidInput(
-                f"lr = {lr}: it must be no more than 1/L of every client, "
-                f"which it is not for H[{k}] = {to_file(h)}"
-            )
-    return dict(counts=counts, H=H, S=S, c=c, theta=theta, tau=tau, eta=eta, lr=lr, E=E)
 
 
 # --- random instances -----------------------------------------------------------------------------

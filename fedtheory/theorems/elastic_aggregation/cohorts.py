@@ -22,17 +22,11 @@ import scipy  # its optimize is loaded when first used
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.rational import integer, objects, to_file
+from fedtheory.rational import to_file
 from fedtheory.theorems.elastic_aggregation import clients, drawn, of_a_problem
-from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
 from fedtheory.theorems.elastic_aggregation.slopes import ratio_slopes
-from fedtheory.theory import Draws, Fact
+from fedtheory.theory import Draws, Fact, derived, number, whole
 from fedtheory.theory.rounds import linear_algebra
-
-__all__ = [
-    "ALIVE", "ALL", "ATTRACTS", "BETWEEN", "DIAGONAL", "EQUAL", "FOLLOWS", "LOCAL_STEPS", "ONE",
-    "ONE_STEP", "PAIR", "PLAIN", "SMOOTH", "STABLE_STEP", "TWO", "Cohorts", "Linearised",
-]
 
 ALIVE = Fact("some sensitivity in every cohort", lambda q: not q.dead)
 ALL = Fact("all clients in every round", lambda q: len(q.counts) == q.P)
@@ -56,7 +50,12 @@ SETTLED = 1e-5  # of theta: by so little the mean motion moves it where Newton's
 ONE_CLIENT = "least squares; where cohorts take part, one client at least that is strongly convex"
 
 
-@dataclass
+def mean(values: np.ndarray) -> Any:
+    """The mean over the cohorts, which stand first."""
+    return values.sum(axis=0) / Fraction(len(values))
+
+
+@dataclass(kw_only=True)
 class Cohorts(clients.QuadraticClients):
     """Rounds of P of the N clients, all such cohorts alike, from a zero of the mean motion.
 
@@ -69,15 +68,15 @@ class Cohorts(clients.QuadraticClients):
         of_a_problem.MODEL, ONE_CLIENT, "cohorts of P clients drawn uniformly", "tau > 0",
     )
     example = "--problem axes --clients 2 --dimension 2 --participants 1"
-    takes = ("local_steps", "local_lr", "participants")
+    takes = (*clients.ElasticWorld.takes, "participants")
 
-    P: int
+    c: np.ndarray = number("M d", "minimisers of all but the last, who makes theta the zero")
+    P: int = whole(1)
 
-    @property
-    def pair(self) -> bool:
-        """True of two clients with as many samples and diagonal Hessians, one a round."""
-        alike = len(self.counts) == 2 and len(set(self.counts)) == 1
-        return alike and self.P == 1 and self.diagonal
+    pair = derived(
+        lambda q: q.has(EQUAL) and len(q.counts) == 2 and q.P == 1 and q.diagonal,
+        "True of two clients with as many samples and diagonal Hessians, one a round",
+    )
 
     @property
     def follows(self) -> bool:
@@ -94,23 +93,20 @@ class Cohorts(clients.QuadraticClients):
         b = 1 - a
         return ((v[b, i] <= v[a, i]) & (mv[a, i] * h[b, i] <= mv[b, i] * h[a, i])).all()
 
-    @property
-    def plain(self) -> bool:
-        """True if all Hessians and Gram matrices are diagonal, and no theta_i is 0."""
-        return self.diagonal and clients.diagonal(self.S) and all(self.theta != 0)
-
-    @property
-    def members(self) -> np.ndarray:
-        """All cohorts (C, P)."""
-        return np.array(list(combinations(range(len(self.counts)), self.P)))
+    plain = derived(
+        lambda q: q.diagonal and clients.diagonal(q.S) and all(q.theta != 0),
+        "True if all Hessians and Gram matrices are diagonal, and no theta_i is 0",
+    )
+    members = derived(
+        lambda q: np.array(list(combinations(range(len(q.counts)), q.P))), "All cohorts (C, P)"
+    )
 
     @cached_property
-    def cohorts(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Every cohort's weights over all clients (N,), and zeta (d,)."""
+    def weights(self) -> np.ndarray:
+        """w_k (C, N) of every cohort, over all clients."""
         inside = (self.members[:, :, None] == np.arange(len(self.counts))).any(axis=1)
         shares = self.counts * inside.astype(int)
-        weights = shares / shares.sum(axis=1, keepdims=True)
-        return list(zip(weights, self.zetas(self.theta, self.members), strict=True))
+        return shares / shares.sum(axis=1, keepdims=True)
 
     @property
     def dead(self) -> list[tuple[int, ...]]:
@@ -118,70 +114,50 @@ class Cohorts(clients.QuadraticClients):
         omega = self.sensitivities(self.theta)
         return [tuple(cohort) for cohort in self.members.tolist() if omega[cohort].max() == 0]
 
-    def expect(self, of: Any) -> Any:
-        """Mean of of(weights, zeta) over the cohorts."""
-        return sum(of(w, z) for w, z in self.cohorts) / Fraction(len(self.cohorts))
-
-    @cached_property
-    def drift(self) -> np.ndarray:
-        """E[zeta * Delta] (d,), the mean move of the method's round from theta, over eta."""
-        moved = self.after(self.theta, self.members) - self.theta
-        return moved.sum(axis=0) / (len(self.members) * self.eta)
+    drift = derived(
+        lambda q: mean(q.after(q.theta, q.members) - q.theta) / q.eta,
+        "E[zeta * Delta] (d,), the mean move of the method's round from theta, over eta",
+    )
 
     def mean_update(self, x: np.ndarray) -> np.ndarray:
         """E Delta (d,)."""
         return self.u @ self.updates(x)
 
-    @cached_property
-    def cohort_updates(self) -> np.ndarray:
-        """Delta_C (C, d) of every cohort at theta."""
-        return np.stack([w for w, _ in self.cohorts]) @ self.updates(self.theta)
-
-    @property
-    def mean_abs_update(self) -> np.ndarray:
-        """E |Delta| (d,)."""
-        return abs(self.cohort_updates).sum(axis=0) / Fraction(len(self.cohorts))
+    cohort_zeta = derived(lambda q: q.zetas(q.theta, q.members), "zeta (C, d) of every cohort")
+    cohort_updates = derived(
+        lambda q: q.weights @ q.updates(q.theta), "Delta_C (C, d) of every cohort at theta"
+    )
+    mean_abs_update = derived(lambda q: mean(abs(q.cohort_updates)), "E |Delta| (d,)")
 
     @cached_property
     def slopes(self) -> list[tuple[int, np.ndarray]] | None:
         """`ratio_slopes` of every cohort, or None where one of them has none."""
-        found = [ratio_slopes(self.S, self.theta, w) for w, _ in self.cohorts]
+        found = [ratio_slopes(self.S, self.theta, w) for w in self.weights]
         return None if any(f is None for f in found) else found  # type: ignore[return-value]
 
-    @cached_property
-    def cohort_M(self) -> list[np.ndarray]:
-        """M_C = sum_k w_k M_k (d, d) of every cohort."""
-        return [np.tensordot(w, self.M, 1) for w, _ in self.cohorts]
+    cohort_M = derived(
+        lambda q: np.tensordot(q.weights, q.M, 1), "M_C = sum_k w_k M_k (C, d, d) of every cohort"
+    )
 
     @cached_property
-    def cohort_J(self) -> list[np.ndarray]:
-        """J_C (d, d) of every cohort, the derivative of zeta_C Delta_C in theta."""
-        M, D = self.cohort_M, self.cohort_updates
-        parts = zip(self.cohorts, self.slopes or [], M, D, strict=True)
-        return [-z[:, None] * M - D[:, None] * slope for (_, z), (_, slope), M, D in parts]
+    def cohort_J(self) -> np.ndarray:
+        """J_C (C, d, d) of every cohort, the derivative of zeta_C Delta_C in theta."""
+        slopes = np.stack([slope for _, slope in self.slopes or []])
+        left = self.cohort_zeta[:, :, None] * self.cohort_M
+        return -left - self.cohort_updates[:, :, None] * slopes
 
-    @cached_property
-    def J(self) -> np.ndarray:
-        """The derivative (d, d) of the mean motion E[zeta * Delta] in theta."""
-        return np.stack(self.cohort_J).sum(axis=0) / Fraction(len(self.cohorts))
-
-    @cached_property
-    def M_mean(self) -> np.ndarray:
-        """sum_k u_k M_k (d, d)."""
-        return np.tensordot(self.u, self.M, 1)
-
-    @property
-    def pull(self) -> np.ndarray:
-        """A (d,): what the mean motion loses with theta_i while zeta stays, for diagonal H_k."""
-        return (self.v * np.diagonal(self.M, axis1=1, axis2=2)).sum(axis=0)
-
-    @property
-    def push(self) -> np.ndarray:
-        """q (d,): E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i.
-
-        It is what the mean motion loses with zeta, for diagonal S_k.
-        """
-        return self.q.sum(axis=1)
+    J = derived(
+        lambda q: mean(q.cohort_J), "The derivative (d, d) of the mean motion E[zeta * Delta]"
+    )
+    M_mean = derived(lambda q: np.tensordot(q.u, q.M, 1), "sum_k u_k M_k (d, d)")
+    pull = derived(
+        lambda q: (q.v * np.diagonal(q.M, axis1=1, axis2=2)).sum(axis=0),
+        "A (d,): what the mean motion loses with theta_i while zeta stays, for diagonal H_k",
+    )
+    push = derived(  # what the mean motion loses with zeta, for diagonal S_k
+        lambda q: q.q.sum(axis=1),
+        "q (d,): E[Delta^i Omega^i/Omega'; i is not the most sensitive]/theta_i",
+    )
 
     @property
     def q(self) -> np.ndarray:
@@ -190,58 +166,43 @@ class Cohorts(clients.QuadraticClients):
         For diagonal S_k where no theta_i is 0.
         """
         total = 0 * linear_algebra.identity(len(self.theta))
-        parts = zip(self.cohorts, self.slopes or [], self.cohort_updates, strict=True)
-        for (_, z), (a, _), update in parts:
-            part = update * (1 + self.tau - z) / self.theta
+        parts = self.cohort_updates * (1 + self.tau - self.cohort_zeta) / self.theta
+        for (a, _), part in zip(self.slopes or [], parts, strict=True):
             part[a] = Fraction(0)
             total[:, a] += part
-        return total / Fraction(len(self.cohorts))
+        return total / Fraction(len(parts))
 
-    @property
-    def mean_zeta(self) -> np.ndarray:
-        """E zeta (d,)."""
-        return self.expect(lambda w, z: z)
-
-    @cached_property
-    def u(self) -> np.ndarray:
-        """E w_k (N,): what a client counts for in naive aggregation."""
-        return self.expect(lambda w, z: w)
-
-    @cached_property
-    def v(self) -> np.ndarray:
-        """E[w_k zeta] (N, d): what a client counts for here."""
-        return self.expect(lambda w, z: w[:, None] * z[None, :])
-
-    @cached_property
-    def fedavg(self) -> np.ndarray:
-        """The point where E Delta = 0."""
-        return self.balance(self.M, self.u[:, None, None])
+    mean_zeta = derived(lambda q: mean(q.cohort_zeta), "E zeta (d,)")
+    u = derived(
+        lambda q: mean(q.weights), "E w_k (N,): what a client counts for in naive aggregation"
+    )
+    v = derived(
+        lambda q: mean(q.weights[:, :, None] * q.cohort_zeta[:, None, :]),
+        "E[w_k zeta] (N, d): what a client counts for here",
+    )
+    fedavg = derived(lambda q: q.balance(q.M, q.u[:, None, None]), "The point where E Delta = 0")
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of counts, H, S, theta, tau, eta, lr, E, P and c.
-
-        c has a row for all clients but the last, whose minimiser makes theta the zero.
-        """
-        found, P = clients.read_clients(data), integer(data["P"], "P", 1)
-        n = len(found["H"])
-        if n < 2 or P > n or len(found["c"]) != n - 1 or found["tau"] <= 0:
+    def made(cls, *args: Any, **values: Any) -> Self:
+        """Make an instance in which the last client's minimiser makes theta the zero."""
+        n, c, theta = len(values["H"]), values["c"], values["theta"]
+        if n < 2 or values["P"] > n or len(c) != n - 1 or values["tau"] <= 0:
             raise InvalidInput(
                 "P clients of N >= 2, tau > 0, and c with one row for every client but the last"
             )
-        found["c"] = np.concatenate([found["c"], found["theta"][None]])
-        there = Cohorts(**found, P=P)  # with the last client's minimiser at theta
-        rest = (there.v * there.updates(there.theta)).sum(axis=0)
+        # with the last client's minimiser at theta, which M and v do not depend on
+        found = super().made(**{**values, "c": np.concatenate([c, theta[None]])})
+        rest = (found.v * found.updates(theta)).sum(axis=0)
         try:
-            found["c"][-1] = there.theta + linear_algebra.solve(there.M[-1], -rest / there.v[-1])
+            found.c[-1] = theta + linear_algebra.solve(found.M[-1], -rest / found.v[-1])
         except InvalidInput as error:
             raise InvalidInput(
-                f"H[{n - 1}] = {to_file(there.H[-1])} is singular, and no minimiser of the last "
+                f"H[{n - 1}] = {to_file(found.H[-1])} is singular, and no minimiser of the last "
                 "client makes theta a zero of the mean motion: "
                 "put a client last whose Hessian is not singular"
             ) from error
-        return cls(**found, P=P)
+        return found
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
@@ -288,7 +249,7 @@ class Cohorts(clients.QuadraticClients):
         return data
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Linearised(Cohorts):
     """A zero of the mean motion, with the linear part of a round of server's step eta near it."""
 
@@ -297,15 +258,11 @@ class Linearised(Cohorts):
     about = "about whether a zero of its mean motion attracts"
     asks = (*Cohorts.asks, "at most four parameters")
 
-    @property
-    def L(self) -> Any:
-        """At least every M_C's largest eigenvalue (Gershgorin), and exactly that if diagonal."""
-        return max(abs(M).sum(axis=1).max() for M in self.cohort_M)
-
-    @property
-    def one(self) -> np.ndarray:
-        """The identity (d, d)."""
-        return linear_algebra.identity(len(self.theta))
+    L = derived(
+        lambda q: abs(q.cohort_M).sum(axis=2).max(),
+        "At least every M_C's largest eigenvalue (Gershgorin), and exactly that if diagonal",
+    )
+    one = derived(lambda q: linear_algebra.identity(len(q.theta)), "The identity (d, d)")
 
     def in_mean(self, eta: Any) -> bool:
         """True if the spectral radius of I + eta J is below 1."""
@@ -324,10 +281,10 @@ class Linearised(Cohorts):
         found = linear_algebra.lyapunov(lambda X: -(self.J.T @ X + X @ self.J), len(self.theta))
         return found if found is not None and linear_algebra.semidefinite(found) else None
 
-    @property
-    def longest(self) -> Any:
-        """1/tr E[J_C' X J_C]."""
-        return Fraction(len(self.cohort_J)) / sum((J.T @ self.X @ J).trace() for J in self.cohort_J)
+    longest = derived(
+        lambda q: Fraction(len(q.cohort_J)) / sum((J.T @ q.X @ J).trace() for J in q.cohort_J),
+        "1/tr E[J_C' X J_C]",
+    )
 
     def dominated(self, share: Any) -> bool:
         """True if A_i > share sum_j max(0, -q_ij) for all i."""
@@ -342,15 +299,10 @@ class Linearised(Cohorts):
         ends = np.concatenate([self.after(at, self.members) for at in starts])
         return ((ends - self.theta) ** 2).sum() / len(ends)
 
-    @property
-    def m(self) -> np.ndarray:
-        """m_C of every cohort, for one parameter."""
-        return objects([M[0, 0] for M in self.cohort_M])
-
-    @property
-    def mean_square_update(self) -> Any:
-        """E Delta_C^2 at the zero, for one parameter."""
-        return (self.cohort_updates[:, 0] ** 2).sum() / Fraction(len(self.cohorts))
+    m = derived(lambda q: q.cohort_M[:, 0, 0], "m_C of every cohort, for one parameter")
+    mean_square_update = derived(
+        lambda q: mean(q.cohort_updates[:, 0] ** 2), "E Delta_C^2 at the zero, for one parameter"
+    )
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
@@ -371,7 +323,9 @@ def _zero(data: dict[str, Any], P: int, start: np.ndarray | None) -> np.ndarray:
     """
     counts, H, S, c = (np.array(data[k], dtype=float) for k in ("counts", "H", "S", "c"))
     tau, lr, origin = float(data["tau"]), float(data["lr"]), np.zeros(c.shape[1])
-    those = clients.QuadraticClients(counts, H, S, c, origin, tau, 1.0, lr, data["E"])
+    those = clients.QuadraticClients(
+        counts=counts, H=H, S=S, c=c, theta=origin, tau=tau, eta=1.0, lr=lr, E=data["E"]
+    )
     members = np.array(list(combinations(range(len(counts)), P)))
 
     of_cohorts = those.clients(members)

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["clients", "gram", "largest", "of_samples", "positive", "rows", "signed", "step", "tau"]
-
-
 Rng = np.random.Generator
 Table = list[list[Fraction]]
 

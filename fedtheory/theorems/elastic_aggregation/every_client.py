@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import (
     ONE_STEP,
     SENSITIVE,
@@ -11,8 +10,8 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     TAU,
     Aggregation,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, paper
+from fedtheory.theory import form, le, repaired, wrong
 
 
 def no_higher(q, after):
@@ -37,7 +36,7 @@ def descent(q, share=1):
 
 
 @paper.statement(
-    "every-client", about=method(ElasticAggregation, sign="repaired"), over=Aggregation,
+    "every-client", about=REPAIRED, over=Aggregation,
     title="whether a round lowers the loss of every client, and drifts less than naive aggregation",
     source="poster: 'minimizes the loss for clients A and B, while not causing the server model to "
     "drift from its ideal distribution'",

@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, TAU, Aggregation
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import form, le, method, wrong
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, paper
+from fedtheory.theory import form, le, wrong
 
 
 def moves(q):
@@ -29,7 +28,7 @@ def longer(q):
 
 
 @paper.statement(
-    "exploration", about=method(ElasticAggregation, sign="repaired"), over=Aggregation,
+    "exploration", about=REPAIRED, over=Aggregation,
     title="whether less sensitive parameters, and the model, move farther than with naive "
     "aggregation",
     source="poster: 'boosts updates to the less sensitive parameters to better explore different "

@@ -2,11 +2,10 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.rational import objects
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, Aggregation
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import eq, form, le, method, printed, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, QUADRATICS, paper
+from fedtheory.theory import eq, form, le, printed, repaired, wrong
 
 
 def truth(conditions):
@@ -32,7 +31,7 @@ def above_mean(q):
 
 
 @paper.statement(
-    "factors", about=method(ElasticAggregation), over=Aggregation,
+    "factors", about=ELASTIC, over=Aggregation,
     title="how far sensitive parameters are held back, and others boosted",
     source="Algorithm 1, and the text beside it", assumptions=QUADRATICS
 )

@@ -2,10 +2,9 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, TAU, TAU_0, Aggregation
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import eq, form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, QUADRATICS, paper
+from fedtheory.theory import eq, form, le, repaired, wrong
 
 
 def stays(q, x):
@@ -26,7 +25,7 @@ def still(q):
 
 
 @paper.statement(
-    "full-participation", about=method(ElasticAggregation), over=Aggregation,
+    "full-participation", about=ELASTIC, over=Aggregation,
     title="where it ends when all clients take part",
     source="poster: 'to prevent the server model from drifting to any one client distribution'",
     assumptions=QUADRATICS

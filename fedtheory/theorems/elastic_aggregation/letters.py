@@ -6,8 +6,6 @@ from typing import Any
 
 from fedtheory.theory.judge.symbolic import Letters, symbol
 
-__all__ = ["ROUND"]
-
 _MODELS = {
     "theta": r"\theta", "next": r"\theta^+", "minus": r"\theta^+",
     "elastic": r"\theta^+_{\text{elastic}}", "naive": r"\theta^+_{\text{naive}}",
@@ -17,15 +15,7 @@ _MODELS = {
 class _Round(Letters):
     """Models enter through V, F and the factor of the contraction only."""
 
-    @property
-    def theta(self) -> str:
-        """The name of the model before the round."""
-        return "theta"
-
-    @property
-    def fedavg(self) -> str:
-        """The name of FedAvg's fixed point."""
-        return "fedavg"
+    theta, fedavg = "theta", "fedavg"  # the model before the round, and FedAvg's fixed point
 
     def step(self, x: str, sign: int = 1) -> str:
         """The model after the round, with the sign that the condition says."""

@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.averages import ALIKE, SAME_COUNT, Averages
-from fedtheory.theorems.elastic_aggregation.paper import paper
-from fedtheory.theory import eq, form, le, method, printed, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, paper
+from fedtheory.theory import eq, form, le, printed, repaired, wrong
 
 
 def first(q):
@@ -30,7 +29,7 @@ def moved(q, share=1):
 
 
 @paper.statement(
-    "moving-average", about=method(ElasticAggregation), over=Averages,
+    "moving-average", about=ELASTIC, over=Averages,
     title="the moving average that starts at 0",
     source="Algorithm 1, Omega_k <- mu Omega_k + (1 - mu)|g|",
     assumptions=("0 < mu < 1",)

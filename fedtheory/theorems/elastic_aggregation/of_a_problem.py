@@ -23,11 +23,6 @@ from fedtheory.theory import World
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.rounds.linear_algebra import identity, product, solve
 
-__all__ = [
-    "MODEL", "ONE_BATCH", "ModelWorld", "check_everyone", "check_size", "exact", "exact_of_each",
-    "gram", "local_work", "quadratics", "samples_of", "sensitive", "weighing",
-]
-
 MOST_PARAMETERS, MOST_STEPS = 12, 20
 ONE_BATCH = "one batch of held-out samples a client"
 MODEL = (
@@ -122,11 +117,12 @@ def sensitive(case: Case) -> dict[str, Any]:
     return {"counts": weighing(case), "S": S, "theta": theta, "tau": tau}
 
 
-def local_work(case: Case, largest: float) -> tuple[Fraction, int]:
-    """The clients' step, at most 1/L, and E: as given, else 1/(2L) and 2."""
-    solver = case.local_solver
+def steps(case: Case) -> dict[str, Any]:
+    """The clients' step lr, at most 1/L, and E: as given, else 1/(2L) and 2; and the server's."""
+    solver, largest = case.local_solver, float(case.problem.beta_k.max())
+    eta = Fraction(float(case.algorithm.server_lr))
     if solver is None:
-        return simplest(float(f"{1 / (2 * largest):.2g}")), 2
+        return {"lr": simplest(float(f"{1 / (2 * largest):.2g}")), "E": 2, "eta": eta}
     if isinstance(solver, LocalSGD):
         plain = solver.batch_size is None and not solver.noise_std and not callable(solver.lr)
     else:
@@ -145,7 +141,7 @@ def local_work(case: Case, largest: float) -> tuple[Fraction, int]:
     lr = Fraction(float(solver.lr))
     if solver.lr * largest > 1 - 1e-12:  # as 1/L in floats may be above it by rounding
         lr *= 1 - Fraction(1, 2**38)
-    return lr, int(solver.steps)
+    return {"lr": lr, "E": int(solver.steps), "eta": eta}
 
 
 def quadratics(case: Case) -> dict[str, Any]:
@@ -163,5 +159,4 @@ def quadratics(case: Case) -> dict[str, Any]:
         solve(h, product(a.T, b) / Fraction(len(b)), one_of_many=True)
         for h, a, b in zip(H, rows, targets, strict=True)
     ]
-    lr, E = local_work(case, float(problem.beta_k.max()))
-    return {"H": H, "c": c, "lr": lr, "E": E, "eta": Fraction(float(case.algorithm.server_lr))}
+    return {"H": H, "c": c, **steps(case)}

@@ -1,13 +1,12 @@
 """Elastic Aggregation, the poster: the loss after one round beside that of naive aggregation."""
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, SHORT, TAU, Aggregation
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import form, le, method
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, paper
+from fedtheory.theory import form, le
 
 
 @paper.statement(
-    "one-round", about=method(ElasticAggregation, sign="repaired"), over=Aggregation,
+    "one-round", about=REPAIRED, over=Aggregation,
     title="whether one round ends lower than with naive aggregation",
     source="poster: 'a better update'", assumptions=QUADRATICS
 )

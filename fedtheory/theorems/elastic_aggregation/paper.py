@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fedtheory.theory import Paper
+from fedtheory.algorithms import ElasticAggregation
+from fedtheory.theory import Paper, method
 
-__all__ = ["QUADRATICS", "SYMBOLS", "paper"]
-
+ELASTIC, REPAIRED = method(ElasticAggregation), method(ElasticAggregation, sign="repaired")
 QUADRATICS = (
     "quadratic clients, E gradient steps of length at most 1/L",
     "sensitivities |2 S_k theta| of linear models",
 )
+Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 SYMBOLS = {
     "theta, theta_k": "ElasticAggregationState.x, the local solver's result",
     "Omega, Omega'": "fedtheory.clients.sensitivity, its maximum within a layer",

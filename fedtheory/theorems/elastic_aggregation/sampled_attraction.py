@@ -2,19 +2,18 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
+from fedtheory.theorems.elastic_aggregation.clients import ONE
 from fedtheory.theorems.elastic_aggregation.cohorts import (
     ALIVE,
     ALL,
     ATTRACTS,
-    ONE,
     PLAIN,
     SMOOTH,
     STABLE_STEP,
     Linearised,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import eq, form, le, method, wrong
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, paper
+from fedtheory.theory import eq, form, le, wrong
 
 MEAN, SQUARE = r"\rho(I+\eta J)<1", r"\rho(\mathbb E[A_C\otimes A_C])<1"
 NEGATIVE = r"\mathrm{Re}\,\lambda<0\ \forall\lambda\in\mathrm{spec}\,J"
@@ -68,7 +67,7 @@ def spread(q, share=1, squares=True):
 
 
 @paper.statement(
-    "sampled-attraction", about=method(ElasticAggregation, sign="repaired"), over=Linearised,
+    "sampled-attraction", about=REPAIRED, over=Linearised,
     title="which steps a zero of its mean motion attracts with, in mean and in mean square, when "
     "some clients take part",
     source="Algorithm 1, 'for each activated client'",

@@ -1,6 +1,5 @@
 """Elastic Aggregation, conference abstract: 'robust to ... partial participation'."""
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.cohorts import (
     BETWEEN,
     EQUAL,
@@ -9,10 +8,9 @@ from fedtheory.theorems.elastic_aggregation.cohorts import (
     PAIR,
     Cohorts,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, QUADRATICS, Z, paper
+from fedtheory.theory import form, le, repaired, wrong
 
-Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 PAIRS = r"H_k\text{ diagonal, }N=2,\ P=1,\ " + Z
 FARTHER = r"|\theta_\infty-\theta^*|_i\ge|\bar\theta-\theta^*|_i"
 NEARER = r"|\theta_\infty-\theta^*|_i\le|\bar\theta-\theta^*|_i"
@@ -29,7 +27,7 @@ def nearer(q):
 
 
 @paper.statement(
-    "sampled-bias", about=method(ElasticAggregation), over=Cohorts,
+    "sampled-bias", about=ELASTIC, over=Cohorts,
     title="whether the zero of its mean motion is nearer to the optimum than FedAvg's when some "
     "clients take part",
     source="conference abstract: 'robust to large numbers of clients, partial participation, and "

@@ -2,20 +2,11 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
-from fedtheory.theorems.elastic_aggregation.cohorts import (
-    ALIVE,
-    ALL,
-    DIAGONAL,
-    EQUAL,
-    ONE,
-    ONE_STEP,
-    Cohorts,
-)
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import eq, form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.clients import DIAGONAL, ONE, ONE_STEP
+from fedtheory.theorems.elastic_aggregation.cohorts import ALIVE, ALL, EQUAL, Cohorts
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, QUADRATICS, Z, paper
+from fedtheory.theory import eq, form, le, repaired, wrong
 
-Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 CLOSE = Z + r"|\mathbb E\Delta_C^i|\le\mathbb E|\Delta_C^i|/(1+2\tau)"
 TOO = r"\text{, insensitive cohorts too}"
 
@@ -57,7 +48,7 @@ def unbiased(q):
 
 
 @paper.statement(
-    "sampled-fixed-point", about=method(ElasticAggregation), over=Cohorts,
+    "sampled-fixed-point", about=ELASTIC, over=Cohorts,
     title="where its mean motion is 0 when some clients take part",
     source="Algorithm 1, 'for each activated client'",
     assumptions=(*QUADRATICS, "cohorts of P clients, all alike")

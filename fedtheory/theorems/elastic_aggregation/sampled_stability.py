@@ -2,14 +2,12 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.rational import objects
-from fedtheory.theorems.elastic_aggregation.cohorts import ALL, ONE, SMOOTH, TWO, Cohorts
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import eq, form, le, method, wrong
+from fedtheory.theorems.elastic_aggregation.clients import ONE
+from fedtheory.theorems.elastic_aggregation.cohorts import ALL, SMOOTH, TWO, Cohorts
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, Z, paper
+from fedtheory.theory import eq, form, le, wrong
 from fedtheory.theory.rounds.linear_algebra import determinant
-
-Z = r"\mathbb E[\zeta_C\Delta_C](\theta_\infty)=0:\ "  # all that follows is at theta_infinity
 
 
 def two_parameters(q, share=1):
@@ -22,7 +20,7 @@ def two_parameters(q, share=1):
 
 
 @paper.statement(
-    "sampled-stability", about=method(ElasticAggregation, sign="repaired"), over=Cohorts,
+    "sampled-stability", about=REPAIRED, over=Cohorts,
     title="whether it goes to a zero of its mean motion when some clients take part",
     source="Algorithm 1, 'for each activated client'",
     assumptions=(

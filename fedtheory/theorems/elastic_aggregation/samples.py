@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.problems.linear import LeastSquares
-from fedtheory.rational import fraction, integer, table, text, vector
+from fedtheory.rational import table, vector
 from fedtheory.theorems.elastic_aggregation import clients, drawn, of_a_problem
-from fedtheory.theory import Draws
+from fedtheory.theory import Draws, derived
+from fedtheory.theory.fields import Read
 from fedtheory.theory.rounds.rational_clients import SlotWork
 
-__all__ = ["Labels"]
+
+def of_each(what: str, inputs: str = "") -> dict[str, Read]:
+    """Declare inputs (n_k, d) of every client, or labels (n_k,) of those inputs."""
+
+    def take(name: str, values: Any, before: Mapping[str, Any]) -> list[np.ndarray]:
+        if not isinstance(values, list) or len(values) != len(before["counts"]):
+            raise InvalidInput(f"{name} ({what}): expected one entry a client, as counts has")
+        found = [(vector if inputs else table)(v, f"{name}[{k}]") for k, v in enumerate(values)]
+        for k, rows in enumerate(found):
+            if inputs and len(rows) != len(before[inputs][k]):
+                raise InvalidInput(f"{name}[{k}]: as many labels as {inputs}[{k}] has rows")
+            if not inputs and rows.shape[1] != len(before["theta"]):
+                raise InvalidInput(f"{name}[{k}]: rows as long as theta are needed")
+        return found
+
+    return {"read": Read(take, what)}
 
 
-@dataclass
-class Labels(of_a_problem.ModelWorld):
+@dataclass(kw_only=True)
+class Labels(clients.ElasticWorld):
     """Linear models F(theta; a) = a' theta, trained by E gradient steps.
 
     A client's loss is the mean of (a' theta - y)^2/2 over D_k.
-
-    Attributes
-    ----------
-    held, held_labels : inputs (n_k, d) of B_k, and labels (n_k,), one of each a client
-    train, labels, others : inputs (m_k, d) of D_k, its labels (m_k,), and other labels (m_k,)
-    counts : (N,) samples that weigh the clients
-    theta : (d,) the server's model
-    tau, eta, lr, E : tau, the server's and the clients' step, local steps
     """
 
     kind, family = "labels", "elastic aggregation, labels"
@@ -39,24 +47,13 @@ class Labels(of_a_problem.ModelWorld):
     about = "about what its sensitivities are measured from"
     asks = (of_a_problem.MODEL, "least squares without a ridge", of_a_problem.ONE_BATCH)
     example = "--problem least-squares --ridge 0 --dimension 3 --clients 3 --held-out 0.3 --start 1"
-    takes = ("local_steps", "local_lr")
+    shows: ClassVar = {"tau": "tau", "theta": "theta"}
 
-    held: list[np.ndarray]
-    held_labels: list[np.ndarray]
-    train: list[np.ndarray]
-    labels: list[np.ndarray]
-    others: list[np.ndarray]
-    counts: np.ndarray
-    theta: np.ndarray
-    tau: Any
-    eta: Any
-    lr: Any
-    E: int
-
-    @cached_property
-    def w(self) -> np.ndarray:
-        """n_k/n (N,)."""
-        return self.counts / self.counts.sum()
+    held: list[np.ndarray] = field(metadata=of_each("inputs of B_k"))
+    held_labels: list[np.ndarray] = field(metadata=of_each("labels of B_k", "held"))
+    train: list[np.ndarray] = field(metadata=of_each("inputs of D_k"))
+    labels: list[np.ndarray] = field(metadata=of_each("labels of D_k", "train"))
+    others: list[np.ndarray] = field(metadata=of_each("other labels of D_k", "train"))
 
     def sensitivities(self, x: np.ndarray) -> np.ndarray:
         """Omega_k = |mean over B_k of the gradient of F(x; a)^2| (N, d), as in Algorithm 1."""
@@ -64,10 +61,10 @@ class Labels(of_a_problem.ModelWorld):
             [abs(sum(2 * (a @ x) * a for a in rows) / Fraction(len(rows))) for rows in self.held]
         )
 
-    @property
-    def gram(self) -> np.ndarray:
-        """S_k = mean of a a' over B_k (N, d, d)."""
-        return np.stack([of_a_problem.gram(a) for a in self.held])
+    gram = derived(
+        lambda q: np.stack([of_a_problem.gram(a) for a in q.held]),
+        "S_k = mean of a a' over B_k (N, d, d)",
+    )
 
     def loss_gradients(self, x: np.ndarray) -> np.ndarray:
         """The gradients (N, d) of the mean of (a' x - y)^2 over B_k, which has labels."""
@@ -78,43 +75,10 @@ class Labels(of_a_problem.ModelWorld):
         """The server's model (d,) after a round in which the clients train on these labels."""
         H = np.stack([of_a_problem.gram(a) for a in self.train])
         b = np.stack([a.T @ y / Fraction(len(a)) for a, y in zip(self.train, labels, strict=True)])
-        everyone, method = np.arange(len(self.counts))[None], clients.elastic(self.tau, self.eta)
+        method = clients.elastic(self.tau, self.eta)
         losses, work = clients.QuadraticLosses(H, b), SlotWork(self.E, self.lr)
-        them = clients.ModelClients(losses, self.gram, self.counts, everyone, work)
+        them = clients.ModelClients(losses, self.gram, self.counts, self.everyone, work)
         return method.round(method.init(self.theta[None], len(self.counts)), them).x[0]
-
-    def printed_constants(self) -> dict[str, Any]:
-        """The constants that a reader is shown."""
-        return {"tau": text(self.tau), "theta": [text(v) for v in self.theta]}
-
-    # --- instances --------------------------------------------------------------------------------
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of the fields, the first five of which are lists over the clients."""
-
-        def each(name: str, read: Any) -> list[np.ndarray]:
-            return [read(v, f"{name}[{k}]") for k, v in enumerate(data[name])]
-
-        theta, counts = vector(data["theta"], "theta"), vector(data["counts"], "counts")
-        lists: Any = {name: each(name, table) for name in ("held", "train")}
-        lists |= {name: each(name, vector) for name in ("held_labels", "labels", "others")}
-        if any(len(v) != len(counts) for v in lists.values()) or counts.min() <= 0:
-            raise InvalidInput(
-                "counts > 0, and held, held_labels, train, labels and others with one entry "
-                "a client"
-            )
-        for of, names in (("held", ("held_labels",)), ("train", ("labels", "others"))):
-            for k, rows in enumerate(lists[of]):
-                sizes = {len(lists[name][k]) for name in names}
-                if rows.shape[1] != len(theta) or sizes != {len(rows)}:
-                    raise InvalidInput(
-                        f"{of}[{k}]: rows of {len(theta)} numbers as theta has, "
-                        "and as many labels, are needed"
-                    )
-        tau, eta, lr = (fraction(data[k], k) for k in ("tau", "eta", "lr"))
-        clients.check_steps(tau, eta, lr)
-        E = integer(data["E"], "E", 1, 20)
-        return cls(**lists, counts=counts, theta=theta, tau=tau, eta=eta, lr=lr, E=E)
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> dict[str, Any]:
@@ -129,13 +93,12 @@ class Labels(of_a_problem.ModelWorld):
                 "use problems.LeastSquares, ridge=0"
             )
         own = of_a_problem.exact_of_each(problem.targets, problem.sample_counts)
-        lr, E = of_a_problem.local_work(case, float(problem.beta_k.max()))
         return {
             "held": samples,
             "train": of_a_problem.exact_of_each(problem.features, problem.sample_counts),
             "held_labels": of_a_problem.exact_of_each(source.targets, source.sample_counts),
             "labels": own, "others": [-b for b in own],
-            "lr": lr, "E": E, "eta": Fraction(float(case.algorithm.server_lr)),
+            **of_a_problem.steps(case),
             **{name: data[name] for name in ("counts", "theta", "tau")},
         }
 

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import (
     DIAGONAL,
     SENSITIVE,
@@ -10,8 +9,8 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     TAU,
     Aggregation,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import form, le, method, printed, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, QUADRATICS, paper
+from fedtheory.theory import form, le, printed, repaired, wrong
 
 
 def nearer(q, sign):
@@ -25,7 +24,7 @@ def growth(q, tau):
 
 
 @paper.statement(
-    "sign", about=method(ElasticAggregation), over=Aggregation,
+    "sign", about=ELASTIC, over=Aggregation,
     title="the sign of the server's step", source="Algorithm 1, last line",
     assumptions=QUADRATICS
 )

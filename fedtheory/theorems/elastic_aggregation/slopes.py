@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ratio_slopes"]
-
 
 def ratio_slopes(S: np.ndarray, theta: np.ndarray, w: np.ndarray) -> tuple[int, np.ndarray] | None:
     """The most sensitive coordinate a of one cohort, and the slopes of all Omega^i/Omega'.

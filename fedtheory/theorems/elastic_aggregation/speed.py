@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import (
     DIAGONAL,
     FIXED,
@@ -10,8 +9,8 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     SHORT,
     Aggregation,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import eq, form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, paper
+from fedtheory.theory import eq, form, le, repaired, wrong
 
 DIAG = r"H_k\text{ diagonal: }"  # M = diag(m_1, ..., m_n)
 RHO = (
@@ -32,7 +31,7 @@ def path(q, zeta):
 
 
 @paper.statement(
-    "speed", about=method(ElasticAggregation, sign="repaired"), over=Aggregation,
+    "speed", about=REPAIRED, over=Aggregation,
     title="whether it converges faster than naive aggregation",
     source="conference abstract: 'leads to efficient training in both convex and non-convex "
     "settings'",

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import (
     DIAGONAL,
     NAIVE_STABLE,
@@ -16,8 +15,8 @@ from fedtheory.theorems.elastic_aggregation.clients import (
     TAU,
     Aggregation,
 )
-from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, paper
-from fedtheory.theory import form, le, method, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import QUADRATICS, REPAIRED, paper
+from fedtheory.theory import form, le, repaired, wrong
 
 DIAG = r"H_k\text{ diagonal: }"  # M = diag(m_1, ..., m_n)
 
@@ -48,7 +47,7 @@ def coordinates(q, low, high, share=1):
 
 
 @paper.statement(
-    "stability", about=method(ElasticAggregation, sign="repaired"), over=Aggregation,
+    "stability", about=REPAIRED, over=Aggregation,
     title="which server steps are stable", source="Algorithm 1",
     assumptions=(*QUADRATICS, "M = sum_k w_k M_k, M_k = I - (I - lr H_k)^E")
 )

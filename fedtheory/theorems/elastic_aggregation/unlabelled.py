@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedtheory.algorithms import ElasticAggregation
-from fedtheory.theorems.elastic_aggregation.paper import paper
+from fedtheory.theorems.elastic_aggregation.paper import REPAIRED, paper
 from fedtheory.theorems.elastic_aggregation.samples import Labels
-from fedtheory.theory import eq, form, le, method, wrong
+from fedtheory.theory import eq, form, le, wrong
 
 
 def from_inputs(q):
@@ -24,7 +23,7 @@ def order(q):
 
 
 @paper.statement(
-    "unlabelled", about=method(ElasticAggregation, sign="repaired"), over=Labels,
+    "unlabelled", about=REPAIRED, over=Labels,
     title="what the sensitivity is measured from",
     source="poster: 'pioneers in utilizing unlabeled client data'; "
     "Algorithm 1, g = grad ||F(theta; x)||^2",

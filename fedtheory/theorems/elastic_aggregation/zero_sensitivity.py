@@ -2,10 +2,9 @@
 
 from fractions import Fraction
 
-from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theorems.elastic_aggregation.clients import SENSITIVE, Aggregation
-from fedtheory.theorems.elastic_aggregation.paper import paper
-from fedtheory.theory import eq, form, le, method, printed, repaired, wrong
+from fedtheory.theorems.elastic_aggregation.paper import ELASTIC, paper
+from fedtheory.theory import eq, form, le, printed, repaired, wrong
 
 
 def undefined(q):
@@ -19,7 +18,7 @@ def outputs_vanish(q):
 
 
 @paper.statement(
-    "zero-sensitivity", about=method(ElasticAggregation), over=Aggregation,
+    "zero-sensitivity", about=ELASTIC, over=Aggregation,
     title="a layer whose largest sensitivity is 0", source="Algorithm 1, Omega' = max(Omega)",
     assumptions=("linear models, one batch a client",)
 )

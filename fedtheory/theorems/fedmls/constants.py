@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "LinesConstants", "MLSConstants", "c_factor", "harmonic", "k_min", "kappa", "kappa_last",
-    "kappa_noise",
-]
+from fedtheory.theory import derived
 
 
 def harmonic(n: Any) -> Any:
@@ -98,39 +95,20 @@ class MLSConstants:
     reach_sq: float = float("inf")
     line_4: tuple[float, float] | None = None
 
-    @property
-    def line_4_G_sq(self) -> float:
-        """G^2 of T_k."""
-        return self.G_sq if self.line_4 is None else self.line_4[0] ** 2
-
-    @property
-    def line_4_sigma_sq(self) -> float:
-        """sigma^2 of T_k."""
-        return self.sigma_sq if self.line_4 is None else self.line_4[1] ** 2
-
-    @property
-    def N(self) -> int:
-        """The number of clients."""
-        return len(self.G_i)
-
-    @property
-    def total_steps(self) -> float:
-        """sum_k T_k."""
-        return float(self.steps.sum())
-
-    @property
-    def G_sq(self) -> float:
-        """Mean of G_i^2: the constant that the proof needs."""
-        return float(np.mean(self.G_i**2))
-
-    @property
-    def sigma_sq(self) -> float:
-        return float(np.mean(self.sigma_i**2))
-
-    @property
-    def joint_G_sq(self) -> float:
-        """||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading."""
-        return self.G_sq / self.N
+    line_4_G_sq = derived(lambda q: q.G_sq if q.line_4 is None else q.line_4[0] ** 2, "G^2 of T_k")
+    line_4_sigma_sq = derived(
+        lambda q: q.sigma_sq if q.line_4 is None else q.line_4[1] ** 2, "sigma^2 of T_k"
+    )
+    N = derived(lambda q: len(q.G_i), "The number of clients")
+    total_steps = derived(lambda q: float(q.steps.sum()), "sum_k T_k")
+    G_sq = derived(
+        lambda q: float(np.mean(q.G_i**2)), "Mean of G_i^2: the constant that the proof needs"
+    )
+    sigma_sq = derived(lambda q: float(np.mean(q.sigma_i**2)))
+    joint_G_sq = derived(
+        lambda q: q.G_sq / q.N,
+        "||grad F||^2 of the joint F on R^{Nd}: mean of G_i^2 over N. The poster's reading",
+    )
 
     def theorem_1(self, start: float = 10, slack: float = 8, G_sq: float | None = None) -> float:
         """(start ||x_0 - x*||^2 + slack D)/(lam K (K+1)) + G^2 lam/2."""
@@ -172,17 +150,6 @@ class LinesConstants(MLSConstants):
 
     copies: Any = ()
 
-    @property
-    def N(self) -> int:
-        """The number of clients."""
-        return int(sum(self.copies))
-
-    @property
-    def G_sq(self) -> Any:
-        """Mean of G_i^2."""
-        return (self.G_i**2 * self.copies).sum() / Fraction(self.N)
-
-    @property
-    def sigma_sq(self) -> Any:
-        """0: subgradients are exact."""
-        return Fraction(0)
+    N = derived(lambda q: int(sum(q.copies)), "The number of clients")
+    G_sq = derived(lambda q: (q.G_i**2 * q.copies).sum() / Fraction(q.N), "Mean of G_i^2")
+    sigma_sq = derived(lambda q: Fraction(0), "0: subgradients are exact")

@@ -23,13 +23,10 @@ from typing import Any, Self
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import integer
 from fedtheory.theorems.fedmls.lines import clip
-from fedtheory.theorems.fedmls.of_files import column, numbers_of
-from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.theory import Draws, Fact, World, form, le, wrong
-
-__all__ = ["FEDPROX", "MANY_A_ROUND", "ONE_A_ROUND", "ConventionalView"]
+from fedtheory.theorems.fedmls.of_files import InFractions, column, read_fields
+from fedtheory.theorems.fedmls.paper import paper
+from fedtheory.theory import Fact, form, le, number, whole, word, wrong
 
 # what a form needs of an instance
 ONE_A_ROUND = Fact("one client, from x_0 = 0 with one step along a subgradient in a round")
@@ -48,8 +45,18 @@ NESTEROV = (
 )
 
 
+STEPS = {  # Nesterov's function
+    "n": whole(1, 60), "mu": number(above=0), "step": number(above=0), "rounds": whole(1, 60),
+    "local": whole(1, 200, default=1),
+}  # fmt: skip
+PULL = {  # the two clients that pull apart
+    "shallow": number(above=0), "slope": number(above=Fraction(1, 2)), "second": number(above=0),
+    "first": number(above=0), "step": number(above=0), "rounds": whole(1, 200),
+}  # fmt: skip
+
+
 @dataclass
-class ConventionalView(World):
+class ConventionalView(InFractions):
     """A run of another method from 0, on a function made to need many rounds, in fractions.
 
     Attributes
@@ -65,27 +72,30 @@ class ConventionalView(World):
 
     kind, family, scope = "conventional", "other methods", "conventional"
     about = "about runs of other methods on functions of its own"
+    fixed = (
+        ("FedProx on the pull", {
+            "method": "fedprox", "shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2",
+            "step": "1/3", "rounds": 8,
+        }),
+        ("one subgradient a round", {
+            "method": "subgradient", "n": 6, "mu": "1/2", "step": "1/4", "rounds": 6,
+        }),
+    )  # fmt: skip
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make a run of 'subgradient' or 'local-steps' with n, mu, step, rounds (and local).
+        """Make a run of 'fedprox' on the pull, or of another method on Nesterov's function."""
+        one_of = {"method": word("subgradient", "local-steps", "fedprox")}
+        method = read_fields(one_of, data)["method"]
+        if method == "fedprox":
+            return cls._fedprox(*read_fields(PULL, data).values())
+        return cls._steps(method, **read_fields(STEPS, data))
 
-        Or of 'fedprox' with the pull's numbers.
-        """
-        if data["method"] == "fedprox":
-            return cls._fedprox(data)
-        if data["method"] not in ("subgradient", "local-steps"):
-            raise InvalidInput(
-                f"method = {data['method']!r}: use 'subgradient', 'local-steps' or 'fedprox'"
-            )
-        n, (mu, step) = integer(data["n"], "n", 1, 60), numbers_of(data, "mu", "step")
-        local = integer(data.get("local", 1), "local", 1, 200)
-        if mu <= 0 or step <= 0 or (data["method"] == "subgradient" and local != 1):
-            raise InvalidInput(
-                f"mu = {mu}, step = {step}, local = {local}: mu and step > 0; "
-                "a subgradient method has local = 1"
-            )
-        rounds = min(n, integer(data["rounds"], "rounds", 1, 60))
+    @classmethod
+    def _steps(cls, method: str, n: int, mu: Any, step: Any, rounds: int, local: int) -> Self:
+        if method == "subgradient" and local != 1:
+            raise InvalidInput(f"local = {local}: a subgradient method has local = 1")
+        rounds = min(n, rounds)
         x, values = [Fraction(0)] * n, []
         for k in range(rounds):
             values.append(max(x) + mu / 2 * sum(v * v for v in x))  # F(x_k), k < n
@@ -99,15 +109,7 @@ class ConventionalView(World):
         return cls(column([v + least for v in values]), column([least] * rounds), facts)
 
     @classmethod
-    def _fedprox(cls, data: dict[str, Any]) -> Self:
-        names = ("shallow", "slope", "second", "first", "step")
-        s, s1, c, c1, h = numbers_of(data, *names)
-        rounds = integer(data["rounds"], "rounds", 1, 200)
-        if min(s, c, c1, h) <= 0 or 2 * s1 <= 1:
-            raise InvalidInput(
-                f"shallow = {s}, slope = {s1}, second = {c}, first = {c1}, step = {h}: "
-                "all > 0, and the slope above 1/2"
-            )
+    def _fedprox(cls, s: Any, s1: Any, c: Any, c1: Any, h: Any, rounds: int) -> Self:
         u = v = Fraction(0)
         excess, floor = [], []
         for k in range(rounds + 1):
@@ -140,20 +142,6 @@ class ConventionalView(World):
         if method == "local-steps":
             data["local"] = int(rng.integers(2, 9))
         return f"{method} n={n}", data
-
-    @classmethod
-    def runs(cls, plan: Any) -> list[Any]:
-        """Instances of a campaign: random ones, and one on each function."""
-        pull = {"shallow": "1/5", "slope": "3/4", "second": "1", "first": "1/2", "step": "1/3"}
-        nesterov = {"n": 6, "mu": "1/2", "step": "1/4", "rounds": 6}
-        return [
-            *drawn_instances(cls, cls.draw, plan, 24),
-            cls.instance("FedProx on the pull", {"method": "fedprox", **pull, "rounds": 8}),
-            cls.instance("one subgradient a round", {"method": "subgradient", **nesterov}),
-        ]
-
-
-ConventionalView.draws = (Draws("fedmls conventional", ConventionalView.draw, 0),)
 
 
 def above(q, scale=1):

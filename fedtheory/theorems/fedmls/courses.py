@@ -10,12 +10,11 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theory import derived
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
-
-__all__ = ["SlidingRound", "course", "replayed"]
 
 WALKED = {"printed": "joint G", "repaired": "repaired"}  # the variant in which a form is walked
 
@@ -27,10 +26,7 @@ class SlidingRound:
     run: MLSView
     k: int
 
-    @property
-    def rule(self) -> str:
-        """The rule of the run."""
-        return self.run.rule
+    rule = derived(lambda q: q.run.rule, "The rule of the run")
 
     def of(self, values: Any) -> Any:
         """Return this round's entry of a column (K, ...) of the run."""

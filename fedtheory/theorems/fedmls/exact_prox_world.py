@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.algorithms.fedmls import FedMLS, FedMLSState, fedmls_parameters
-from fedtheory.clients.clients import Clients
+from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.base import Problem
 from fedtheory.problems.nonsmooth import LAD, EuclideanDistance
 from fedtheory.randomness import Stream
-from fedtheory.rational import integer
-from fedtheory.simulation.kept import Observer
-from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.fedmls import lines, of_files
-from fedtheory.theorems.fedmls.of_files import OfRounds, column, entry
-from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, check_given
-from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING, drawn_instances, paper
-from fedtheory.theorems.fedmls.quantities import Bounds, values_of
-from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.theory import Draws, Fact
-
-__all__ = ["ENOUGH", "ProxInstance", "ProxView", "prox_view_of_run"]
+from fedtheory.theorems.fedmls.of_files import InFractions, OfRounds, column, entry
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
+from fedtheory.theorems.fedmls.paper import paper
+from fedtheory.theorems.fedmls.quantities import Bounds, states_and, values_of
+from fedtheory.theorems.fedmls.requests import OfUsers
+from fedtheory.theory import Fact, derived
 
 ENOUGH = Fact(
     "K(K+1) >= 16 ||x_0 - x*||^2 G^2/epsilon^2, epsilon = lambda G^2",
@@ -34,10 +28,12 @@ ENOUGH = Fact(
 )
 RADIUS = 2.0
 FAMILIES = ("LAD", "Euclidean distance")
+SLOPE = {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1"}
+TWO_SLOPES = {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1"}
 
 
 @dataclass
-class ProxView(OfRounds):
+class ProxView(InFractions, OfRounds, OfUsers):
     """A run of FedMLS in which every local problem is solved: exactly, or to certified gaps.
 
     Attributes
@@ -53,9 +49,12 @@ class ProxView(OfRounds):
     kind, family = "prox", "FedMLS with the local problem solved exactly"
     scope = "exact-prox"
     about = "about a run of FedMLS in which the local problems are solved"
-    example, problem = "--problem lad", "lad"
-    accepts = ACCEPTS
-    scenarios, work = (FEWEST, MOST), SLIDING
+    solved = True
+    reads: ClassVar = of_files.on_interval(lines.MOST_ROUNDS, D=False)
+    fixed = (
+        ("one slope", {**SLOPE, "x0": "0", "rounds": 20}),
+        ("enough rounds", {**TWO_SLOPES, "x0": "1", "rounds": 4}),
+    )
 
     lam: Any
     K: int
@@ -73,10 +72,7 @@ class ProxView(OfRounds):
         """The constants that a reader is shown."""
         return self.shown
 
-    @property
-    def epsilon(self) -> Any:
-        """The accuracy that lambda = epsilon/G^2 stands for."""
-        return self.lam * self.G_sq
+    epsilon = derived(lambda q: q.lam * q.G_sq, "The accuracy that lambda = epsilon/G^2 stands for")
 
     @property
     def gap_total(self) -> Any:
@@ -91,14 +87,11 @@ class ProxView(OfRounds):
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of slopes, offsets (rows of pieces), lam, radius, x0 and rounds."""
-        lam, radius, x0 = of_files.numbers_of(
-            data, "lam", "radius", "x0", positive=("lam", "radius")
-        )
-        of_files.check_start(x0, radius)
-        clients = of_files.clients_of(data)
-        K = integer(data["rounds"], "rounds", 1, lines.MOST_ROUNDS)
+    def made(
+        cls, slopes: Any, offsets: Any, lam: Any, radius: Fraction, x0: Fraction, rounds: int
+    ) -> Self:
+        """Make the run, and collect what its proof speaks of."""
+        K, clients = rounds, of_files.clients_on_ball(slopes, offsets, radius, x0)
         g_sq, d, ends = of_files.g_sq_of(clients, radius), Fraction(1), (-radius, radius)
         path = lines.history(lines.Run(clients, lam, d, *ends, radius, x0, K, g_sq, "exact"))
         least, star = lines.least_on(clients, *ends, x0)
@@ -106,7 +99,7 @@ class ProxView(OfRounds):
         def mean(values: Iterable[Fraction]) -> Fraction:
             return sum(values, Fraction(0)) / len(clients)
 
-        def psi(x: Fraction, own: list[Fraction]) -> Fraction:
+        def psi(x: Fraction, own: np.ndarray) -> Fraction:
             values = (lines.excess([c], v, least) for c, v in zip(clients, own, strict=True))
             return mean(values) + mean((x - v) ** 2 for v in own) / (2 * lam)
 
@@ -119,16 +112,22 @@ class ProxView(OfRounds):
         )  # fmt: skip
 
     @classmethod
-    def runs(cls, plan: Any) -> list[Any]:
-        """Take a run in floats on each family, random instances, and the fixed ones."""
-        in_floats = [ProxInstance(family, plan.seed) for family in FAMILIES]
-        drawn = drawn_instances(cls, draw, plan, 24)
-        return [*in_floats, *drawn, *(cls.instance(*one) for one in FIXED)]
+    def in_floats(cls, seed: int) -> list[Any]:
+        """Give a run on each family."""
+        return [ProxInstance(family, seed) for family in FAMILIES]
 
     @classmethod
-    def check_given(cls, case: Any) -> None:
-        """Check G_i, sigma_i and the optimum, where they are given."""
-        check_given(case)
+    def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
+        """Draw losses on an interval; three in ten are one slope, where the 8 is nearly met."""
+        n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 11))
+        data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
+        data |= {"x0": of_files.quarter(rng), "rounds": rounds}
+        if rng.random() < 0.3:
+            rounds = int(rng.integers(8, 25))
+            lam = Fraction(16, rounds * (rounds + 1) + int(rng.integers(0, 20)))
+            data |= {"slopes": [[Fraction(-1)]], "offsets": [[Fraction(0)]], "lam": lam}
+            data |= {"radius": Fraction(1), "x0": Fraction(0), "rounds": rounds}
+        return f"N={len(data['slopes'])} K={rounds}", data
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:
@@ -144,37 +143,7 @@ class ProxView(OfRounds):
             )
         for reason in runs.outside(form):
             raise InvalidInput(reason)
-        bounds = Bounds(runs.optimum, runs.G_i, runs.sigma_i)
-        return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, bounds)
-
-    @classmethod
-    def prepare(cls, statement: Any, request: Any) -> Any:
-        """Make a case of FedMLS with its local problems solved."""
-        return prepare_run(statement, request, exact_prox=True)
-
-
-# --- random instances, and fixed ones -------------------------------------------------------------
-def draw(rng: Any) -> tuple[str, dict[str, Any]]:
-    """Draw losses on an interval; three in ten are one slope, where the 8 is nearly attained."""
-    n, rounds = int(rng.integers(1, 5)), int(rng.integers(1, 11))
-    data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
-    data |= {"x0": of_files.quarter(rng), "rounds": rounds}
-    if rng.random() < 0.3:
-        rounds = int(rng.integers(8, 25))
-        lam = Fraction(16, rounds * (rounds + 1) + int(rng.integers(0, 20)))
-        data |= {"slopes": [[Fraction(-1)]], "offsets": [[Fraction(0)]], "lam": lam}
-        data |= {"radius": Fraction(1), "x0": Fraction(0), "rounds": rounds}
-    return f"N={len(data['slopes'])} K={rounds}", data
-
-
-ProxView.draws = (Draws("fedmls prox", draw, 0),)
-
-SLOPE = {"slopes": [["-1"]], "offsets": [["0"]], "lam": "1/30", "radius": "1"}
-TWO = {"slopes": [["-1", "1"]], "offsets": [["0", "0"]], "lam": "2", "radius": "1"}
-FIXED: tuple[tuple[str, dict[str, Any]], ...] = (  # so that every form has an instance
-    ("one slope", {**SLOPE, "x0": "0", "rounds": 20}),
-    ("enough rounds", {**TWO, "x0": "1", "rounds": 4}),
-)
+        return prox_view_of_run(runs.problem, runs.algorithm, runs.x0, runs.bounds)
 
 
 # --- runs in floats -------------------------------------------------------------------------------
@@ -185,17 +154,9 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
     ----------
     bounds : the optimum on the algorithm's ball, and the G_i
     """
-    gaps: list[float] = []
-
-    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
-        if t < algorithm.rounds:
-            residual: Any = clients.results[-1].residual
-            gaps.append(float(np.mean(residual)))
-
     K, lam, optimum = int(algorithm.rounds), float(algorithm.lam), bounds.optimum
-    observer = Observer(observe, lambda: {"gaps": gaps}, lambda noted: gaps.extend(noted["gaps"]))
-    run = simulate(problem, algorithm, K, x0, record=(), keep_states=True, on_round=observer)
-    states: Any = run.states
+    states, residuals = states_and("residual", problem, algorithm, x0)
+    gaps = [float(np.mean(residual)) for residual in residuals[: K - 1]]
     x = np.stack([s.x[0] for s in states])  # (K + 1, d)
     z, own, trained = (  # (K, d), and of every client (K, N, d)
         np.stack([getattr(s, name)[0] for s in states[:K]]) for name in ("z", "x_local", "z_local")
@@ -210,13 +171,13 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
         lam, K, float(np.mean(bounds.G_i**2)), float(server_sq[0]),
         np.array([[objective[-1] - optimum.lower_bound]]), (psi - optimum.lower_bound)[:, None],
         server_sq[:, None], client_sq[:, None], np.array(gaps or [0.0])[:, None],
-        optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        bounds.noise(size),
         {"largest certified gap": max(gaps, default=0.0)},
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ProxInstance:
+class ProxInstance(of_files.InFloats):
     """A run in floats on random clients in the plane, to an accuracy of G ||x_0 - x*||/2.
 
     Attributes
@@ -229,10 +190,9 @@ class ProxInstance:
 
     kind = "prox"
 
-    @property
-    def name(self) -> str:
-        """Name of the instance."""
-        return f"{self.family}, local problems solved, seed={self.seed}"
+    name = derived(
+        lambda q: f"{q.family}, local problems solved, seed={q.seed}", "Name of the instance"
+    )
 
     def view(self) -> ProxView:
         """Run it. Raises `NotCertified` where the optimum on the ball cannot be certified."""
@@ -248,7 +208,3 @@ class ProxInstance:
             problem, g * away / 2, RADIUS, away, lipschitz=g, local_training="exact-prox"
         )
         return prox_view_of_run(problem, method, x0, bounds)
-
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters."""
-        return {**asdict(self), "name": self.name}

@@ -14,8 +14,6 @@ from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, square,
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import check, maximise
 
-__all__ = ["MOST", "average_is_proved", "error", "identity", "last_iterate_is_proved"]
-
 MOST = 8  # local steps: seconds of the solver
 MINUS_E = "minus E"
 

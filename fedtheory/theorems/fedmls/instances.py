@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls.constants import k_min
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK
+from fedtheory.theorems.fedmls.of_files import InFloats
 from fedtheory.theorems.fedmls.quantities import MLSView, view_of_run
-
-__all__ = ["ANALYTIC", "FAMILIES", "RADIUS", "MLSInstance", "facts_of", "mls_battery"]
+from fedtheory.theory import derived
 
 ANALYTIC = ("two-client pull", "Nesterov's worst function", "Arjevani-Shamir chain")
 FAMILIES = ("LAD", "quantile", "hinge", "hinge with ridge", "max of affine", "l1 distance", "Euclidean distance")
@@ -31,7 +31,7 @@ def facts_of(rounds: str | int, average: str, norm: str, lam_scale: float = 1.0)
 
 
 @dataclass(frozen=True)
-class MLSInstance:
+class MLSInstance(InFloats):
     """One instance of FedMLS's theorems.
 
     Attributes
@@ -60,13 +60,8 @@ class MLSInstance:
 
     kind, reading = MLSView.kind, ""
 
-    @property
-    def rule(self) -> str:
-        return "stochastic" if self.noise else "deterministic"
-
-    @property
-    def facts(self) -> frozenset[str]:
-        return facts_of(self.rounds, self.average, self.norm, self.lam_scale)
+    rule = derived(lambda q: "stochastic" if q.noise else "deterministic")
+    facts = derived(lambda q: facts_of(q.rounds, q.average, q.norm, q.lam_scale))
 
     @property
     def name(self) -> str:
@@ -135,9 +130,6 @@ class MLSInstance:
         scenarios = self.scenarios if self.noise else 1
         algorithm, x0 = self.algorithm(problem), self.start(problem)
         return view_of_run(problem, algorithm, x0, scenarios, self.seed, radius=RADIUS, facts=self.facts)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "name": self.name}
 
 
 def mls_battery(seed: int = 0, scale: float = 1.0) -> list[MLSInstance]:

@@ -7,21 +7,11 @@ from typing import Any
 from fedtheory.theorems.fedmls.constants import MLSConstants
 from fedtheory.theory.judge.symbolic import Letters
 
-__all__ = ["ORDERS", "RUN"]
-
 _CONSTANTS = {
-    "K": "K",
-    "lam": r"\lambda",
-    "D": r"\tilde D",
-    "N": "N",
-    "G_sq": "G^2",
-    "joint_G_sq": "G^2",
-    "sigma_sq": r"\sigma^2",
-    "line_4_G_sq": "G^2",
-    "line_4_sigma_sq": r"\sigma^2",
-    "distance_sq": r"\|x_0-x^*\|^2",
-    "total_steps": r"\sum_kT_k",
-}
+    "K": "K", "lam": r"\lambda", "D": r"\tilde D", "N": "N", "G_sq": "G^2", "joint_G_sq": "G^2",
+    "sigma_sq": r"\sigma^2", "line_4_G_sq": "G^2", "line_4_sigma_sq": r"\sigma^2",
+    "distance_sq": r"\|x_0-x^*\|^2", "total_steps": r"\sum_kT_k",
+}  # fmt: skip
 
 
 class _Constants(Letters):
@@ -39,9 +29,7 @@ class _Run(Letters):
         """The number itself."""
         return value
 
-    def decimal(self, value: float) -> float:
-        """The number itself, written with its digits."""
-        return value
+    decimal = constant  # written with its digits
 
     def values(self, view: Any) -> dict[Any, Any]:
         """The letters on a view, with its constants."""

@@ -8,19 +8,16 @@ same at all times: they are one client here, with the number of its copies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, lcm
 from typing import Any
 
-from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction
+import numpy as np
 
-__all__ = [
-    "LOCAL", "Lines", "Run", "Trained", "clip", "consensus_slope", "excess", "history", "kinks",
-    "least_on", "mean", "product_mopes", "prox", "read_losses", "steepest", "train", "value",
-]
+from fedtheory.errors import InvalidInput
+from fedtheory.rational import fraction, objects
 
 LOCAL = ("sliding", "exact", "flat")  # local training; 'flat' is the prox without its square
 MOST_STEPS, MOST_ROUNDS = 10_000, 500  # the numbers grow with every step, and with every round
@@ -77,7 +74,7 @@ def clip(u: Fraction, radius: Fraction) -> Fraction:
     return min(max(u, -radius), radius)
 
 
-def mean(values: Sequence[Fraction], copies: Sequence[int] = ()) -> Fraction:
+def mean(values: Sequence[Fraction] | np.ndarray, copies: Sequence[int] = ()) -> Fraction:
     """The mean over the clients."""
     if not copies:
         return sum(values, Fraction(0)) / len(values)
@@ -224,10 +221,10 @@ class Trained:
 
     x: list[Fraction]
     z: list[Fraction]
-    x_client: list[list[Fraction]] = field(default_factory=list)
-    z_client: list[list[Fraction]] = field(default_factory=list)
-    z_average: list[list[Fraction]] = field(default_factory=list)
-    gradient: list[list[Fraction]] = field(default_factory=list)
+    x_client: list[np.ndarray]
+    z_client: list[np.ndarray]
+    z_average: list[np.ndarray]
+    gradient: list[np.ndarray]
 
 
 def history(run: Run, last: bool = False) -> Trained:
@@ -242,71 +239,60 @@ def history(run: Run, last: bool = False) -> Trained:
     InvalidInput
         More rounds or local steps than fractions can carry.
     """
-    steps, n, zero = run.checked_steps(last), len(run.clients), Fraction(0)
-    starts, none = [run.x0] * n, [zero] * n
-    out = Trained([run.x0], [run.x0], [starts], [starts], [none], [none])
+    steps, starts = run.checked_steps(last), objects([run.x0] * len(run.clients))
+    out = Trained([run.x0], [run.x0], [starts], [starts], [0 * starts], [0 * starts])
     for k in range(1, run.rounds + 1):
         beta, gamma = 4 / (run.lam * k), Fraction(2, k + 1)
-        before = list(zip(out.x_client[-1], out.z_client[-1], strict=True))
-        own = [(1 - gamma) * a + gamma * b for a, b in before]
+        x_client, z_client = out.x_client[-1], out.z_client[-1]
+        own = (1 - gamma) * x_client + gamma * z_client
         y = (1 - gamma) * out.x[-1] + gamma * out.z[-1]
         z = min(max(out.z[-1] - (y - mean(own, run.copies)) * k / 4, run.low), run.high)
         out.x.append((1 - gamma) * out.x[-1] + gamma * z)
         out.z.append(z)
         if k == run.rounds and not last:
             break
-        pull = [(v - y) / run.lam for v in own]
+        pull = (own - y) / run.lam
         trained = [
             run.train(lines, u0, g, beta, steps[k - 1])
-            for lines, (_, u0), g in zip(run.clients, before, pull, strict=True)
+            for lines, u0, g in zip(run.clients, z_client, pull, strict=True)
         ]
-        taken = [t[0] if run.last else t[1] for t in trained]
-        out.x_client.append(
-            [(1 - gamma) * a + gamma * u for (a, _), u in zip(before, taken, strict=True)]
-        )
-        out.z_client.append([t[0] for t in trained])
-        out.z_average.append([t[1] for t in trained])
+        ends, averages = (objects(u) for u in zip(*trained, strict=True))
+        out.x_client.append((1 - gamma) * x_client + gamma * (ends if run.last else averages))
+        out.z_client.append(ends)
+        out.z_average.append(averages)
         out.gradient.append(pull)
     return out
 
 
-def product_mopes(run: Run) -> list[list[Fraction]]:
+def product_mopes(run: Run) -> list[np.ndarray]:
     """x_0..x_K of MOPES on R^N, one coordinate a client, with the consensus set in the ball for X.
 
     There are vectors, not a server and clients, and the projection onto the consensus is the mean
     in every coordinate. The run's ``share`` divides the clients' subgradients: 1 in the mean
     product, where the gradient of (1/N) sum f_i(u_i) is (f_1', ..., f_N'), and N in the plain one.
     """
-    n, lam, radius, steps = len(run.clients), run.lam, run.radius, run.checked_steps(last=False)
+    n, radius, steps = len(run.clients), run.radius, run.checked_steps(last=False)
 
-    def project(v: list[Fraction]) -> list[Fraction]:
-        return [clip(mean(v), radius)] * n
+    def project(v: np.ndarray) -> np.ndarray:
+        return objects([clip(mean(v), radius)] * n)
 
-    def mix(weight: Fraction, a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
-        return [(1 - weight) * s + weight * t for s, t in zip(a, b, strict=True)]
-
-    x = z = x_local = z_local = [run.x0] * n
+    x = z = x_local = z_local = objects([run.x0] * n)
     out = [x]
     for k in range(1, run.rounds + 1):
-        beta, gamma = 4 / (lam * k), Fraction(2, k + 1)
-        y, y_local = mix(gamma, x, z), mix(gamma, x_local, z_local)
-        pull = [(a - b) / lam for a, b in zip(y_local, y, strict=True)]
-        z = project([a + p / beta for a, p in zip(z, pull, strict=True)])
-        x = mix(gamma, x, z)
+        beta, gamma = 4 / (run.lam * k), Fraction(2, k + 1)
+        y, y_local = (1 - gamma) * x + gamma * z, (1 - gamma) * x_local + gamma * z_local
+        pull = (y_local - y) / run.lam
+        z = project(z + pull / beta)
+        x = (1 - gamma) * x + gamma * z
         out.append(x)
         if k == run.rounds:
             break
-        u, average = z_local, z_local
+        u = average = z_local
         for t in range(1, steps[k - 1] + 1):
-            slope = [
-                slopes_at(lines, v)[0] / run.share for lines, v in zip(run.clients, u, strict=True)
-            ]
-            moved = [
-                s + p + beta * (v - w) for s, p, v, w in zip(slope, pull, u, z_local, strict=True)
-            ]
+            slopes = (slopes_at(lines, v)[0] for lines, v in zip(run.clients, u, strict=True))
+            moved = objects(slopes) / run.share + pull + beta * (u - z_local)
+            u = objects(clip(v, radius) for v in u - moved / ((1 + Fraction(t, 2)) * beta))
             theta = Fraction(2 * (t + 1), t * (t + 3))
-            size = (1 + Fraction(t, 2)) * beta
-            u = [clip(v - m / size, radius) for v, m in zip(u, moved, strict=True)]
-            average = mix(theta, average, u)
-        z_local, x_local = u, mix(gamma, x_local, average)
+            average = (1 - theta) * average + theta * u
+        z_local, x_local = u, (1 - gamma) * x_local + gamma * average
     return out

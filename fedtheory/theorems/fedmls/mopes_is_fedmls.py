@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.rational import integer, objects
-from fedtheory.theorems.fedmls import lines
-from fedtheory.theorems.fedmls.of_files import (
-    check_start,
-    clients_of,
-    g_sq_of,
-    lam,
-    losses,
-    numbers_of,
-    quarter,
-)
-from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.theory import Draws, World, eq, form, wrong
+from fedtheory.rational import objects
+from fedtheory.theorems.fedmls import lines, of_files
+from fedtheory.theorems.fedmls.paper import paper
+from fedtheory.theory import derived, eq, form, wrong
 
 
 @dataclass
-class SameView(World):
+class SameView(of_files.InFractions):
     """FedMLS and MOPES on the consensus set: x_0..x_K of each, in fractions.
 
     Attributes
@@ -35,19 +24,16 @@ class SameView(World):
     """
 
     kind, family, scope = "same", "FedMLS and MOPES on the consensus set", "identity"
-    about = "about two runs from the same data"
+    about, count = "about two runs from the same data", 10
+    reads: ClassVar = of_files.on_interval(30)
 
     run: lines.Run
 
-    @cached_property
-    def fedmls(self) -> np.ndarray:
-        """(K + 1,) the server's models."""
-        return objects(lines.history(self.run).x)
-
-    @cached_property
-    def printed_line_14(self) -> np.ndarray:
-        """(K + 1,) the same with the last iterate z' in line 14."""
-        return objects(lines.history(replace(self.run, last=True)).x)
+    fedmls = derived(lambda q: objects(lines.history(q.run).x), "(K + 1,) the server's models")
+    printed_line_14 = derived(
+        lambda q: objects(lines.history(replace(q.run, last=True)).x),
+        "(K + 1,) the same with the last iterate z' in line 14",
+    )
 
     def mopes(self, scale: int = 1, share: int = 1) -> np.ndarray:
         """(K + 1, N) MOPES's x_k with (scale lambda, scale D, G^2/scale).
@@ -58,37 +44,27 @@ class SameView(World):
         run = replace(self.run, **numbers, g_sq=self.run.g_sq / scale)
         return objects(lines.product_mopes(run))
 
-    @property
-    def clients(self) -> int:
-        """N."""
-        return len(self.run.clients)
+    clients = derived(lambda q: len(q.run.clients), "N")
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of slopes, offsets (a row a client), lam, D, radius, x0 and rounds."""
-        names, positive = ("lam", "D", "radius", "x0"), ("lam", "D", "radius")
-        lam, d, radius, x0 = numbers_of(data, *names, positive=positive)
-        check_start(x0, radius)
-        clients, rounds = clients_of(data), integer(data["rounds"], "rounds", 1, 30)
-        g_sq = max(g_sq_of(clients, radius), Fraction(1, 64))
-        return cls(lines.Run(clients, lam, d, -radius, radius, radius, x0, rounds, g_sq))
+    def made(
+        cls, slopes: Any, offsets: Any, lam: Any, D: Any, radius: Any, x0: Any, rounds: int
+    ) -> Self:
+        """Make FedMLS's run."""
+        clients = of_files.clients_on_ball(slopes, offsets, radius, x0)
+        g_sq = max(of_files.g_sq_of(clients, radius), Fraction(1, 64))
+        return cls(lines.Run(clients, lam, D, -radius, radius, radius, x0, rounds, g_sq))
 
     @classmethod
-    def runs(cls, plan: Any) -> Sequence[Any]:
-        """Draw the instances of a campaign."""
-        return drawn_instances(cls, _same, plan, 10)
-
-
-def _same(rng: Any) -> tuple[str, dict[str, Any]]:
-    n, rounds = int(rng.integers(2, 5)), int(rng.integers(2, 5))
-    data = {**losses(rng, n), "lam": lam(rng), "radius": Fraction(2), "x0": quarter(rng)}
-    g_sq = max(abs(p) for row in data["slopes"] for p in row) ** 2
-    d = max(Fraction(1, 4), g_sq * data["lam"] ** 2 * rounds**4 / 30)
-    return f"N={n} K={rounds}", data | {"rounds": rounds, "D": d}
-
-
-SameView.draws = (Draws("fedmls same", _same, 0),)
+    def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
+        """Draw two to four losses on an interval, and few enough local steps."""
+        n, rounds = int(rng.integers(2, 5)), int(rng.integers(2, 5))
+        data = {**of_files.losses(rng, n), "lam": of_files.lam(rng), "radius": Fraction(2)}
+        data["x0"] = of_files.quarter(rng)
+        g_sq = max(abs(p) for row in data["slopes"] for p in row) ** 2
+        d = max(Fraction(1, 4), g_sq * data["lam"] ** 2 * rounds**4 / 30)
+        return f"N={n} K={rounds}", data | {"rounds": rounds, "D": d}
 
 
 def same(path, other):

@@ -3,51 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedtheory.central import (
-    MOLES,
-    MOPES,
-    Ball,
-    Box,
-    ConstraintSet,
-    Function,
-    L1Ball,
-    NuclearBall,
-    Simplex,
-)
+from fedtheory import central
 from fedtheory.central.named_sets import named_set, shape_of
 from fedtheory.central.plan import ACCURACY, Planned, plan
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import shown
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.rational import integer
-from fedtheory.theorems.fedmls import lines
-from fedtheory.theorems.fedmls.of_files import (
-    OfRounds,
-    clients_of,
-    entry,
-    g_sq_of,
-    lam,
-    losses,
-    numbers_of,
-    quarter,
-)
-from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING, drawn_instances
+from fedtheory.theorems.fedmls import lines, of_files
+from fedtheory.theorems.fedmls.of_files import entry, quarter
+from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.requests import refuse_others
-from fedtheory.theory import Draws, Fact
+from fedtheory.theory import Fact, anything, derived, number
 from fedtheory.theory.judge.request import Prepared
-
-__all__ = [
-    "EXACT_PROX", "FLAT", "INSIDE", "LINEAR", "NATURAL", "OUTSIDE", "OUTSIDE_BALL", "PROJECTED",
-    "STEPS", "MopesInstance", "MopesView", "method_of", "mopes_battery", "planned_of",
-    "view_of_central_run",
-]
 
 STEPS = Fact("local training takes the T_k subgradient steps of line 4")
 EXACT_PROX = Fact("every local problem is solved exactly")
@@ -77,15 +51,10 @@ KINK: dict[str, Any] = {
     "slopes": [["-1", "2"]], "offsets": [["0", "-3/2"]], "lam": "1/2", "D": "3", "low": "-1/2",
     "high": "1", "radius": "2", "rounds": 3,
 }
-ONE_OF_EACH = (  # whatever is drawn, every form has an instance
-    ("x_0 in X", {**KINK, "x0": "0", "local": "sliding"}),
-    ("x_0 outside X", {**KINK, "x0": "3/2", "local": "sliding"}),
-    ("solved", {**KINK, "x0": "0", "local": "exact"}),
-)
 
 
 @dataclass
-class MopesView(OfRounds):
+class MopesView(of_files.InFractions, of_files.OfRounds):
     """A run of MOPES or MOLES.
 
     Attributes
@@ -103,7 +72,16 @@ class MopesView(OfRounds):
     about = "about a run of MOPES or MOLES over a convex set"
     example, problem = "--problem lad --set simplex", "lad"
     accepts = SET_ACCEPTS
-    scenarios, work = (FEWEST, MOST), SLIDING
+    scenarios, work, count = (FEWEST, MOST), SLIDING, 40
+    reads: ClassVar = {
+        **of_files.on_interval(lines.MOST_ROUNDS), "low": number(), "high": number(),
+        "local": anything(default="sliding"),
+    }  # fmt: skip
+    fixed = (
+        ("x_0 in X", {**KINK, "x0": "0", "local": "sliding"}),
+        ("x_0 outside X", {**KINK, "x0": "3/2", "local": "sliding"}),
+        ("solved", {**KINK, "x0": "0", "local": "exact"}),
+    )
 
     lam: Any
     D: Any
@@ -117,10 +95,6 @@ class MopesView(OfRounds):
     C: Any = None
     diameter_sq: Any = None
     calls: np.ndarray | None = None
-
-    @property
-    def rule(self) -> str:  # type: ignore[override]
-        return "deterministic" if self.exact else "stochastic"
 
     def bound(
         self, start: Any = 10, slack: Any = 8, allowance: Any = 0, penalty: Any = 1
@@ -144,40 +118,54 @@ class MopesView(OfRounds):
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of slopes, offsets (of one loss), lam, D, low, high, radius, x0, rounds.
-
-        X is [low, high] in X' = [-radius, radius], and ``local`` 'sliding', 'exact' or 'flat'.
-        """
-        names = ("lam", "D", "low", "high", "radius", "x0")
-        lam, d, low, high, radius, x0 = numbers_of(data, *names, positive=("lam", "D", "radius"))
+    def made(
+        cls, slopes: Any, offsets: Any, lam: Any, D: Any, radius: Any, x0: Any, rounds: int,
+        low: Any, high: Any, local: str,
+    ) -> Self:
+        """Make a run of one loss on X = [low, high] in X' = [-radius, radius]."""
         if not -radius <= low <= high <= radius:
             raise InvalidInput(
                 f"low = {low}, high = {high}, radius = {radius}: X = [low, high] must lie in "
                 "X' = [-radius, radius]"
             )
-        local, clients = data.get("local", "sliding"), clients_of(data)
+        clients = lines.read_losses(slopes, offsets)
         if local not in lines.LOCAL or len(clients) != 1:
             raise InvalidInput(
                 f"local = {local!r}, {len(clients)} losses: one loss, and local is one of "
                 f"{', '.join(lines.LOCAL)}"
             )
-        rounds = integer(data["rounds"], "rounds", 1, lines.MOST_ROUNDS)
-        g_sq = g_sq_of(clients, radius)
+        g_sq = of_files.g_sq_of(clients, radius)
         if not g_sq:
             raise InvalidInput("the loss is constant on X': G must be > 0")
-        run = lines.Run(clients, lam, d, low, high, radius, x0, rounds, g_sq, local)
+        run = lines.Run(clients, lam, D, low, high, radius, x0, rounds, g_sq, local)
         least, star = lines.least_on(clients, low, high, x0)
         excess = entry(lines.excess(clients, lines.history(run).x[-1], least))
         where = OUTSIDE_BALL if abs(x0) > radius else INSIDE if low <= x0 <= high else OUTSIDE
         facts = frozenset({PROJECTED, LOCAL_FACT[local], where})
-        return cls(lam, d, rounds, g_sq, (x0 - star) ** 2, excess, facts)
+        return cls(lam, D, rounds, g_sq, (x0 - star) ** 2, excess, facts)
 
     @classmethod
-    def runs(cls, plan: Any) -> Sequence[Any]:
-        """Give runs in floats, drawn instances, and one for every form."""
-        fixed = [cls.instance(label, data) for label, data in ONE_OF_EACH]
-        return [*mopes_battery(plan.seed), *drawn_instances(cls, _mopes, plan, 40), *fixed]
+    def in_floats(cls, seed: int) -> Sequence[Any]:
+        """Give runs of the library."""
+        return mopes_battery(seed)
+
+    @classmethod
+    def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
+        """Draw a loss and an interval, and few enough local steps."""
+        ends = sorted(quarter(rng) for _ in range(2))
+        local = str(rng.choice(["sliding", "sliding", "sliding", "exact"]))
+        rounds, share = int(rng.integers(1, 7)), Fraction(int(rng.integers(0, 9)), 8)
+        x0 = ends[0] + share * (ends[1] - ends[0]) if rng.random() < 0.6 else quarter(rng)
+        data = {
+            **of_files.losses(rng, 1), "lam": of_files.lam(rng),
+            "D": Fraction(int(rng.integers(1, 33)), 4),
+            "low": ends[0], "high": ends[1], "radius": Fraction(2), "x0": x0, "rounds": rounds,
+            "local": local,
+        }
+        if local == "sliding":  # few enough steps for fractions: a K^3/3 is about their number
+            g_sq = max(abs(p) for p in data["slopes"][0]) ** 2
+            data["D"] = max(data["D"], g_sq * data["lam"] ** 2 * rounds**4 / 60)
+        return f"K={rounds} {local}", data
 
     # --- a problem of the user's ------------------------------------------------------------------
     @classmethod
@@ -246,8 +234,8 @@ def method_of(statement: str) -> str:
 
 def planned_of(statement: str, problem: Any, given: Mapping[str, Any], x0: np.ndarray) -> Planned:
     """Plan the run that is meant; from 0, or the set's point nearest to 0, where x_0 is 0."""
-    constraint = given.get("X", Ball(problem.dim, 1.0))
-    if not isinstance(constraint, ConstraintSet):
+    constraint = given.get("X", central.Ball(problem.dim, 1.0))
+    if not isinstance(constraint, central.ConstraintSet):
         raise InvalidInput(
             f"X is {shown(constraint)}: give a set of fedtheory.central, such as Box(dim, -1, 1)"
         )
@@ -257,25 +245,6 @@ def planned_of(statement: str, problem: Any, given: Mapping[str, Any], x0: np.nd
     return plan(problem, constraint, name, start, rounds=given.get("K"), **options)
 
 
-def _mopes(rng: Any) -> tuple[str, dict[str, Any]]:
-    ends = sorted(quarter(rng) for _ in range(2))
-    local = str(rng.choice(["sliding", "sliding", "sliding", "exact"]))
-    rounds, share = int(rng.integers(1, 7)), Fraction(int(rng.integers(0, 9)), 8)
-    x0 = ends[0] + share * (ends[1] - ends[0]) if rng.random() < 0.6 else quarter(rng)
-    data = {
-        **losses(rng, 1), "lam": lam(rng), "D": Fraction(int(rng.integers(1, 33)), 4),
-        "low": ends[0], "high": ends[1], "radius": Fraction(2), "x0": x0, "rounds": rounds,
-        "local": local,
-    }
-    if local == "sliding":  # few enough steps for fractions: a K^3/3 is about their number
-        g_sq = max(abs(p) for p in data["slopes"][0]) ** 2
-        data["D"] = max(data["D"], g_sq * data["lam"] ** 2 * rounds**4 / 60)
-    return f"K={rounds} {local}", data
-
-
-MopesView.draws = (Draws("fedmls mopes", _mopes, 0),)
-
-
 # --- runs of the library --------------------------------------------------------------------------
 SETS = ("ball", "box", "simplex", "l1", "nuclear", "largest entry", "segment")
 POINT = np.array([1.0, -0.7, 0.4, 0.1, 2.0, -0.2])
@@ -283,8 +252,9 @@ WIDE = 12  # dimension of the largest entry on the simplex
 
 
 def view_of_central_run(
-    method: MOPES, problem: Problem, constraint: ConstraintSet, x0: np.ndarray, star: np.ndarray,
-    least: float, *, seeds: range = range(1), noise: float = 0.0, distance_sq: float | None = None,
+    method: central.MOPES, problem: Problem, constraint: central.ConstraintSet, x0: np.ndarray,
+    star: np.ndarray, least: float, *, seeds: range = range(1), noise: float = 0.0,
+    distance_sq: float | None = None,
 ) -> MopesView:
     """Make one run, or one for every seed where the subgradients are noisy.
 
@@ -297,7 +267,7 @@ def view_of_central_run(
     runs = [method.run(problem, constraint, x0, seed=s) for s in seeds]
     facts = {EXACT_PROX if method.solved else STEPS, INSIDE}
     more: dict[str, Any] = {}
-    if isinstance(method, MOLES):
+    if isinstance(method, central.MOLES):
         C, diameter_sq = float(method.C), constraint.diameter**2  # type: ignore[arg-type]
         calls: Any = runs[0].lmo_calls
         more = {"C": C, "diameter_sq": diameter_sq, "calls": np.diff(calls)[:, None].astype(float)}
@@ -317,7 +287,7 @@ def view_of_central_run(
 
 
 @dataclass(frozen=True)
-class MopesInstance:
+class MopesInstance(of_files.InFloats):
     """The distance to a point over a set that does not hold it, or the largest entry on a simplex.
 
     The minimiser of the first is the projection.
@@ -340,21 +310,20 @@ class MopesInstance:
 
     kind = "mopes"
 
-    @property
-    def family(self) -> str:
-        return f"{self.method.upper()} on sets"
+    family = derived(lambda q: f"{q.method.upper()} on sets")
 
     @property
     def name(self) -> str:
         noise = f" noise={self.noise:g}" if self.noise else ""
         return f"{self.method} {self.constraint} eps={self.epsilon:g}{noise}"
 
-    def set(self) -> ConstraintSet:
+    def set(self) -> central.ConstraintSet:
         """The set X."""
         return {
-            "ball": Ball(6, 1.3), "box": Box(6, -0.5, 0.8), "simplex": Simplex(6),
-            "l1": L1Ball(6, 1.3), "nuclear": NuclearBall(2, 3, 1.3),
-            "largest entry": Simplex(WIDE), "segment": Box(1, -1.0, 1.0),
+            "ball": central.Ball(6, 1.3), "box": central.Box(6, -0.5, 0.8),
+            "simplex": central.Simplex(6), "l1": central.L1Ball(6, 1.3),
+            "nuclear": central.NuclearBall(2, 3, 1.3),
+            "largest entry": central.Simplex(WIDE), "segment": central.Box(1, -1.0, 1.0),
         }[self.constraint]
 
     def view(self) -> MopesView:
@@ -371,29 +340,31 @@ class MopesInstance:
         if self.constraint == "segment":
             size_sq = constraint.diameter**2
             more: dict[str, Any] = {} if self.method == "mopes" else {"C": size_sq}
-            method = (MOLES if more else MOPES)(self.epsilon, 1e-3, 1, 1.0, **more, **noisy)
+            kind = central.MOLES if more else central.MOPES
+            method = kind(self.epsilon, 1e-3, 1, 1.0, **more, **noisy)
         elif self.method == "mopes":
-            method = MOPES.for_accuracy(self.epsilon, 1, distance_sq, **noisy)
+            method = central.MOPES.for_accuracy(self.epsilon, 1, distance_sq, **noisy)
         else:
-            method = MOLES.for_accuracy(self.epsilon, 1, distance_sq, constraint.diameter, **noisy)
+            method = central.MOLES.for_accuracy(
+                self.epsilon, 1, distance_sq, constraint.diameter, **noisy
+            )
         least, seeds = float(problem.objective(star)), range(self.seed, self.seed + self.scenarios)
         return view_of_central_run(method, problem, constraint, x0, star, least, seeds=seeds)
 
-    def to_json(self) -> dict[str, Any]:
-        """All its parameters, and its name."""
-        return {**asdict(self), "name": self.name}
 
-
-def _distance(c: np.ndarray) -> Function:
+def _distance(c: np.ndarray) -> central.Function:
     def subgradient(x: np.ndarray) -> np.ndarray:
         size = np.linalg.norm(x - c, axis=-1, keepdims=True)
         return (x - c) / np.where(size > 0, size, 1.0)
 
-    return Function(len(c), lambda x: np.linalg.norm(x - c, axis=-1), subgradient, lipschitz=1.0)
+    def value(x: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(x - c, axis=-1)
+
+    return central.Function(len(c), value, subgradient, lipschitz=1.0)
 
 
-def _largest_entry(n: int) -> Function:
-    return Function(
+def _largest_entry(n: int) -> central.Function:
+    return central.Function(
         n, lambda x: x.max(axis=-1), lambda x: np.eye(n)[np.argmax(x, axis=-1)], lipschitz=1.0
     )
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, objects, table
+from fedtheory.rational import table, vector
 from fedtheory.theorems.fedmls import of_files
 from fedtheory.theorems.fedmls.lines import kinks, mean, value
-from fedtheory.theorems.fedmls.of_files import entry, numbers_of, quarter
-from fedtheory.theorems.fedmls.paper import drawn_instances, paper
-from fedtheory.theory import Draws, World, form, le, wrong
-
-__all__ = ["EnvelopeView"]
+from fedtheory.theorems.fedmls.of_files import InFractions, entry, quarter
+from fedtheory.theorems.fedmls.paper import paper
+from fedtheory.theory import anything, form, le, number, wrong
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
 ASSUMPTIONS = (
@@ -49,9 +47,30 @@ def mean_loss(losses: Sequence[Loss], x: np.ndarray) -> Fraction:
     return mean([loss.values(x).max() for loss in losses])
 
 
+def in_the_plane(b: Fraction, t: Fraction) -> dict[str, Any]:
+    """Two clients in the plane where F at Psi's minimiser 0 is (b - 1/2)/2 above F*.
+
+    They are max((1 + 2 u_1)/4, b (u_1 + 1/2) + t u_2) and its mirror image in u_1, with
+    b^2 + t^2 = 1 = lambda. As b tends to 1 the difference tends to lambda G^2/4.
+    """
+    zero, one = Fraction(0), Fraction(1)
+    return {
+        "lam": one, "u": [[-HALF, zero], [HALF, zero]], "drops": [[zero] * 2] * 2,
+        "slopes": [[[HALF, zero], [b, t]], [[-HALF, zero], [-b, t]]],
+        "star": [zero, (QUARTER - b / 2) / t], "multipliers": [[one, zero]] * 2,
+    }
+
+
 @dataclass
-class EnvelopeView(World):
+class EnvelopeView(InFractions):
     """Minimisers of Psi and of F, in fractions.
+
+    Its data are lam and of every client the prox u_i (a row of d), slopes and drops. The first
+    slope is v_i = -u_i/lam with drop 0, and no drop is below 0. The losses are f_i(u) = max_j
+    <slopes_ij, u - u_i> - drops_ij. As v_i is a subgradient at u_i, the x-part 0 and the u_i
+    minimise Psi: over x in R^d where mean_i u_i = 0, and in one dimension else over the half-line X
+    that begins at 0 and that the mean of the v_i points into. In more dimensions F* is certified by
+    a minimiser "star" and multipliers of the pieces that are largest there.
 
     Attributes
     ----------
@@ -67,23 +86,20 @@ class EnvelopeView(World):
     F_at: Fraction
 
     kind, family, scope = "envelope", "Moreau's envelope", "envelope"
-    about = "about minimisers, whatever the method"
+    about, count = "about minimisers, whatever the method", 30
+    reads: ClassVar = {
+        "lam": number(above=0), "u": number("N d"), "slopes": anything(), "drops": anything(),
+        "star": number("d", default=None), "multipliers": anything(default=()),
+    }  # fmt: skip
+    fixed = (("two clients in the plane", in_the_plane(Fraction(40, 41), Fraction(9, 41))),)
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of lam and of every client the prox u_i (a row of d), slopes and drops.
-
-        The first slope is v_i = -u_i/lam with drop 0, and no drop is below 0. The losses are
-        f_i(u) = max_j <slopes_ij, u - u_i> - drops_ij. As v_i is a subgradient at u_i, the x-part 0
-        and the u_i minimise Psi: over x in R^d where mean_i u_i = 0, and in one dimension else over
-        the half-line X that begins at 0 and that the mean of the v_i points into. In more
-        dimensions F* is certified by a minimiser "star" and multipliers of the pieces that are
-        largest there.
-        """
-        (lam,) = numbers_of(data, "lam", positive=("lam",))
-        u = table(data["u"], "u")
-        drops = [objects([fraction(v) for v in row]) for row in data["drops"]]
-        slopes = [table(rows, f"slopes[{i}]") for i, rows in enumerate(data["slopes"])]
+    def made(
+        cls, lam: Fraction, u: np.ndarray, slopes: Any, drops: Any, star: Any, multipliers: Any
+    ) -> Self:
+        """Make the losses, and find both minima."""
+        drops = [vector(row, f"drops[{i}]") for i, row in enumerate(drops)]
+        slopes = [table(rows, f"slopes[{i}]") for i, rows in enumerate(slopes)]
         alike = len(u) == len(slopes) == len(drops)
         if not alike or any(
             len(a) != len(s) or a.shape[1] != u.shape[1]
@@ -106,7 +122,9 @@ class EnvelopeView(World):
             raise InvalidInput(
                 "the u_i must add up to 0 in more than one dimension, where X is all of R^d"
             )
-        least = least_in_line(losses, lean[0]) if len(lean) == 1 else certified(data, losses)
+        least = certified(losses, star, multipliers) if len(lean) > 1 else (
+            least_in_line(losses, lean[0])
+        )
         g_sq = mean([(a * a).sum(axis=1).max() for a in slopes])
         psi = (u * u).sum() / (2 * lam * len(u))
         return cls(lam, g_sq, psi, least, mean_loss(losses, 0 * lean))
@@ -132,13 +150,6 @@ class EnvelopeView(World):
         data = {"lam": lam, "u": [[v] for v in u], "slopes": slopes, "drops": drops}
         return f"N={len(u)}", data
 
-    @classmethod
-    def runs(cls, plan: Any) -> list[Any]:
-        """Instances of a campaign: random ones, and two clients in the plane."""
-        plane = in_the_plane(Fraction(40, 41), Fraction(9, 41))
-        fixed = cls.instance("two clients in the plane", plane)
-        return [*drawn_instances(cls, cls.draw, plan, 30), fixed]
-
 
 def least_in_line(losses: Sequence[Loss], lean: Fraction) -> Fraction:
     """F* over R, or over the half-line from 0 that ``lean`` points into.
@@ -152,10 +163,11 @@ def least_in_line(losses: Sequence[Loss], lean: Fraction) -> Fraction:
     return min(mean([value(piece, c) for piece in pieces]) for c in [Fraction(0), *inner])
 
 
-def certified(data: dict[str, Any], losses: Sequence[Loss]) -> Fraction:
+def certified(losses: Sequence[Loss], star: Any, multipliers: Any) -> Fraction:
     """F(star), where the multipliers of the pieces that are largest there add up to 0."""
-    star = table([data["star"]], "star")[0]
-    multipliers = [[fraction(v) for v in row] for row in data["multipliers"]]
+    if star is None:
+        raise InvalidInput("in more than one dimension star and multipliers must be given")
+    multipliers = [vector(row, f"multipliers[{i}]") for i, row in enumerate(multipliers)]
     total = star * 0
     for loss, m in zip(losses, multipliers, strict=True):
         values = loss.values(star)
@@ -165,30 +177,13 @@ def certified(data: dict[str, Any], losses: Sequence[Loss]) -> Fraction:
                 "multipliers: of every client numbers >= 0 that add up to 1, on pieces that are "
                 "largest at star"
             )
-        total = total + objects(m) @ loss.slopes
+        total = total + m @ loss.slopes
     if total.any():
         raise InvalidInput(
             f"the multipliers' slopes add up to {list(map(str, total))}, not to 0: "
             "star is not shown to be a minimiser"
         )
     return mean_loss(losses, star)
-
-
-def in_the_plane(b: Fraction, t: Fraction) -> dict[str, Any]:
-    """Two clients in the plane where F at Psi's minimiser 0 is (b - 1/2)/2 above F*.
-
-    They are max((1 + 2 u_1)/4, b (u_1 + 1/2) + t u_2) and its mirror image in u_1, with
-    b^2 + t^2 = 1 = lambda. As b tends to 1 the difference tends to lambda G^2/4.
-    """
-    zero, one = Fraction(0), Fraction(1)
-    return {
-        "lam": one, "u": [[-HALF, zero], [HALF, zero]], "drops": [[zero] * 2] * 2,
-        "slopes": [[[HALF, zero], [b, t]], [[-HALF, zero], [-b, t]]],
-        "star": [zero, (QUARTER - b / 2) / t], "multipliers": [[one, zero]] * 2,
-    }
-
-
-EnvelopeView.draws = (Draws("fedmls envelope", EnvelopeView.draw, 0),)
 
 
 def from_below(q, share=HALF):

@@ -7,11 +7,6 @@ from typing import Any
 from fedtheory.theory.judge.statement import Form
 from fedtheory.theory.judge.view import Fact
 
-__all__ = [
-    "ASSUMPTIONS", "BOTH_RULES", "EXACT_RULES", "LINE_14", "LINE_22", "PAPER_ID", "PRINTED_COUNTS",
-    "PROVED", "ROUNDS", "SLACK", "SYMBOLS", "applies", "is_reading",
-]
-
 PAPER_ID = "fedmls"
 SYMBOLS = {
     "N, d": "problem.num_clients, problem.dim",

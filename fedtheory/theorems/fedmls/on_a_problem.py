@@ -22,10 +22,9 @@ from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, 
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
+from fedtheory.theory import derived
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.statement import Form
-
-__all__ = ["UsersRuns", "check_given", "given_numbers"]
 
 
 def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
@@ -57,13 +56,6 @@ def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
     return out
 
 
-def check_given(case: Case) -> None:
-    """Raise `InvalidInput` for given numbers or a given optimum that can be none."""
-    known = UsersRuns(case)
-    if case.given.get("optimum") is not None and isinstance(case.algorithm, FedMLS):
-        known.optimum  # noqa: B018 - checked when it is read
-
-
 class UsersRuns:
     """A user's problem: its constants, and its runs, each made once.
 
@@ -86,24 +78,18 @@ class UsersRuns:
         self._views: dict[Any, MLSView] = {}
 
     # --- what is known ----------------------------------------------------------------------------
-    @property
-    def case_rule(self) -> str:
-        """'stochastic' where local training sees noise."""
-        return "stochastic" if self._noise_std or self._batch is not None else "deterministic"
+    case_rule = derived(
+        lambda q: "stochastic" if q._noise_std or q._batch is not None else "deterministic",
+        "'stochastic' where local training sees noise",
+    )
 
     @property
     def _noise_std(self) -> float:
         own = float(getattr(self.algorithm, "noise_std", 0.0))
         return own or (0.0 if self.solver is None else float(self.solver.noise_std))
 
-    @property
-    def _batch(self) -> int | None:
-        return None if self.solver is None else self.solver.batch_size
-
-    @cached_property
-    def radius(self) -> float:
-        """R."""
-        return float(self.algorithm.radius)
+    _batch = derived(lambda q: None if q.solver is None else q.solver.batch_size)
+    radius = derived(lambda q: float(q.algorithm.radius), "R")
 
     @cached_property
     def G_i(self) -> np.ndarray:
@@ -166,23 +152,16 @@ class UsersRuns:
             )
         return given
 
-    @property
-    def G(self) -> float:
-        """Root mean square of the G_i."""
-        return math.sqrt(float(np.mean(self.G_i**2)))
+    G = derived(lambda q: math.sqrt(float(np.mean(q.G_i**2))), "Root mean square of the G_i")
 
-    @property
-    def _shorter(self) -> float:
-        """The factor by which G is shorter in the norm of the algorithm than in the mean's.
-
-        So is sigma, and ||x_0 - x*|| is longer.
-        """
-        return math.sqrt(self.problem.num_clients) if self.algorithm.norm == "product" else 1.0
-
-    @property
-    def distance_sq(self) -> float:
-        """||x_0 - x*||^2 in R^d."""
-        return float(((self.x0 - self.optimum.x) ** 2).sum())
+    bounds = derived(lambda q: Bounds(q.optimum, q.G_i, q.sigma_i), "The problem on the ball")
+    _shorter = derived(  # so is sigma, and ||x_0 - x*|| is longer
+        lambda q: math.sqrt(q.problem.num_clients) if q.algorithm.norm == "product" else 1.0,
+        "The factor by which G is shorter in the norm of the algorithm than in the mean's",
+    )
+    distance_sq = derived(
+        lambda q: float(((q.x0 - q.optimum.x) ** 2).sum()), "||x_0 - x*||^2 in R^d"
+    )
 
     # --- the run of a form ------------------------------------------------------------------------
     def for_form(self, form: Form) -> MLSView | str:

@@ -19,27 +19,19 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.nonsmooth import MaxAffine
-from fedtheory.rational import integer, objects
-from fedtheory.theorems.fedmls import lines
+from fedtheory.rational import objects
+from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.constants import LinesConstants, k_min
 from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK
-from fedtheory.theorems.fedmls.of_files import (
-    check_start,
-    clients_of,
-    entry,
-    g_sq_of,
-    numbers_of,
-)
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, view_of_run
-from fedtheory.theorems.fedmls.readings import READINGS, TWO, Reading
+from fedtheory.theorems.fedmls.readings import READINGS, TWO
+from fedtheory.theory import derived, word
 from fedtheory.theory.judge.record import Missing
 from fedtheory.theory.world import WorldInstance
 
-__all__ = ["FIELDS", "InFloats", "OneDimension", "draw"]
-
 LARGEST_STEPS = 20_000  # local steps of a client in floats: longer runs are drawn again
-NUMBERS = ("lam", "D", "radius", "x0")
-FIELDS = ("variant", "slopes", "offsets", *NUMBERS, "rounds")
+READS = {"variant": word(*READINGS), **of_files.on_interval(10**9)}
+FIELDS = tuple(READS)
 GRID = 64  # what is drawn is a multiple of 1/64
 ONE_SLOPE = "9.9 for 10"
 SERVER, CLIENTS = ("x", "z"), ("x_client", "z_client", "z_average", "gradient")
@@ -73,30 +65,22 @@ class OneDimension:
         both = (("missing", missing), ("unknown", unknown))
         if what := [f"{word}: {', '.join(names)}" for word, names in both if names]:
             raise InvalidInput(f"data of kind 'lines': wrong fields ({'; '.join(what)})")
-        clients = clients_of(data)
-        lam, d, radius, x0 = numbers_of(data, *NUMBERS, positive=NUMBERS[:3])
-        check_start(x0, radius)
-        rounds = integer(data["rounds"], "rounds", least=1, most=10**9)
-        variant, copies = data["variant"], data.get("copies", [])
-        if not isinstance(variant, str) or variant not in READINGS:
-            raise InvalidInput(f"variant = {variant!r}: use one of {', '.join(READINGS)}")
+        variant, slopes, offsets, *numbers = of_files.read_fields(READS, data).values()
+        clients = of_files.clients_on_ball(slopes, offsets, *numbers[2:4])
+        copies = data.get("copies", [])
         counted = isinstance(copies, list) and all(type(c) is int and c >= 1 for c in copies)
         if not counted or len(copies) not in (0, len(clients)):
             raise InvalidInput(
                 f"copies = {copies}: give {len(clients)} integers >= 1, one for each loss, or none"
             )
         counts = tuple(copies) or (1,) * len(clients)
-        return cls(variant, clients, counts, lam, d, radius, x0, rounds)
+        return cls(variant, clients, counts, *numbers)
 
-    @property
-    def reading(self) -> Reading:
-        """The changes that its variant makes."""
-        return READINGS[self.variant]
-
-    @cached_property
-    def best(self) -> tuple[Fraction, Fraction]:
-        """F*, and the minimiser that is nearest to x_0."""
-        return lines.least_on(self.clients, -self.radius, self.radius, self.x0, self.copies)
+    reading = derived(lambda q: READINGS[q.variant], "The changes that its variant makes")
+    best = derived(
+        lambda q: lines.least_on(q.clients, -q.radius, q.radius, q.x0, q.copies),
+        "F*, and the minimiser that is nearest to x_0",
+    )
 
     @cached_property
     def constants(self) -> LinesConstants:
@@ -110,19 +94,14 @@ class OneDimension:
         names = ("G_i", "sigma_i", "steps", "copies")
         return LinesConstants(self.rounds, **numbers, **dict(zip(names, arrays, strict=True)))
 
-    @property
-    def g_sq(self) -> Fraction:
-        """G^2 of T_k."""
-        c: Any = self.constants
-        g_sq: Fraction = c.joint_G_sq if self.reading.takes == "joint" else c.G_sq
-        return g_sq
-
-    @property
-    def far(self) -> Fraction:
-        """||x_0 - x*||^2, in R^{Nd} where the reading has it there."""
-        c: Any = self.constants
-        far: Fraction = c.distance_sq * (c.N if self.reading.joint_distance else 1)
-        return far
+    g_sq = derived(
+        lambda q: q.constants.joint_G_sq if q.reading.takes == "joint" else q.constants.G_sq,
+        "G^2 of T_k",
+    )
+    far = derived(
+        lambda q: q.constants.distance_sq * (q.constants.N if q.reading.joint_distance else 1),
+        "||x_0 - x*||^2, in R^{Nd} where the reading has it there",
+    )
 
     @property
     def run(self) -> lines.Run:
@@ -193,8 +172,8 @@ class OneDimension:
                 known |= {**rows, "values": values_of([self.clients[i] for i in each])}
         shown = {"K": c.K, "G^2": self.g_sq, "||x_0 - x*||^2": self.far}
         return MLSView(
-            c, **known, excess=entry(last), noise=0, points=objects([[self.best[1]]]), exact=True,
-            facts=self.facts, shown=shown,
+            c, **known, excess=of_files.entry(last), noise=0, points=objects([[self.best[1]]]),
+            exact=True, facts=self.facts, shown=shown,
             reading="" if reading.holds else reading.form or self.variant,
         )  # fmt: skip
 
@@ -288,7 +267,7 @@ def draw(tape: Any) -> tuple[str, dict[str, Any]]:
     clients = [list(zip(a, b, strict=True)) for a, b in zip(slopes, offsets, strict=True)]
     one = Fraction(1)
     _, star = lines.least_on(clients, -one, one, x0)
-    distance_sq, g_sq = max((x0 - star) ** 2, least), max(g_sq_of(clients, one), least)
+    distance_sq, g_sq = max((x0 - star) ** 2, least), max(of_files.g_sq_of(clients, one), least)
     lam = max(Fraction(round(lam_at * 4 * GRID), 4 * GRID), least)
     d = on_grid(d_at, Fraction(1, GRID))
     if plan != "free":  # epsilon = lam G^2, and no more rounds than can be run

@@ -8,26 +8,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from fedtheory.algorithms.fedmls import FedMLS, fewest_rounds, local_steps, printed_rounds
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import simplest
 from fedtheory.theorems.fedmls.letters import ORDERS
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS
-from fedtheory.theorems.fedmls.of_files import entry, numbers_of
-from fedtheory.theorems.fedmls.paper import SLIDING, drawn_instances, paper
-from fedtheory.theorems.fedmls.requests import prepare_run
-from fedtheory.theory import Draws, Fact, World, form, le, method, wrong
-
-__all__ = ["FEWEST_COUNTS", "OrdersView"]
+from fedtheory.theorems.fedmls.of_files import InFractions, entry
+from fedtheory.theorems.fedmls.paper import paper
+from fedtheory.theorems.fedmls.requests import Asked
+from fedtheory.theory import Fact, derived, form, le, method, number, word, wrong
 
 # what a form needs of an instance
 FEWEST_COUNTS = Fact(
     "K >= 2 is the least with K(K+1) >= 36 G^2 D-tilde/epsilon^2", lambda q: q.rounds == "fewest"
 )
 
-MOST_ROUNDS = 3_000
+MOST_REACH = Fraction(1000, 3)  # so that the rounds can be counted one by one
 PLAN = r",\quad\lambda=\epsilon/G^2,\ \tilde D=\|x_0-x^*\|^2,\ P=G^2\tilde D/\epsilon^2"
 PRINTED = PLAN + r",\ K=\lceil\sqrt{72P}\rceil\ge2"
 FEWEST = PLAN + r",\ K(K+1)\ge36P\text{ least, }K\ge2"
@@ -42,7 +40,7 @@ SYMBOLS = {
 
 
 @dataclass
-class OrdersView(World):
+class OrdersView(InFractions, Asked):
     """Theorem 2's rounds and local steps for one accuracy, in fractions.
 
     Attributes
@@ -62,14 +60,18 @@ class OrdersView(World):
     total: int
 
     kind, family, scope, letters = "orders", "Theorem 2's counts", "counts", ORDERS
-    work = SLIDING
     about = "about Theorem 2's K and T_k, whatever the data"
-    problem, example = "lad", "--problem lad"
+    count = 16
+    reads: ClassVar = {
+        "reach": number(what="G ||x_0 - x*||/epsilon", above=0, most=MOST_REACH),
+        "sigma": number(what="sigma/G", least=0), "rounds": word("printed", "fewest"),
+    }  # fmt: skip
+    fixed = (
+        ("the printed K", {"reach": "40", "sigma": "1", "rounds": "printed"}),
+        ("K_min", {"reach": "40", "sigma": "1", "rounds": "fewest"}),
+    )
 
-    @property
-    def unit(self) -> Fraction:
-        """(4 G^2 + sigma^2) D-tilde/epsilon^2."""
-        return (4 + self.noise) * self.product
+    unit = derived(lambda q: (4 + q.noise) * q.product, "(4 G^2 + sigma^2) D-tilde/epsilon^2")
 
     def entry(self, value: Any) -> Any:
         """A number as a side, in fractions."""
@@ -77,27 +79,16 @@ class OrdersView(World):
 
     # --- instances --------------------------------------------------------------------------------
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Self:
-        """Make an instance of reach = G ||x_0 - x*||/epsilon, sigma = sigma/G and rounds."""
-        reach, sigma = numbers_of(data, "reach", "sigma", positive=("reach",))
-        if sigma < 0 or data["rounds"] not in ("printed", "fewest"):
-            raise InvalidInput(
-                f"sigma = {sigma}, rounds = {data['rounds']!r}: sigma must be >= 0, "
-                "rounds 'printed' or 'fewest'"
-            )
-        if 9 * reach > MOST_ROUNDS:
-            raise InvalidInput(
-                f"reach = {reach}: at most {MOST_ROUNDS // 9}, so that the rounds can be counted "
-                "one by one"
-            )
-        K = (printed_rounds if data["rounds"] == "printed" else fewest_rounds)(1, 1, reach)
+    def made(cls, reach: Fraction, sigma: Fraction, rounds: str) -> Self:
+        """Count the rounds and the local steps, one by one."""
+        K = (printed_rounds if rounds == "printed" else fewest_rounds)(1, 1, reach)
         if K < 2:
             raise InvalidInput(
                 f"reach = {reach}: Theorem 2 has K = {K} rounds there; the orders are about "
                 "K >= 2, ask for a larger reach"
             )
         total = sum(local_steps(k, 1, reach**2, K, 1, sigma) for k in range(1, K + 1))
-        return cls(reach**2, sigma**2, data["rounds"], K, total)
+        return cls(reach**2, sigma**2, rounds, K, total)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, dict[str, Any]]:
@@ -107,15 +98,6 @@ class OrdersView(World):
         return f"reach={reach}", {"reach": reach, "sigma": sigma, "rounds": rounds}
 
     @classmethod
-    def runs(cls, plan: Any) -> list[Any]:
-        """Instances of a campaign: random ones, and one of each plan."""
-        fixed = [
-            cls.instance(label, {"reach": "40", "sigma": "1", "rounds": rounds})
-            for label, rounds in (("the printed K", "printed"), ("K_min", "fewest"))
-        ]
-        return [*drawn_instances(cls, cls.draw, plan, 16), *fixed]
-
-    @classmethod
     def on_problem(cls, statement: str, case: Any) -> Self:
         """Count for the accuracy that a user's FedMLS is made for, lambda = epsilon/G^2."""
         a = case.algorithm
@@ -123,14 +105,6 @@ class OrdersView(World):
         sigma = float(a.sigma) / float(a.lipschitz)
         rounds = "fewest" if statement.endswith("mopes-calls") else "printed"
         return cls.from_data({"reach": simplest(reach), "sigma": simplest(sigma), "rounds": rounds})
-
-    @classmethod
-    def prepare(cls, statement: Any, request: Any) -> Any:
-        """Make a case of FedMLS with Theorem 2's parameters."""
-        return prepare_run(statement, request)
-
-
-OrdersView.draws = (Draws("fedmls orders", OrdersView.draw, 0),)
 
 
 def rounds_above(q, constant):

@@ -10,12 +10,10 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
-from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, constants_of
+from fedtheory.theorems.fedmls.quantities import MLSView, constants_of
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.record import Missing, OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.statement import Form, Statement
-
-__all__ = ["own_run"]
 
 LEFT = (
     "F(x_K) - F*, x_K the server's model after the K rounds that FedMLS was made for, F* over the "
@@ -44,8 +42,7 @@ def own_run(statement: Statement, form: Form, case: Case, record: Record) -> Own
     known = UsersRuns(replace(case, x0=start, rounds=record.rounds))
     for reason in known.objections(form):
         raise InvalidInput(reason)
-    bounds = Bounds(known.optimum, known.G_i, known.sigma_i)
-    c = constants_of(known.algorithm, bounds, start, known.radius)
+    c = constants_of(known.algorithm, known.bounds, start, known.radius)
     view = _view(where, known, c, record.models)
     letters = {
         "K": c.K, "lambda": c.lam, "D": c.D, "G_sq": c.G_sq, "sigma_sq": c.sigma_sq,
@@ -71,6 +68,6 @@ def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | Non
     )
     return MLSView(
         constants, *(unknown,) * 7, excess=excess,
-        noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size), points=optimum.x[None],
+        noise=known.bounds.noise(size), points=optimum.x[None],
         exact=known.case_rule == "deterministic",
     )  # fmt: skip

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from fedtheory.local import Exact, ExactProx, SubgradientSliding
-from fedtheory.randomness import Stream
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
-from fedtheory.theory import Paper, World
+from fedtheory.theory import Paper
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.world import WorldInstance
-
-__all__ = ["ACCEPTS", "FEWEST", "MOST", "SLIDING", "drawn_instances", "paper"]
 
 FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
 SLIDING = LocalWork(
@@ -20,14 +13,10 @@ SLIDING = LocalWork(
     "the method's local work is its own; leave local_solver out, or use SubgradientSliding()",
 )
 ACCEPTS = {
-    "G_i": (
-        "bounds of the clients' subgradients on the closed ball, one number or one a client "
-        "(default: the problem's own)"
-    ),
-    "sigma_i": (
-        "noise levels of the clients' subgradients, one number or one a client "
-        "(default: what the method and its solver add)"
-    ),
+    "G_i": "bounds of the clients' subgradients on the closed ball, one number or one a client "
+    "(default: the problem's own)",
+    "sigma_i": "noise levels of the clients' subgradients, one number or one a client "
+    "(default: what the method and its solver add)",
     "optimum": "a certified `Optimum` over the ball (default: the problem's own)",
 }
 
@@ -41,14 +30,3 @@ paper = Paper(
     rule_words={"deterministic": "deterministic", "stochastic": "stochastic"},
     rule_short={"deterministic": "exact", "stochastic": "noisy"},
 )
-
-
-def drawn_instances(
-    world: type[World], draw: Callable[[Any], tuple[str, dict[str, Any]]], plan: Any, count: int
-) -> list[WorldInstance]:
-    """Draw the instances of a campaign, each from a stream of its own; ``count`` in a full one."""
-    out = []
-    for n in range(max(6, round(count * plan.scale))):
-        rng = Stream(plan.seed).generator(f"fedmls {world.kind} {n}")
-        out.append(world.instance(*draw(rng), plan.seed * 1000 + n))
-    return out

@@ -15,8 +15,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.optimum.certify import Optimum
 from fedtheory.optimum.on_ball import choose_radius
 from fedtheory.problems.base import Problem
-
-__all__ = ["ACCURACY", "MadeFedMLS", "make_fedmls"]
+from fedtheory.theory import derived
 
 ACCURACY = 0.2  # epsilon where none is given, in units of G ||x_0 - x*||
 SHORTEST_ROUND = 1e-4  # seconds, whatever the problem
@@ -60,10 +59,7 @@ class MadeFedMLS:
             rows.append(("sigma in T_k", f"{float(a.sigma):.6g}"))
         return rows
 
-    @property
-    def g(self) -> float:
-        """G, the root mean square of the G_i."""
-        return math.sqrt(float((self.G_i**2).mean()))
+    g = derived(lambda q: math.sqrt(float((q.G_i**2).mean())), "G, the root mean square of the G_i")
 
     def to_json(self, skip_last: bool) -> dict[str, Any]:
         """All of it, as it is written beside the results."""

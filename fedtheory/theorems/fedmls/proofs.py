@@ -27,8 +27,6 @@ from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import Sides, le
 from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["PROOFS"]
-
 
 def _arrives(e: Ended) -> Any:
     """Gamma_K/Gamma_k of every round: (K,)."""

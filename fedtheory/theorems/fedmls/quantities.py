@@ -7,12 +7,12 @@ lives. Rounds stand on axis 0, scenarios on the last axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from numbers import Rational
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +28,13 @@ from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
-from fedtheory.theory import World
+from fedtheory.theorems.fedmls.of_files import OfRounds
+from fedtheory.theory import derived
 from fedtheory.theory.judge.statement import Form
-
-__all__ = ["Bounds", "MLSView", "constants_of", "values_of", "view_of_run"]
 
 
 @dataclass
-class MLSView(World):
+class MLSView(OfRounds):
     """A run of FedMLS with K rounds. Shapes: K rounds, N clients, d coordinates, S scenarios.
 
     Attributes
@@ -76,22 +75,11 @@ class MLSView(World):
     facts: frozenset[str] = frozenset()
     shown: dict[str, Any] = field(default_factory=dict)
     reading: str = ""
-    horizon: ClassVar[str] = "K"
 
     @property
     def rational(self) -> bool:  # type: ignore[override]
         """True if its numbers are fractions."""
         return self.excess.dtype == object
-
-    @property
-    def horizons(self) -> np.ndarray:
-        """(1,) K, the round that a bound on F(x_K) - F* is about."""
-        return np.array([self.K])
-
-    @property
-    def rule(self) -> str:  # type: ignore[override]
-        """The rule of a form's verdict about it."""
-        return "deterministic" if self.exact else "stochastic"
 
     def applies(self, form: Form) -> str | None:
         """Why the form is not claimed for this run, or None."""
@@ -101,10 +89,7 @@ class MLSView(World):
         """Constants that are shown with the verdict."""
         return self.shown
 
-    @property
-    def last_excess(self) -> np.ndarray:
-        """F(x_K) - F*: (1, S)."""
-        return self.excess[-1:]
+    last_excess = derived(lambda q: q.excess[-1:], "F(x_K) - F*: (1, S)")
 
     def constant(self, value: Any) -> np.ndarray:
         """The same number for every scenario: (1, S).
@@ -122,25 +107,15 @@ class MLSView(World):
         """A decimal of a formula as the run's numbers have it: 9.9 is 99/10 in fractions."""
         return exact_number(value) if self.rational else value
 
-    @property
-    def epsilon(self) -> Any:
-        """The accuracy that lambda = epsilon/G^2 stands for."""
-        return self.lam * self.constants.G_sq
-
-    @property
-    def joint_epsilon(self) -> Any:
-        """The same with a bound of the joint gradient for G."""
-        return self.lam * self.constants.joint_G_sq
-
-    @property
-    def K(self) -> int:
-        """The number of rounds."""
-        return self.constants.K
-
-    @property
-    def lam(self) -> Any:
-        """lambda."""
-        return self.constants.lam
+    epsilon = derived(
+        lambda q: q.lam * q.constants.G_sq, "The accuracy that lambda = epsilon/G^2 stands for"
+    )
+    joint_epsilon = derived(
+        lambda q: q.lam * q.constants.joint_G_sq,
+        "The same with a bound of the joint gradient for G",
+    )
+    K = derived(lambda q: q.constants.K, "The number of rounds")
+    lam = derived(lambda q: q.constants.lam, "lambda")
 
     def _column(self, values: Any) -> np.ndarray:
         """Whole numbers of the rounds (K, 1) as the run has numbers."""
@@ -148,30 +123,11 @@ class MLSView(World):
             return np.array([Fraction(int(v)) for v in values], dtype=object)[:, None]
         return np.asarray(values)[:, None]
 
-    @cached_property
-    def k(self) -> np.ndarray:
-        """1..K as a column."""
-        return self._column(np.arange(1, self.K + 1))
-
-    @cached_property
-    def beta(self) -> np.ndarray:
-        """beta_k = 4/(lambda k): (K, 1)."""
-        return 4 / (self.lam * self.k)
-
-    @cached_property
-    def gamma(self) -> np.ndarray:
-        """gamma_k = 2/(k + 1): (K, 1)."""
-        return 2 / (self.k + 1)
-
-    @cached_property
-    def T(self) -> np.ndarray:
-        """T_k: (K, 1)."""
-        return self._column(self.constants.steps) * (1 if self.rational else 1.0)
-
-    @cached_property
-    def c(self) -> np.ndarray:
-        """c(T_k): (K, 1)."""
-        return np.asarray(c_factor(self.T))
+    k = derived(lambda q: q._column(np.arange(1, q.K + 1)), "1..K as a column")
+    beta = derived(lambda q: 4 / (q.lam * q.k), "beta_k = 4/(lambda k): (K, 1)")
+    gamma = derived(lambda q: 2 / (q.k + 1), "gamma_k = 2/(k + 1): (K, 1)")
+    T = derived(lambda q: q._column(q.constants.steps) * (1 if q.rational else 1.0), "T_k: (K, 1)")
+    c = derived(lambda q: np.asarray(c_factor(q.T)), "c(T_k): (K, 1)")
 
     @staticmethod
     def mean_sq(values: np.ndarray) -> np.ndarray:
@@ -186,10 +142,7 @@ class MLSView(World):
         """Psi(x, x') = mean_i f_i(x'_i) + mean_i ||x - x'_i||^2/(2 lambda)."""
         return self.values(clients).mean(axis=-2) + self.penalty(x, clients)
 
-    @cached_property
-    def Psi(self) -> np.ndarray:
-        """Psi(x_k, x'_k): (K + 1, S)."""
-        return self.psi(self.x, self.x_client)
+    Psi = derived(lambda q: q.psi(q.x, q.x_client), "Psi(x_k, x'_k): (K + 1, S)")
 
     @cached_property
     def targets(self) -> np.ndarray:
@@ -197,10 +150,7 @@ class MLSView(World):
         shape = (len(self.points), self.x_client.shape[1], *self.points.shape[1:], self.x.shape[-1])
         return np.broadcast_to(self.points[:, None, :, None], shape)
 
-    @cached_property
-    def Psi_targets(self) -> np.ndarray:
-        """Psi(u, u) = F(u): (Q, S)."""
-        return self.values(self.targets).mean(axis=-2)
+    Psi_targets = derived(lambda q: q.values(q.targets).mean(axis=-2), "Psi(u, u) = F(u): (Q, S)")
 
     def inner_error(self, kind: str = "sharp") -> np.ndarray:
         """E_i of the inner loop's bound: (K, N, 1).
@@ -216,10 +166,7 @@ class MLSView(World):
         noise = t + (t * 0 + 3) / 2 - harmonic(t + 2)
         return (8 * g_sq * (t + harmonic(t)) + 4 * s_sq * noise) / (beta * t * (t + 3))
 
-    @cached_property
-    def inner_errors(self) -> np.ndarray:
-        """`inner_error`, (K, N, 1)."""
-        return self.inner_error()
+    inner_errors = derived(lambda q: q.inner_error(), "`inner_error`, (K, N, 1)")
 
 
 # --- a run ----------------------------------------------------------------------------------------
@@ -236,6 +183,28 @@ class Bounds:
     optimum: Optimum
     G_i: np.ndarray
     sigma_i: np.ndarray
+
+    def noise(self, size: float) -> float:
+        """The absolute uncertainty of F(x) - F*, where values of F are of that size."""
+        return self.optimum.value - self.optimum.lower_bound + 1e-12 * (1 + size)
+
+
+def states_and(
+    name: str, problem: Problem, algorithm: FedMLS, x0: Any, **options: Any
+) -> tuple[list[FedMLSState], list[Any]]:
+    """The states of a run of FedMLS, and what local training gave by that name in its rounds."""
+    found: list[Any] = []
+
+    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
+        if t < algorithm.rounds or not algorithm.skip_last:
+            found.append(getattr(clients.results[-1], name))
+
+    observer = Observer(observe, lambda: {name: found}, lambda noted: found.extend(noted[name]))
+    run = simulate(
+        problem, algorithm, int(algorithm.rounds), x0, record=(), keep_states=True,
+        on_round=observer, **options,
+    )  # fmt: skip
+    return list(run.states or ()), found
 
 
 def view_of_run(
@@ -266,20 +235,13 @@ def view_of_run(
         noise = np.full(problem.num_clients, float(algorithm.noise_std))
         bounds = Bounds(problem.optimum_on_ball(radius), problem.lipschitz(radius), noise)
     optimum = bounds.optimum
-    averages: list[np.ndarray] = []
-
-    def observe(t: int, old: FedMLSState, new: FedMLSState, clients: Clients) -> None:
-        average: Any = clients.results[-1].average
-        averages.append(average)
-
-    observer = Observer(observe, lambda: {"averages": averages}, lambda noted: averages.extend(noted["averages"]))
-    run = simulate(
-        problem, algorithm, algorithm.rounds, x0, scenarios=scenarios, seed=seed, record=(),
-        keep_states=True, on_round=observer, local_solver=solver,
+    states, averages = states_and(
+        "average", problem, algorithm, x0, scenarios=scenarios, seed=seed, local_solver=solver
     )
-    states: Sequence[FedMLSState] = run.states  # type: ignore[assignment]
-    x, z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x", "z"))
-    local_x, local_z = (np.moveaxis(np.stack([getattr(s, f) for s in states]), 1, -1) for f in ("x_local", "z_local"))
+    x, z, local_x, local_z = (
+        np.moveaxis(np.stack([getattr(s, name) for s in states]), 1, -1)
+        for name in ("x", "z", "x_local", "z_local")
+    )
     average = np.moveaxis(np.stack([averages[0] * 0, *averages]), 1, -1)
     gradient = np.zeros_like(local_x)
     for k in range(1, algorithm.rounds + 1):
@@ -297,8 +259,7 @@ def view_of_run(
     noisy = bool(algorithm.noise_std) or (solver is not None and (bool(solver.noise_std) or solver.batch_size is not None))
     return MLSView(
         constants, x, z, local_x, local_z, average, gradient, values_of(problem),
-        excess=objective - optimum.lower_bound,
-        noise=optimum.value - optimum.lower_bound + 1e-12 * (1 + size),
+        excess=objective - optimum.lower_bound, noise=bounds.noise(size),
         points=np.concatenate([optimum.x[None], others]),
         exact=not noisy, facts=facts,
     )  # fmt: skip

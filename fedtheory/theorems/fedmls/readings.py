@@ -19,8 +19,6 @@ from fedtheory.algorithms.fedmls import FedMLS, printed_rounds
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.base import Problem
 
-__all__ = ["READINGS", "Reading", "reading_of"]
-
 # How far inside the sphere, relative to R, the open ball ends; `lipschitz` counts kinks within 1e-9
 # as on the sphere.
 INSIDE = 1e-8

@@ -4,57 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 from fedtheory import algorithms
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS, ROUNDS
-from fedtheory.theorems.fedmls.on_a_problem import given_numbers
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
+from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import make_fedmls
+from fedtheory.theory import World
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.statement import Statement
-
-__all__ = ["prepare_run", "refuse_cohorts", "refuse_others"]
 
 PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
     "local_steps", "local_lr", "batch_size",
 )
 RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
-
-
-def prepare_run(statement: Statement, request: Request, exact_prox: bool = False) -> Prepared:
-    """The run of FedMLS that was asked for.
-
-    With ``exact_prox`` it is one whose local problems are solved.
-    """
-    problem, given = request.problem("lad"), dict(request.options)
-    if exact_prox:
-        if given.get("local_training") == "sliding":
-            raise InvalidInput(
-                "local_training = 'sliding': the statement is about 'exact-prox'; leave it out"
-            )
-        given["local_training"] = "exact-prox"
-    if all(f.sides is None for f in statement.forms):
-        head = ["an identity between symbols: no data enter"]
-        return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=head)
-    x0 = request.start(problem)
-    refuse_others(request, problem)
-    given_numbers(request.options.get("given") or {}, problem.num_clients)
-    rounds: Any = request.rounds
-    if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
-        printed = {ROUNDS["printed"], PRINTED_COUNTS}
-        rounds = "printed" if any(printed & set(f.needs) for f in statement.forms) else "fewest"
-    made = make_fedmls(problem, given, x0, rounds)
-    rule = "noisy" if made.algorithm.noise_std else "exact"
-    rows = made.rows(skip_last=False)
-    return Prepared(
-        problem, made.algorithm, {"x0": x0},
-        head=[f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, {rule} subgradients"],
-        details={"algorithm": made.to_json(skip_last=False)},
-        facts=lambda checks: rows,
-    )  # fmt: skip
 
 
 def refuse_others(request: Request, problem: Any, also: Sequence[str] = ()) -> None:
@@ -85,3 +52,58 @@ def refuse_cohorts(request: Request, problem: Any) -> None:
             f"participants = {request.participants}: FedMLS needs all N = {n} clients "
             "in every round; leave it out"
         )
+
+
+class Asked(World):
+    """A world whose cases are runs of FedMLS that a user asks for in words.
+
+    Attributes
+    ----------
+    solved : True if the local problems are solved
+    """
+
+    example, problem, work = "--problem lad", "lad", SLIDING
+    solved: ClassVar[bool] = False
+
+    @classmethod
+    def prepare(cls, statement: Statement, request: Request) -> Prepared:
+        """Make a case of FedMLS with Theorem 2's parameters, as the options ask for it."""
+        problem, given = request.problem("lad"), dict(request.options)
+        if cls.solved:
+            if given.get("local_training") == "sliding":
+                raise InvalidInput(
+                    "local_training = 'sliding': the statement is about 'exact-prox'; leave it out"
+                )
+            given["local_training"] = "exact-prox"
+        if all(f.sides is None for f in statement.forms):
+            head = ["an identity between symbols: no data enter"]
+            return Prepared(problem, FedMLS(1.0, 1.0, 1, 1.0, 1.0), head=head)
+        x0 = request.start(problem)
+        refuse_others(request, problem)
+        given_numbers(request.options.get("given") or {}, problem.num_clients)
+        rounds: Any = request.rounds
+        if rounds is None:  # Theorem 2 is about the printed K, which is at least K_min
+            printed = {ROUNDS["printed"], PRINTED_COUNTS}
+            rounds = "printed" if any(printed & set(f.needs) for f in statement.forms) else "fewest"
+        made = make_fedmls(problem, given, x0, rounds)
+        rule, n = "noisy" if made.algorithm.noise_std else "exact", problem.num_clients
+        rows = made.rows(skip_last=False)
+        return Prepared(
+            problem, made.algorithm, {"x0": x0},
+            head=[f"{problem.name}: N = {n}, d = {problem.dim}, {rule} subgradients"],
+            details={"algorithm": made.to_json(skip_last=False)},
+            facts=lambda checks: rows,
+        )  # fmt: skip
+
+
+class OfUsers(Asked):
+    """Runs of FedMLS on a user's problem."""
+
+    accepts, scenarios = ACCEPTS, (FEWEST, MOST)
+
+    @classmethod
+    def check_given(cls, case: Any) -> None:
+        """Raise `InvalidInput` for given numbers or a given optimum that can be none."""
+        known = UsersRuns(case)
+        if case.given.get("optimum") is not None and isinstance(case.algorithm, FedMLS):
+            known.optimum  # noqa: B018 - checked when it is read

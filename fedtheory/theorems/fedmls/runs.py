@@ -9,20 +9,17 @@ from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.errors import DataFileError
 from fedtheory.rational import to_file
 from fedtheory.theorems.fedmls.instances import mls_battery
-from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, check_given
+from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.one_dimension import FIELDS, InFloats, OneDimension, draw
 from fedtheory.theorems.fedmls.own_run import own_run
-from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theorems.fedmls.readings import READINGS
-from fedtheory.theorems.fedmls.requests import prepare_run, refuse_cohorts
+from fedtheory.theorems.fedmls.requests import OfUsers, refuse_cohorts
 from fedtheory.theory import Draws
 from fedtheory.theory.judge.replay import check_fields
-from fedtheory.theory.judge.request import Prepared, Tuned
+from fedtheory.theory.judge.request import Tuned
 from fedtheory.theory.judge.witness import Witness
-
-__all__ = ["FedMLSRuns"]
 
 COMPUTED = {  # what `tuned` finds itself
     "--lam": "from --epsilon", "--D": "from --epsilon", "--rounds": "from --epsilon",
@@ -31,17 +28,13 @@ COMPUTED = {  # what `tuned` finds itself
 }  # fmt: skip
 
 
-class FedMLSRuns(MLSView):
+class FedMLSRuns(MLSView, OfUsers):
     """Runs of FedMLS, as its statements are judged on them.
 
     They are the battery's, in floats, a user's, and in fractions in one dimension.
     """
 
     draws = (Draws("fedmls lines", draw, 0),)
-    example, problem = "--problem lad", "lad"
-    accepts = ACCEPTS
-    scenarios, work = (FEWEST, MOST), SLIDING
-    searched = ("deterministic",)
     computed: ClassVar[Mapping[str, Mapping[str, str]]] = {FedMLS.name: COMPUTED}
 
     @classmethod
@@ -51,11 +44,6 @@ class FedMLSRuns(MLSView):
 
     # --- a problem of the user's ------------------------------------------------------------------
     @classmethod
-    def check_given(cls, case: Any) -> None:
-        """Check G_i, sigma_i and the optimum, where they are given."""
-        check_given(case)
-
-    @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:
         """Give what makes the run that a form is judged on."""
         return UsersRuns(case, statement)
@@ -64,11 +52,6 @@ class FedMLSRuns(MLSView):
     def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
         """Give the sides of a form on a recorded run."""
         return own_run(statement, form, case, record)
-
-    @classmethod
-    def prepare(cls, statement: Any, request: Any) -> Prepared:
-        """Make a case of FedMLS with Theorem 2's parameters."""
-        return prepare_run(statement, request)
 
     @classmethod
     def tuned(

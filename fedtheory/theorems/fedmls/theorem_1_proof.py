@@ -9,8 +9,6 @@ from fedtheory.theorems.fedmls.runs import FedMLSRuns
 from fedtheory.theory import Identities, form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["LOCAL", "Algebra", "identities"]
-
 LOCAL = (  # the gap of the local problem at a model is at most this, and an error
     r"\Phi_i(%s)-\Phi_i(u)\le\tfrac{\beta}{T(T+3)}\|u-u_0\|^2"
     r"-\tfrac{(T+1)(T+2)}{T(T+3)}\tfrac\beta2\|u-u_T\|^2+"

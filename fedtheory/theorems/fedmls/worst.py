@@ -9,8 +9,6 @@ from typing import Any
 from fedtheory.theory.judge.statement import Worst
 from fedtheory.worst_cases import worst_case
 
-__all__ = ["worst_of", "worst_share"]
-
 ALONE = ("deterministic",)
 
 

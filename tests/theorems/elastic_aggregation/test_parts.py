@@ -242,17 +242,17 @@ FINE = [
     ("average", {"tau": "0"}), ("average", {"batches": [[["0", "0"]], [["0", "1"]]]}), ("labels", {"tau": "0"}), ("labels", {"E": 20}),
 ]  # fmt: skip
 BAD = [
-    ("aggregation", {"tau": "-1/9"}, "tau = -1/9.*tau must be >= 0"),
-    ("aggregation", {"eta": "0"}, "eta = 0.*eta and lr > 0"),
-    ("aggregation", {"lr": "0"}, "lr = 0.*eta and lr > 0"),
+    ("aggregation", {"tau": "-1/9"}, "tau = -1/9: it must be >= 0"),
+    ("aggregation", {"eta": "0"}, "eta = 0.* must be > 0"),
+    ("aggregation", {"lr": "0"}, "lr = 0.* must be > 0"),
     ("aggregation", {"lr": "21/50"}, r"lr = 21/50: it must be no more than 1/L .* H\[0\] = "),
     ("aggregation", {"E": 21}, "E = 21"),
     ("aggregation", {"E": 0}, "E = 0"),
-    ("aggregation", {"counts": ["2", "5"]}, "must name the same clients"),
-    ("aggregation", {"counts": ["2", "0", "3"]}, "counts > 0"),
-    ("aggregation", {"S": TWO["S"][:2]}, "must name the same clients"),
-    ("aggregation", {"c": [["1"], ["2"], ["3"]]}, "in the dimension of theta"),
-    ("aggregation", {"c": TWO["c"]}, "one row a client"),
+    ("aggregation", {"counts": ["2", "5"]}, r"H \(3, 2, 2\) does not fit"),
+    ("aggregation", {"counts": ["2", "0", "3"]}, "counts = 0.* must be > 0"),
+    ("aggregation", {"S": TWO["S"][:2]}, r"S \(2, 2, 2\) does not fit"),
+    ("aggregation", {"c": [["1"], ["2"], ["3"]]}, r"c \(3, 1\) does not fit"),
+    ("aggregation", {"c": TWO["c"]}, r"c \(2, 2\) does not fit"),
     ("aggregation", {"H": []}, r"H = \[\]: expected one matrix a client"),
     ("aggregation", {"H": [[], *TWO["H"][1:]]}, r"H\[0\] = \[\]"),
     ("aggregation", {"H": ["5", *TWO["H"][1:]]}, r"H\[0\] = '5'"),
@@ -268,25 +268,25 @@ BAD = [
     ("sampled", {"tau": "0"}, "tau > 0"),
     ("sampled", {"c": AGGREGATION["c"]}, "one row for every client but the last"),
     ("sampled", {"H": [*TWO["H"][:2], ["1", "0"]]}, r"H\[2\] = .* is singular"),
-    ("average", {"mu": "0"}, "mu must lie strictly between 0 and 1"),
-    ("average", {"mu": "1"}, "mu must lie strictly between 0 and 1"),
-    ("average", {"tau": "-1/9"}, "tau be >= 0"),
+    ("average", {"mu": "0"}, "mu = 0.* must be > 0"),
+    ("average", {"mu": "1"}, "mu = 1.* must be < 1"),
+    ("average", {"tau": "-1/9"}, "tau = -1/9: it must be >= 0"),
     ("average", {"batches": [[["0", "0"]], [["0", "0"]]]}, "some batch not 0"),
     ("average", {"batches": [[["1", "3/2"]], [["2", "-1/9"]]]}, "numbers >= 0"),
     ("average", {"batches": [[["1", "3/2"]], [["2"]]]}, "all of one width"),
     ("average", {"batches": AVERAGE["batches"][:1]}, "one table a client"),
-    ("average", {"weights": ["0", "5"]}, "weights > 0"),
-    ("labels", {"tau": "-1/9"}, "tau = -1/9.*tau must be >= 0"),
-    ("labels", {"eta": "0"}, "eta = 0.*eta and lr > 0"),
-    ("labels", {"lr": "0"}, "lr = 0.*eta and lr > 0"),
+    ("average", {"weights": ["0", "5"]}, "weights = 0: it must be > 0"),
+    ("labels", {"tau": "-1/9"}, "tau = -1/9: it must be >= 0"),
+    ("labels", {"eta": "0"}, "eta = 0.* must be > 0"),
+    ("labels", {"lr": "0"}, "lr = 0.* must be > 0"),
     ("labels", {"E": 21}, "E = 21"),
     ("labels", {"E": 0}, "E = 0"),
-    ("labels", {"counts": ["0", "5"]}, "counts > 0"),
+    ("labels", {"counts": ["0", "5"]}, "counts = 0.* must be > 0"),
     ("labels", {"others": [["3"]]}, "one entry a client"),
     ("labels", {"held": [[["1", "2"]]]}, "one entry a client"),
-    ("labels", {"held_labels": [["1"], ["2"]]}, r"held\[1\]: rows of 2 numbers .* as many labels"),
-    ("labels", {"others": [["3"], ["-2", "1"]]}, r"train\[1\]: rows of 2 numbers"),
-    ("labels", {"train": [[["2"]], [["1/2", "1"]]]}, r"train\[0\]: rows of 2 numbers"),
+    ("labels", {"held_labels": [["1"], ["2"]]}, r"held_labels\[1\]: as many labels as held\[1\]"),
+    ("labels", {"others": [["3"], ["-2", "1"]]}, r"others\[1\]: as many labels as train\[1\]"),
+    ("labels", {"train": [[["2"]], [["1/2", "1"]]]}, r"train\[0\]: rows as long as theta"),
     ("labels", {"held": [[["1", "x"]], LABELS["held"][1]]}, r"held\[0\]\[0\]\[1\] = 'x'"),
     ("labels", {"labels": [["1"], ["x"]]}, r"labels\[1\]\[0\] = 'x'"),
 ]
@@ -321,6 +321,6 @@ def test_cohorts_share_what_their_members_see():
     """Clients 1 and 3 of the counts 2, 5, 3: weights 2/5 and 3/5, Omega = (2/5 + 6/5, 8/5 + 3/5) = (8/5, 11/5)."""
     omegas = [["1", "4"], ["7", "1"], ["2", "1"]]  # |2 S theta| at theta = (1/2, 1/2)
     data = {"counts": ["2", "5", "3"], "H": [["1", "1"]] * 3, "S": omegas, "theta": ["1/2", "1/2"], "c": [["0", "0"]] * 2, "P": 2}
-    found = BUILDERS["sampled"]({**data, "tau": "3/5", "lr": "1", "E": 1}).cohorts
-    assert [w.tolist() for w, _ in found] == [[F(2, 7), F(5, 7), 0], [F(2, 5), 0, F(3, 5)], [0, F(5, 8), F(3, 8)]]
-    assert found[1][1].tolist() == [F(8, 5) - F(8, 11), F(3, 5)]
+    found = BUILDERS["sampled"]({**data, "tau": "3/5", "lr": "1", "E": 1})
+    assert found.weights.tolist() == [[F(2, 7), F(5, 7), 0], [F(2, 5), 0, F(3, 5)], [0, F(5, 8), F(3, 8)]]
+    assert found.cohort_zeta[1].tolist() == [F(8, 5) - F(8, 11), F(3, 5)]

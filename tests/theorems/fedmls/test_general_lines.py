@@ -122,8 +122,8 @@ def test_the_least_data_are_taken():
     [
         ({"lam": "0"}, "must be > 0"), ({"D": "0"}, "must be > 0"), ({"radius": "0", "x0": "0"}, "must be > 0"),
         ({"D": "-1"}, "must be > 0"), ({"x0": "51/100"}, "outside the ball of radius 1/2"), ({"x0": "-51/100"}, "outside the ball"),
-        ({"rounds": 0}, "rounds"), ({"rounds": 10**9 + 1}, "rounds"), ({"variant": ["joint G"]}, "use one of"),
-        ({"variant": "another G"}, "use one of"), ({"variant": "mixed norms"}, "judged by its witness"),
+        ({"rounds": 0}, "rounds"), ({"rounds": 10**9 + 1}, "rounds"), ({"variant": ["joint G"]}, "use repaired, joint G"),
+        ({"variant": "another G"}, "use repaired, joint G"), ({"variant": "mixed norms"}, "judged by its witness"),
         ({"variant": "Theorem 2, joint G"}, "are not Theorem 2's"), ({"lam": "x"}, "lam"), ({"D": "x"}, "D"),
         ({"copies": [1]}, "give 2 integers"), ({"copies": [0, 1]}, "give 2 integers"), ({"copies": [True, 1]}, "give 2 integers"),
         ({"copies": "12"}, "give 2 integers"), ({"slopes": []}, "one list of fractions"), ({"slopes": "1"}, "one list of fractions"),

@@ -139,10 +139,11 @@ def test_the_counts_are_fedmls_s(rounds):
         ("mopes", {"low": "3"}, "must lie in"), ("mopes", {"local": "none"}, "local = 'none'"), ("mopes", {"D": "1/10000"}, "larger D"),
         ("mopes", {"slopes": [["0"]]}, "constant"), ("same", {"rounds": 31}, "rounds = "
         "31"), ("envelope", {"u": [["1"]]}, "first slope"),
-        ("conventional", {"method": "sgd"}, "use 'subgradient'"), ("conventional", {"local": 2}, "has local = 1"),
-        ("conventional", {"method": "fedprox"}, "slope above 1/2"),
-        ("orders", {"reach": "1/100"}, "larger reach"), ("orders", {"sigma": "-1"}, "sigma must "
-        "be"), ("orders", {"reach": "10000"}, "at most"),
+        ("conventional", {"method": "sgd"}, "use subgradient"), ("conventional", {"local": 2}, "has local = 1"),
+        ("conventional", {"method": "fedprox"}, "slope = 1/2: it must be > 1/2"),
+        ("orders", {"reach": "1/100"}, "larger reach"),
+        ("orders", {"sigma": "-1"}, "sigma = -1.* must be >= 0"),
+        ("orders", {"reach": "10000"}, "must be <= 1000/3"),
     ],
 )  # fmt: skip
 def test_data_of_no_instance_are_refused(kind, change, says):

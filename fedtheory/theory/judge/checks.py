@@ -108,8 +108,9 @@ class Checks(list[Check]):
         from fedtheory.plotting.style import house_style
 
         with house_style(size):
-            more: Any = {"forms": forms, "on_progress": on_progress, "tell": tell}
-            data = self.compared(worst=worst, setup=setup, rounds=rounds, **more)
+            data = self.compared(
+                forms=forms, worst=worst, setup=setup, on_progress=on_progress, rounds=rounds, tell=tell
+            )
             if path is not None:
                 figure: Figure = write(data, path, {"provenance": provenance()}, size=size, title=title)[1]
                 return figure
@@ -118,10 +119,12 @@ class Checks(list[Check]):
     def compared(
         self,
         *,
+        forms: Iterable[str] | None = None,
         worst: bool | None = None,
         setup: str | None = None,
+        on_progress: Callable[[], None] | None = None,
         rounds: int | Literal["auto"] | None = "auto",
-        **more: Any,
+        tell: Callable[[str], Any] | None = None,
     ) -> dict[str, Any]:
         """Give what `plot` draws, as plain values; parameters and errors as of `plot`."""
         if self.statement is None:
@@ -129,15 +132,14 @@ class Checks(list[Check]):
         if rounds == "auto":
             chosen = self.case is None or self.case.rounds is not None or self.case.of_rounds
             rounds = None if chosen else ROUNDS
-
-        def belongs(form: Form) -> bool:
-            """True if the worst case of a form has just the parameters of this case."""
-            return bool(self.case is not None and form.worst and form.worst.belongs(self.case))
-
         return comparison(
-            self, self.statement, self.again, worst=belongs if worst is None else worst,
-            setup=self.setup if setup is None else setup, rounds=rounds, **more,
+            self, self.statement, self.again, forms=forms, worst=self._worst_belongs if worst is None else worst,
+            setup=self.setup if setup is None else setup, on_progress=on_progress, rounds=rounds, tell=tell,
         )  # fmt: skip
+
+    def _worst_belongs(self, form: Form) -> bool:
+        """True if the worst case of a form has just the parameters of this case."""
+        return self.case is not None and form.worst is not None and form.worst.belongs(self.case)
 
     @property
     def verdict(self) -> str:

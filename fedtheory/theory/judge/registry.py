@@ -28,7 +28,7 @@ from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours", "last_line",
+    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours",
     "load_file", "missing_import", "paper", "paper_of", "papers", "read_file", "register",
     "rule_words", "setting_of",
 ]  # fmt: skip

@@ -268,7 +268,7 @@ class CompressedRun(efl.EFLWorld):
 
 
 class Known(NamedTuple):
-    """What a user's case says of both theorems: the factors of the compressors, the least of them,
+    """Give what a user's case says of both theorems: the factors of the compressors, the least of them,
     L, mu, the optimum, its error, and D_k."""
 
     up: float | None

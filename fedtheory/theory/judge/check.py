@@ -345,7 +345,7 @@ def apart_sides(sides: Sides) -> tuple[Any, Any] | None:
 
 
 def worst_sides(sides: Sides, claimed: tuple[str, str] = ("", "")) -> tuple[Fraction, Fraction, Fraction]:
-    """(lhs, rhs, scale) where they are as claimed, else where rhs - lhs is least, exactly.
+    """(lhs, rhs, scale) where rhs - lhs is least, exactly; or as claimed, if the form fails there.
 
     Raises
     ------
@@ -355,6 +355,6 @@ def worst_sides(sides: Sides, claimed: tuple[str, str] = ("", "")) -> tuple[Frac
     if np.asarray(sides.lhs).dtype != object:
         raise InvalidInput("the sides are not computed in fractions on these data: they prove nothing")
     entries = list(zip(*(np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale)), strict=True))
-    mine = (e for e in entries if claimed[0] and (str(e[0]), str(e[1])) == claimed)
+    mine = (e for e in entries if e[0] > e[1] and (str(e[0]), str(e[1])) == claimed)
     lhs, rhs, scale = next(mine, None) or min(entries, key=lambda e: e[1] - e[0])
     return Fraction(lhs), Fraction(rhs), Fraction(scale)

@@ -13,10 +13,10 @@ from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.fedelasticnet import exact_witness
 from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theory.judge import replay as witnesses
-from fedtheory.theory.judge.check import RELATIVE_TOLERANCE
+from fedtheory.theory.judge.check import RELATIVE_TOLERANCE, worst_sides
 from fedtheory.theory.judge.registry import paper, setting_of
 from fedtheory.theory.judge.search import Target
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.judge.statement import Sides, le
 from fedtheory.theory.judge.witness import FORMAT, VERSION_1
 
 BUILTIN = witnesses.builtin_witnesses("fedelasticnet")
@@ -320,3 +320,12 @@ def test_a_check_of_a_witness_can_be_written():
     for witness in witnesses.builtin_witnesses("fedmls"):
         check = witnesses.exact_check(witness)[0]
         assert json.loads(json.dumps(check.to_json()))["verdict"] == witness.verdict
+
+
+def test_a_claim_is_of_a_place_where_the_form_fails():
+    """Of several places any that fails; one that does not shows nothing of the others."""
+    lhs, rhs = (np.array([Fraction(v) for v in row], dtype=object) for row in ((3, 1, 2), (1, 2, 1)))
+    sides = le(lhs, rhs)
+    assert worst_sides(sides)[:2] == (3, 1)
+    for claimed, shown in ((("2", "1"), (2, 1)), (("1", "2"), (3, 1)), (("9", "1"), (3, 1))):
+        assert worst_sides(sides, claimed)[:2] == shown

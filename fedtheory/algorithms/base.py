@@ -126,6 +126,7 @@ class Algorithm:
     compresses : which of its messages `Compressed` may compress. 'up': the first that a client sends in a round, an update.
         'model': the same where it is a model. 'control': the second. 'down': the server's step. A method that names one
         goes on with what `Clients.send`, or `Clients.send_down`, gives back, which is what arrives.
+    error_feedback : `Compressed` adds what was left out of a message to the next one, where nothing else is asked for
     """
 
     name: ClassVar[str]
@@ -134,6 +135,7 @@ class Algorithm:
     local_work: ClassVar[str] = ""
     parameters_from: ClassVar[str] = ""
     compresses: ClassVar[tuple[str, ...]] = ()
+    error_feedback: ClassVar[bool] = True
 
     def check(self, solver: LocalSolver) -> None:
         """Raise `MissingCapability` before work starts when the local solver lacks what the method needs."""
@@ -146,9 +148,8 @@ class Algorithm:
 
     def check_compressed(self, message: str) -> None:
         """Raise `InvalidInput` where a message of ``compresses`` cannot be compressed under these hyperparameters."""
-        known = ", ".join(self.compresses) or "none"
-        no = f"this message of {self.name} cannot be compressed, of its messages {known} can (Algorithm.compresses)"
-        require(message in self.compresses, "compress", message, no)
+        known = ", ".join(repr(m) for m in self.compresses) or "none of them"
+        require(message in self.compresses, "message", message, f"of the messages of {self.name}, {known} can be compressed")
 
     def init(self, x: Array, num_clients: int) -> Any:
         """State before round 1: x (S, d)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Sampling
     from fedtheory.problems.base import Problem
 
-__all__ = ["Compressed", "uncompressed"]
+__all__ = ["Compressed"]
 
 OWN = ("residuals", "server_residual", "missed_bits")  # of the state, behind the method's
 
@@ -46,9 +46,10 @@ class Compressed(Algorithm):
         Of what each client sends second in a round, the change of SCAFFOLD's control variate. The
         client adds what arrives to its control variate, so that what is left out is in the next
         change anyway and no residual is kept.
-    feedback : bool, 'up' or 'down'
+    feedback : bool, 'up', 'down' or None
         Error feedback: what ``up`` and ``down`` leave out is added to the next message of that side.
-        'up' and 'down': on that side alone. False: it is lost.
+        'up' and 'down': on that side alone. False: it is lost. None: the method's own
+        ``error_feedback``, which is True but for FedGATE.
     of : 'update' or 'model'
         What a method sends that can send either, in place of its own ``send``.
 
@@ -63,7 +64,7 @@ class Compressed(Algorithm):
     up: Compressor | None = None
     down: Compressor | None = None
     control: Compressor | None = None
-    feedback: bool | Literal["up", "down"] = True
+    feedback: bool | Literal["up", "down"] | None = None
     of: Sent = "update"
 
     if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Compressed(Algorithm):
         plain = isinstance(method, Algorithm) and not isinstance(method, Compressed)
         require(plain, "method", method, "give a method of fedtheory.algorithms, such as FedAvg(), or one of your own")
         check_choice(self, "of", ("update", "model"))
-        known = isinstance(self.feedback, bool) or self.feedback in ("up", "down")
-        require(known, "feedback", self.feedback, "use True, False, 'up' or 'down'")
+        known = self.feedback is None or isinstance(self.feedback, bool) or self.feedback in ("up", "down")
+        require(known, "feedback", self.feedback, "use True, False, 'up', 'down' or None")
         for side in ("up", "down", "control"):
             check_compressor(self, side)
         require(bool(self._sides), "up", None, "nothing is compressed: give a compressor as up, down or control")
@@ -84,8 +85,7 @@ class Compressed(Algorithm):
         if self.up is not None:
             if self.of == "model":
                 method.check_compressed("model")
-                none = "with feedback=True or 'up', use of='update', or feedback=False to compress models"
-                require(not self._feeds("up"), "of", self.of, none)
+                require(not self.feeds("up"), "of", self.of, "with feedback, use of='update', or feedback=False to compress models")
             if getattr(method, "send", self.of) != self.of:
                 method = replace(method, send=self.of)
         object.__setattr__(self, "method", method)
@@ -96,9 +96,10 @@ class Compressed(Algorithm):
     def _sides(self) -> list[str]:
         return [side for side in ("up", "down", "control") if getattr(self, side) is not None]
 
-    def _feeds(self, side: Literal["up", "down"]) -> bool:
-        """True if what that side's compressor leaves out is kept."""
-        return getattr(self, side) is not None and self.feedback in (True, side)
+    def feeds(self, side: str) -> bool:
+        """True if what that side's compressor leaves out is added to its next message."""
+        feedback = self.method.error_feedback if self.feedback is None else self.feedback
+        return getattr(self, side) is not None and feedback in (True, side)
 
     def check(self, solver: LocalSolver) -> None:
         self.method.check(solver)
@@ -116,8 +117,8 @@ class Compressed(Algorithm):
         kind: Any = type(begun)
         return _state_of(kind)(
             *begun,
-            per_client(x, num_clients) if self._feeds("up") else None,
-            namespace(x).zeros_like(x) if self._feeds("down") else None,
+            per_client(x, num_clients) if self.feeds("up") else None,
+            namespace(x).zeros_like(x) if self.feeds("down") else None,
             debt(x, num_clients) if self.down is not None else None,
         )
 
@@ -188,17 +189,3 @@ def _reduced(state: Any) -> Any:
 
 def _restored(plain: Any, *values: Any) -> Any:
     return _state_of(plain)(*values)
-
-
-def uncompressed(algorithm: Any, what: str) -> Any:
-    """The method, where its messages are sent whole.
-
-    Raises
-    ------
-    InvalidInput
-        A `Compressed` one; ``what`` needs whole messages.
-    """
-    if isinstance(algorithm, Compressed):
-        told = ", ".join(f"{f.name} = {getattr(algorithm, f.name)}" for f in fields(algorithm) if f.name in algorithm._sides)
-        require(False, "algorithm", f"{algorithm.name} with {told}", f"{what}: use the method without Compressed")
-    return algorithm

@@ -37,8 +37,8 @@ class FedGATE(Algorithm):
 
     Notes
     -----
-    ``Compressed(FedGATE(), up=Q, feedback=False)`` is FedCOMGATE. Its message here is Q((x - y_k)/(tau eta)), of the mean
-    corrected gradient, where the paper has Q((x - y_k)/eta) and divides by tau later: the same for every Q that commutes with a
+    ``Compressed(FedGATE(), up=Q)`` is FedCOMGATE, which knows no error feedback. Its message here is Q((x - y_k)/(tau eta)), of the
+    mean corrected gradient, where the paper has Q((x - y_k)/eta) and divides by tau later: the same for every Q that commutes with a
     positive factor, as sparsifiers, signs and QSGD do. What is sent goes to 0 at the fixed point, so that an unbiased Q with small
     enough variance still leads there. Trackers move by compressed messages alone, and so keep the sum 0.
 
@@ -50,6 +50,7 @@ class FedGATE(Algorithm):
     name: ClassVar[str] = "fedgate"
     source: ClassVar[str] = "Haddadpour et al. 2021, FedCOMGATE and FedGATE"
     compresses: ClassVar[tuple[str, ...]] = ("up",)
+    error_feedback: ClassVar[bool] = False
 
     server_lr: float = 1.0  # gamma
 

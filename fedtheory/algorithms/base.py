@@ -148,8 +148,9 @@ class Algorithm:
 
     def check_compressed(self, message: str) -> None:
         """Raise `InvalidInput` where a message of ``compresses`` cannot be compressed under these hyperparameters."""
-        known = ", ".join(repr(m) for m in self.compresses) or "none of them"
-        require(message in self.compresses, "message", message, f"of the messages of {self.name}, {known} can be compressed")
+        known = ", ".join(repr(m) for m in self.compresses) or "none"
+        how = "" if self.compresses else " (its class names those that can, once it goes by what arrives: compresses = ('up',))"
+        require(message in self.compresses, "message", message, f"of the messages of {self.name}, {known} can be compressed{how}")
 
     def init(self, x: Array, num_clients: int) -> Any:
         """State before round 1: x (S, d)."""

@@ -115,6 +115,9 @@ class Compressed(Algorithm):
     def init(self, x: Array, num_clients: int) -> Any:
         begun = self.method.init(x, num_clients)
         kind: Any = type(begun)
+        named = hasattr(kind, "_fields") and not {*OWN} & {*kind._fields}
+        says = f"its state must be a NamedTuple with the model x (S, d) first, without {', '.join(OWN)}"
+        require(named, "method", self.method, says)
         return _state_of(kind)(
             *begun,
             per_client(x, num_clients) if self.feeds("up") else None,
@@ -148,9 +151,11 @@ class _Wire:
         download(self._clients, self.missed_bits)
         return self._clients.spread(x)
 
-    def send(self, message: Any, senders: np.ndarray | None = None) -> Array:
+    def send(self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None) -> Array:
         """Client to server: the first message of a round by ``up``, the second by ``control``."""
         self._count += 1
+        if compressor is not None:
+            return self._clients.send(message, compressor, senders)
         if self._count == 1 and self._how.up is not None:
             arrived, self.residuals = upload(self._clients, message, self._how.up, self.residuals, senders)
             return arrived

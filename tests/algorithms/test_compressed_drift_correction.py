@@ -176,7 +176,7 @@ def test_h_is_off_by_the_mean_residual(compressor):
     [
         (lambda: algorithms.Compressed(algorithms.FedDyn(1), TOP, of="model"), "of the messages of feddyn, 'up' can be compressed"),
         (lambda: algorithms.Compressed(algorithms.FedDyn(1), TOP, TOP), "message = 'down': of the messages of feddyn, 'up' can"),
-        (lambda: algorithms.Compressed(algorithms.Mime(), TOP), "of the messages of mime, none of them can be compressed"),
+        (lambda: algorithms.Compressed(algorithms.Mime(), TOP), "of the messages of mime, none can be compressed"),
         (lambda: algorithms.Compressed(algorithms.FedAvg()), "nothing is compressed"),
         (lambda: algorithms.Compressed("fedavg", TOP), "method = 'fedavg': give a method"),
         (lambda: algorithms.Compressed(algorithms.Compressed(algorithms.FedAvg(), TOP), TOP), "give a method"),

@@ -207,7 +207,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "departed": "The pair (u, v) of a client that has left: remove it, or go on with it, stale. ",
     "aggregation": "Weights of the cohort's models: samples (by samples in the cohort), cohort "
     "(alike), or printed (by samples over everybody's). ",
-    "send": "A client sends its model, or the update. ",
+    "send": "A client sends its model, or the update, which a compressor takes. ",
     "client_feedback": "What a client's compressor leaves out is added to its next message. ",
     "server_feedback": "The same of the server's compressor. ",
     "option": "The new control variate: from the models' difference, or the gradient at the "
@@ -483,6 +483,9 @@ def _compressed(
     """The method with what the options say of its messages."""
     from fedtheory.algorithms import Compressed
 
+    if not (compressor or down_compressor or control_compressor):
+        given = "client_feedback" if client_feedback is not None else "server_feedback"
+        raise InvalidInput(f"{flag(given)} is about what a compressor leaves out: give one, as in --compressor top-k:q=0.1")
     up = method.error_feedback if client_feedback is None else client_feedback
     if compressor is not None and of == "model":
         models = "model" in method.compresses

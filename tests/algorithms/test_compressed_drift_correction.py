@@ -6,13 +6,18 @@ of it, 2 bits of the count (0 to 2), and its place, as 0 in one bit or as 1 in t
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 from fedtheory import Full, Uniform, algorithms, messages, problems, simulate
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
-from fedtheory.local import Exact, GradientSteps
+from fedtheory.local import Exact, GradientSteps, LocalObjective
 from fedtheory.participation.cohorts import Cohort
 
 TOP, SPARSE = messages.TopK(k=1), messages.Threshold(0.0)
@@ -195,3 +200,54 @@ def test_h_is_off_by_the_mean_residual(compressor):
 def test_what_does_not_go_together_is_refused(make, says):
     with pytest.raises(InvalidInput, match=says.replace("(", r"\(")):
         make()
+
+
+class Averaged(NamedTuple):
+    x: np.ndarray
+
+
+@dataclass(frozen=True)
+class Mine(algorithms.Algorithm):
+    """A method of somebody's own; ``sends`` and ``serves`` are left out by mistake."""
+
+    sends: bool = True
+    serves: bool = True
+    name = "mine"
+    source = "a test"
+    compresses = ("up", "down")
+
+    def init(self, x, num_clients):
+        return Averaged(x)
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        update = clients.minimise(LocalObjective(center=x), start=x).y - x
+        update = clients.send(update) if self.sends else update
+        step = clients.mean(update)
+        return Averaged(state.x + (clients.send_down(step) if self.serves else step))
+
+
+def test_a_method_of_ones_own_is_compressed_as_fedavg_is():
+    runs = [
+        simulate(PROBLEM, algorithms.Compressed(m, TOP, TOP), 9, sampling=Uniform(1), scenarios=3, local_solver=STEP, record=["bits"])
+        for m in (Mine(), algorithms.FedAvg("cohort"))
+    ]
+    for a, b in zip(runs[0].final, runs[1].final, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(runs[0].metrics["bits"], runs[1].metrics["bits"])
+    again = pickle.loads(pickle.dumps(runs[0].final))
+    assert type(again) is type(runs[0].final) and (again.residuals == runs[0].final.residuals).all()
+
+
+def test_a_method_of_ones_own_that_does_not_send_is_told():
+    with pytest.raises(InvalidInput, match=r"up = TopK.*mine calls clients.send 0 times in a round"):
+        simulate(PROBLEM, algorithms.Compressed(Mine(sends=False), TOP), 1, local_solver=STEP)
+    with pytest.raises(InvalidInput, match=r"down = TopK.*mine does not call clients.send_down"):
+        simulate(PROBLEM, algorithms.Compressed(Mine(serves=False), down=TOP), 1, local_solver=STEP)
+
+    class Plain(Mine):
+        def init(self, x, num_clients):
+            return SimpleNamespace(x=x)
+
+    with pytest.raises(InvalidInput, match=r"its state must be a NamedTuple with the model x"):
+        simulate(PROBLEM, algorithms.Compressed(Plain(), TOP), 1, local_solver=STEP)

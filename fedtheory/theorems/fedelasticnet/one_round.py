@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import wraps
 from typing import Any
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
@@ -22,24 +23,36 @@ NEAR = (
     notation.REPAIRED_THRESHOLD, notation.PRINTED_THRESHOLD, notation.PRINTED_THRESHOLD,
 )  # fmt: skip
 
-about_a_round = partial(
-    FILE.statement,
-    about=method(
+DECLARED: dict[str, Any] = {
+    "about": method(
         FedElasticNetDyn,
         l1=above(0, usual=Fraction(1, 10)),
         l2=above(0, unit=lambda c: c.beta, usual=30, near=NEAR),
     ),
-    rules={rule: {"rule": rule} for rule in notation.RULES},
-    letters=BY_RULE,
-    sampling=Uniform,
-    problems=SmoothConvex(clients=(1, 4), dimension=(1, 7)),
-    states={
+    "rules": {rule: {"rule": rule} for rule in notation.RULES},
+    "letters": BY_RULE,
+    "sampling": Uniform,
+    "problems": SmoothConvex(clients=(1, 4), dimension=(1, 7)),
+    "states": {
         "stored": "N d", "local": "N d", "h": lambda s: s["stored"].sum(axis=0) / len(s["stored"]),
     },
-    rounds=(0, 60),
-    assumptions=notation.SAMPLED,
-    symbols=notation.SYMBOLS,
-)  # fmt: skip
+    "rounds": (0, 60),
+    "assumptions": notation.SAMPLED,
+    "symbols": notation.SYMBOLS,
+}  # fmt: skip
+
+
+def about_a_round(name: str, **more: Any) -> Callable[[Callable[[Any], Any]], Any]:
+    """Declare a statement about one round; its function is given the paper's letters on it."""
+
+    def declare(forms: Callable[[Any], Any]) -> Any:
+        @wraps(forms)
+        def of_round(q: Any) -> Any:
+            return forms(letters(q))
+
+        return FILE.statement(name, **DECLARED | more)(of_round)
+
+    return declare
 
 
 def letters(q: Any) -> Any:
@@ -52,6 +65,6 @@ def ratio_above(v: Any, limit: Any) -> dict[str, Any]:
     return notation.ratio_above(v.lambda2, v.beta, limit)
 
 
-def refuted(q: Any, name: str) -> dict[str, Any]:
+def refuted(v: Any, name: str) -> dict[str, Any]:
     """Give the record of a form that fails under every rule, and its witness under this one."""
-    return {"fails": True, "witness": f"fedelasticnet-{name}-{q.rule}"}
+    return {"fails": True, "witness": f"fedelasticnet-{name}-{v.rule}"}

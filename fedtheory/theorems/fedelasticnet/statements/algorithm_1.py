@@ -26,11 +26,8 @@ BOUND = r"\|\nabla R_w(\theta)\|\le%s\sum_kw_k\|\delta_k\|+\lambda_1\|\sum_kw_ks
         l2=above(0, unit=lambda c: c.beta),
         aggregation=among("cohort", "samples", "printed"),
     ),
-    local=Minimise(),
-    sampling=Full(),
-    problems=SmoothConvex(clients=(1, 4), dimension=(1, 5), weights="samples"),
-    over="fixed-point",
-    title="fixed points of Algorithm 1, and how far from stationary they are",
+    local=Minimise(), sampling=Full(),
+    problems=SmoothConvex(clients=(1, 4), dimension=(1, 5), weights="samples"), over="fixed-point",
     source="our statement on Algorithm 1 (the paper has none)",
     assumptions=(
         "every L_k is convex and beta-smooth",
@@ -46,7 +43,7 @@ BOUND = r"\|\nabla R_w(\theta)\|\le%s\sum_kw_k\|\delta_k\|+\lambda_1\|\sum_kw_ks
     ours=True,
 )
 def algorithm_1(q: Any) -> Any:
-    """Say what a fixed point of Algorithm 1 is, and how far from stationary."""
+    """fixed points of Algorithm 1, and how far from stationary they are"""
     y, l1 = q.local_models, q.method.l1
     delta, slope = y - q.x[..., None, :], q.gradients_each(y)
     w = (q.weights if q.method.aggregation != "cohort" else 0 * q.weights + 1 / q.N)[:, None]
@@ -66,30 +63,23 @@ def algorithm_1(q: Any) -> Any:
         identity(-1),
         r"\sum_kw_k\delta_k=0,\quad\sum_kw_k\nabla L_k(\theta+\delta_k)=-\lambda_1\sum_kw_ks_k",
         wrong("sign of s", identity(1)),
-        note="a fixed point may be an optimum though the clients disagree (L_k = (x - c_k)^2/2, "
-        "c = +-1, lambda_1 = 1/10, lambda_2 = 1, x = 0), and another point though they agree "
-        "(L_k = x^2/2 for all k, lambda_1 = 1, x = 1/2)",
+        note="a fixed point may be an optimum though the clients disagree (L_k = (x - c_k)^2/2, c "
+        "= +-1, lambda_1 = 1/10, lambda_2 = 1, x = 0), and another point though they agree (L_k = "
+        "x^2/2 for all k, lambda_1 = 1, x = 1/2)",
         proof="line 7 leaves theta as it is; the clients' first-order conditions, averaged with "
-        "w_k",
-        holds=True,
+        "w_k", holds=True,
     )
     yield form(
-        "distance to stationarity",
-        bound(q.beta * drift, signs),
-        BOUND % r"\beta",
+        "distance to stationarity", bound(q.beta * drift, signs), BOUND % r"\beta",
         wrong("drift dropped", bound(signs)),
         wrong("sum of s a tenth smaller", bound(q.beta * drift, Fraction(9, 10) * signs)),
-        proof="the repaired form, and smoothness between theta and theta + delta_k",
-        holds=True,
+        proof="the repaired form, and smoothness between theta and theta + delta_k", holds=True,
     )
     yield form(
-        "half of beta",
-        bound(q.beta * drift / 2, signs),
-        BOUND % r"\tfrac\beta2",
+        "half of beta", bound(q.beta * drift / 2, signs), BOUND % r"\tfrac\beta2",
         wrong("drift dropped", bound(signs)),
         wrong("sum of s a tenth smaller", bound(q.beta * drift / 2, Fraction(9, 10) * signs)),
         note="by cocoercivity, as the mean move is 0; attained by a client of curvature beta "
         "against one that is linear (fedelasticnet/algorithm-1-bias, distance)",
-        proof="docs/fedelasticnet_dynamics.md#algorithm-1",
-        holds=True,
+        proof="docs/fedelasticnet_dynamics.md#algorithm-1", holds=True,
     )

@@ -71,9 +71,7 @@ def _distance(v: StandstillView) -> Sides:
 PROOFS = "docs/fedelasticnet_dynamics.md#algorithm-1"
 
 @FILE.statement(
-    "algorithm-1-bias", over=Standstill,
-    title="where Algorithm 1 goes, and how far that is from the optimum",
-    source="section 3.1, in words",
+    "algorithm-1-bias", over=Standstill, source="section 3.1, in words",
     assumptions=(
         "every L_k is convex and a sum over the coordinates, R_w has a minimiser, and the fixed "
         "points are bounded", "all clients take part in every round, w_k = n_k/n",
@@ -88,6 +86,7 @@ PROOFS = "docs/fedelasticnet_dynamics.md#algorithm-1"
     },
 )
 def algorithm_1_bias(q):
+    """where Algorithm 1 goes, and how far that is from the optimum"""
     yield form(
         "in words", lambda: _optimal(q),
         r"\sum_kw_k\delta_k(\theta)=0\ \Rightarrow\ R_w(\theta)=\min R_w", fails=True,

@@ -56,13 +56,11 @@ def _two_clients(v: StabilityView, more: Any = 0, cross: Any = 1) -> Sides:
 
 @FILE.statement(
     "algorithm-2-at-rest", over=RestView,
-    title="where Algorithm 2 rests, and how far from stationary that is",
-    source="section 3.2: the control variate already addresses the client drift problem; the "
-    "paper states no theorem for Algorithm 2", assumptions=(*SEPARABLE, SLOW), symbols=NUMBERS,
-    ours=True,
+    source="section 3.2: the control variate already addresses the client drift problem; the paper "
+    "states no theorem for Algorithm 2", assumptions=(*SEPARABLE, SLOW), symbols=NUMBERS, ours=True,
 )
 def algorithm_2_at_rest(q):
-    """Points of rest against stationary ones."""
+    """where Algorithm 2 rests, and how far from stationary that is"""
     yield form(
         "the drift is addressed", lambda: le(abs(q.grad), 0 * q.grad, axes=("coordinate",)),
         r"\text{a round leaves }(\theta,c_k)\text{ as it is}\ \Rightarrow\ \nabla R(\theta)=0",

@@ -190,11 +190,9 @@ DESCENT = "docs/fedelasticnet_dynamics.md#where-it-is-gradient-descent-descent-n
 about = partial(FILE.statement, assumptions=ASSUMED, symbols=SYMBOLS)
 
 
-@about(
-    "at-rest", over=StandingMotion, title="where Algorithm 3 stands still",
-    source="section 3.3, after (9) and (12), in words",
-)
+@about("at-rest", over=StandingMotion, source="section 3.3, after (9) and (12), in words")
 def at_rest(q):
+    """where Algorithm 3 stands still"""
     yield form(
         "in words", lambda: _stationary(q), AT_REST + r"\nabla R(\theta^t)=0",
         wrong("the first client's gradient only", lambda: _stationary(q, False)),
@@ -216,11 +214,9 @@ def at_rest(q):
     )
 
 
-@about(
-    "moves", over=Motion, title="when a client moves, and how far", source=OURS + ", from (11)",
-    ours=True,
-)
+@about("moves", over=Motion, source=OURS + ", from (11)", ours=True)
 def moves(q):
+    """when a client moves, and how far"""
     yield tight(
         "at most", lambda: _moves(q, True),
         r"\lambda_2\|\delta_k^t\|\le\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|", proof=MOVES,
@@ -235,11 +231,9 @@ def moves(q):
     )
 
 
-@about(
-    "stalls", over=StandingMotion, title="which states never change under the sign rule",
-    source=OURS, ours=True,
-)
+@about("stalls", over=StandingMotion, source=OURS, ours=True)
 def stalls(q):
+    """which states never change under the sign rule"""
     yield form(
         "any state", lambda: _stalls(q),
         r"(\theta^t,g^t)=(\theta^0,g^0)\ \forall t\iff h^0=0,\ \max_k\|v_k^0\|_\infty\le\lambda_1",
@@ -262,11 +256,9 @@ def stalls(q):
     )
 
 
-@about(
-    "returns", over=StandingMotion, title="states that come back",
-    source="section 3.3, after Theorem 3.1, and B.3, in words",
-)
+@about("returns", over=StandingMotion, source="section 3.3, after Theorem 3.1, and B.3, in words")
 def returns(q):
+    """states that come back"""
     yield form(
         "in words", lambda: _optimal(q), BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", fails=True,
         needs=(RETURNS,), wording="in words",
@@ -293,11 +285,9 @@ def returns(q):
     )
 
 
-@about(
-    "drift", over=Motion, title="rounds in which no client moves, under the sign rule",
-    source="B.3, in words",
-)
+@about("drift", over=Motion, source="B.3, in words")
 def drift(q):
+    """rounds in which no client moves, under the sign rule"""
     yield form(
         "in words", lambda: _bounded(q), r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0",
         rules=SIGN, fails=True, needs=(FROZEN,), wording="in words",
@@ -333,10 +323,11 @@ def drift(q):
 
 
 @about(
-    "descent", over=DescendingMotion, title="where Algorithm 3 is gradient descent",
+    "descent", over=DescendingMotion,
     source="section 3.3, after Theorem 3.1, in words; the conditions are ours",
 )
 def descent(q):
+    """where Algorithm 3 is gradient descent"""
     yield form(
         "rate", lambda: _rate(q),
         SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}",
@@ -360,11 +351,10 @@ def descent(q):
 
 
 @about(
-    "near-the-optimum", over=Motion,
-    title="rounds without moves near the optimum, true-gradient rule",
-    source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
+    "near-the-optimum", over=Motion, source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
 )
 def near_the_optimum(q):
+    """rounds without moves near the optimum, true-gradient rule"""
     yield form(
         "in words", lambda: _nearer(q),
         NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", rules=TRUE, fails=True,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, CONVEX_SMOOTH
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, refuted
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, printed, repaired, wrong
@@ -21,9 +21,9 @@ INDUCTION = (
 )
 
 
-def _under_one_rule(q: Any, name: str) -> dict[str, Any]:
+def _under_one_rule(v: Any, name: str) -> dict[str, Any]:
     """Give the record of a form that fails under the sign rule, and holds under the other."""
-    return refuted(q, name) if q.rule == "sign" else {"holds": True}
+    return refuted(v, name) if v.rule == "sign" else {"holds": True}
 
 
 def _gradients(v: Any, of_members: Any) -> Any:
@@ -32,15 +32,9 @@ def _gradients(v: Any, of_members: Any) -> Any:
     return np.where(v.members == 1, of_members, v.stored)
 
 
-@about_a_round(
-    "eq-19",
-    title="theta_tilde_k is theta_k for the clients that take part",
-    source="Appendix B.2, (19)",
-    assumptions=CONVEX_SMOOTH,
-)
-def eq_19(q: Any) -> Any:
-    """Compare theta_tilde_k with theta_k^t for the clients of each cohort."""
-    v = letters(q)
+@about_a_round("eq-19", source="Appendix B.2, (19)", assumptions=CONVEX_SMOOTH)
+def eq_19(v):
+    """theta_tilde_k is theta_k for the clients that take part"""
 
     def of(tilde: Any) -> Sides:
         part = v.members
@@ -52,24 +46,17 @@ def eq_19(q: Any) -> Any:
         lambda: of(v.tilde), words + r"\theta^{t-1}",
         wrong("anchored at gamma", lambda: of(v.tilde + v.h[:, :, None] / v.lambda2)),
         proof="line 4 of Algorithm 3 is (19) for the clients of the cohort", holds=True,
-    )  # fmt: skip
+    )
     yield form(
         "Theorem 3.1's anchor", lambda: of(v.tilde_own), words + r"\theta_k^{t-1}",
         note="Theorem 3.1 prints the local problem with theta_k^{t-1} for theta^{t-1}; Algorithm 3 "
-        "does not solve that one",
-        **refuted(q, "eq-19-theorem-3.1-s-anchor"),
-    )  # fmt: skip
+        "does not solve that one", **refuted(v, "eq-19-theorem-3.1-s-anchor"),
+    )
 
 
-@about_a_round(
-    "eq-20",
-    title="C_t, and what the stored gradient is",
-    source="Appendix B.2, (20)",
-    assumptions=ALGORITHM_3,
-)
-def eq_20(q: Any) -> Any:
-    """Compare C_t from what is stored with (20)."""
-    v = letters(q)
+@about_a_round("eq-20", source="Appendix B.2, (20)", assumptions=ALGORITHM_3)
+def eq_20(v):
+    """C_t, and what the stored gradient is"""
 
     def c_t(of_members: Any) -> Sides:
         apart = norm_sq(_gradients(v, of_members) - v.grad_star)
@@ -77,12 +64,10 @@ def eq_20(q: Any) -> Any:
 
     def stored(gradient: Any) -> Sides:
         part = v.members
-        return eq(
-            v.stored_next * part, gradient * part, v.stored * part, vector=True, axes=CLIENTS
-        )
+        return eq(v.stored_next * part, gradient * part, v.stored * part, vector=True, axes=CLIENTS)
 
     def recursion(share: Any) -> Sides:
-        own = v.stored - v.lambda2 * v.delta - v.lambda1_sign if q.rule == "sign" else v.grad_tilde
+        own = v.stored - v.lambda2 * v.delta - v.lambda1_sign if v.rule == "sign" else v.grad_tilde
         new = v.over_k(norm_sq(own - v.grad_star))
         return eq(v.C_next, (1 - share) * v.C + share * new, v.C, new)
 
@@ -96,18 +81,17 @@ def eq_20(q: Any) -> Any:
         "rule a stored vector is off by up to lambda_1 a coordinate. From theta_k^0 = theta^0 in "
         "place of the input it is false under both rules: a client never sampled stores 0, not "
         "its gradient there",
-        proof="the step of the note's induction: a client of the cohort stores its gradient "
-        "under the true-gradient rule, another one keeps both",
-        **_under_one_rule(q, "eq-20-printed"),
-    )  # fmt: skip
+        proof="the step of the note's induction: a client of the cohort stores its gradient under "
+        "the true-gradient rule, another one keeps both", **_under_one_rule(v, "eq-20-printed"),
+    )
     yield form(
         "clients that took part", lambda: stored(v.grad_tilde),
         r"g_k^t=\nabla L_k(\theta_k^t)\ \ (k\in\mathcal P_t)",
         wrong("gradient at gamma", lambda: stored(v.grad_gamma)),
         note="what is stored in the round itself: the gradient under the true-gradient rule only",
         proof="the definition of the true-gradient rule",
-        **_under_one_rule(q, "eq-20-clients-that-took-part"),
-    )  # fmt: skip
+        **_under_one_rule(v, "eq-20-clients-that-took-part"),
+    )
     yield repaired(
         lambda: recursion(v.P / v.m),
         r"C_t:=\tfrac1m\sum_k\mathbb E\|g_k^t-\nabla L_k(\theta_*)\|^2"
@@ -116,22 +100,18 @@ def eq_20(q: Any) -> Any:
         wrong("as if everyone took part", lambda: recursion(1)),
         note="C_t from the stored gradients; the identity is what (28) starts from, with tilde g_k "
         "what client k would store",
-        proof="a client is in the cohort with probability P/m, and keeps what it stored "
-        "otherwise (line 9)",
-        holds=True,
-    )  # fmt: skip
+        proof="a client is in the cohort with probability P/m, and keeps what it stored otherwise "
+        "(line 9)", holds=True,
+    )
 
 
-@about_a_round(
-    "eq-21", title="epsilon_t", source="Appendix B.2, (21)", assumptions=ALGORITHM_3
-)
-def eq_21(q: Any) -> Any:
-    """Write epsilon_t in two ways."""
-    v = letters(q)
+@about_a_round("eq-21", source="Appendix B.2, (21)", assumptions=ALGORITHM_3)
+def eq_21(v):
+    """epsilon_t"""
 
     def of(sign: int = 1) -> Sides:
         moved, gamma = v.delta - sign * v.h[:, :, None] / v.lambda2, v.gamma[:, :, None]
-        off = q.rounding(abs(v.tilde) + abs(gamma))  # where models are added up, on one side only
+        off = v.q.rounding(abs(v.tilde) + abs(gamma))  # where models are added up, on one side only
         noise = v.over_k((off * (off + 2 * abs(moved))).sum(axis=-1))
         return eq(v.epsilon, v.over_k(norm_sq(moved)), v.over_k(norm_sq(v.delta)), noise=noise)
 
@@ -139,20 +119,13 @@ def eq_21(q: Any) -> Any:
         of,
         r"\epsilon_t=\tfrac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2"
         r"=\tfrac1m\sum_k\mathbb E\|\tilde\theta_k^t-\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1}\|^2",
-        wrong("sign of h", lambda: of(-1)),
-        proof="the definition of gamma", holds=True,
-    )  # fmt: skip
+        wrong("sign of h", lambda: of(-1)), proof="the definition of gamma", holds=True,
+    )
 
 
-@about_a_round(
-    "gamma",
-    title="gamma^t is both the cohort's mean model and theta^t + h^t/lambda_2",
-    source="Theorem B.1, definition of gamma^t",
-    assumptions=ALGORITHM_3,
-)
-def gamma(q: Any) -> Any:
-    """Write gamma^t in two ways."""
-    v = letters(q)
+@about_a_round("gamma", source="Theorem B.1, definition of gamma^t", assumptions=ALGORITHM_3)
+def gamma(v):
+    """gamma^t is both the cohort's mean model and theta^t + h^t/lambda_2"""
 
     def of(sign: int = 1) -> Sides:
         h, mean = sign * v.h_next / v.lambda2, v.cohort_mean(v.local_next)
@@ -161,22 +134,15 @@ def gamma(q: Any) -> Any:
     yield printed(
         of,
         r"\gamma^t=\frac1P\sum_{k\in\mathcal P_t}\theta_k^t"
-        r"=\theta^t+\frac1{\lambda_2}h^t\quad(t\ge1)",
-        wrong("minus h", lambda: of(-1)),
+        r"=\theta^t+\frac1{\lambda_2}h^t\quad(t\ge1)", wrong("minus h", lambda: of(-1)),
         note="gamma^0 is theta^0 + h^0/lambda_2: there is no cohort P_0",
         proof="line 12 of Algorithm 3, with h^t/lambda_2 brought to the other side", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "lemma-b2",
-    title="h is the mean of the stored gradients",
-    source="Lemma B.2, (22)",
-    assumptions=ALGORITHM_3,
-)
-def lemma_b2(q: Any) -> Any:
-    """Compare h with what is stored."""
-    v = letters(q)
+@about_a_round("lemma-b2", source="Lemma B.2, (22)", assumptions=ALGORITHM_3)
+def lemma_b2(v):
+    """h is the mean of the stored gradients"""
 
     def of(mean: Any) -> Sides:
         return eq(v.h_next, mean, v.h, vector=True, axes=COHORTS)
@@ -191,18 +157,16 @@ def lemma_b2(q: Any) -> Any:
         wrong("mean over the cohort", lambda: of(v.cohort_mean(v.stored_next))),
         note="with what line 5 stores for grad L_k(theta_k^t); its proof sums over [m] what is "
         "updated on P_t only",
-        proof="induction over the rounds: lines 5 and 11 change the mean of what is stored "
-        "and h by the same, line 9 neither",
-        holds=True,
-    )  # fmt: skip
+        proof="induction over the rounds: lines 5 and 11 change the mean of what is stored and h "
+        "by the same, line 9 neither", holds=True,
+    )
     yield form(
-        "literal", lambda: literal(v.grad_tilde),
-        words + r"\nabla L_k\text{ the gradient of }L_k",
+        "literal", lambda: literal(v.grad_tilde), words + r"\nabla L_k\text{ the gradient of }L_k",
         wrong("gradient at gamma", lambda: literal(v.grad_gamma)),
         note=f"{INDUCTION}. Under the sign rule what is stored differs from the gradient by up to "
         "lambda_1 a coordinate. From theta_k^0 = theta^0 in place of the input it is false under "
         "both rules, as (20) is",
-        proof="the step of the note's induction: a client of the cohort stores its gradient "
-        "under the true-gradient rule, another one keeps both; then the printed form",
-        **_under_one_rule(q, "lemma-b2-literal"),
-    )  # fmt: skip
+        proof="the step of the note's induction: a client of the cohort stores its gradient under "
+        "the true-gradient rule, another one keeps both; then the printed form",
+        **_under_one_rule(v, "lemma-b2-literal"),
+    )

@@ -35,8 +35,7 @@ AT_REST = Fact(
     lambda q: not (q.stored_next != q.stored).any() and not (q.theta_next != q.theta).any(),
 )
 MU_CONVEX = Fact(
-    "a mu-strongly convex R",
-    lambda q: semidefinite(q.mean(q.H) - q.mu * identity(q.d)),
+    "a mu-strongly convex R", lambda q: semidefinite(q.mean(q.H) - q.mu * identity(q.d)),
 )
 OWN_RULE = Fact(
     "the rule 'any' where lambda_1 = 0, and only there",
@@ -235,12 +234,9 @@ REST = r"\text{at rest: }"
 TENTH = "9/10 of it"
 
 
-@statement(
-    "consistency", over=RestingView,
-    title="stationary points of the local objectives are consistent with the server's model",
-    source="section 3.3, after (9) and after (11)",
-)
+@statement("consistency", over=RestingView, source="section 3.3, after (9) and after (11)")
 def consistency(q):
+    """stationary points of the local objectives are consistent with the server's model"""
     yield form(
         "stationary for R", lambda: _stationary(q), REST + r"\nabla R(\theta)=0",
         wrong("each client's gradient", lambda: _each_stationary(q)), rules=SIGN_FAILS,
@@ -260,9 +256,8 @@ def consistency(q):
     )
     yield tight(
         "repaired", lambda: le(abs(q.mean(q.slopes)), q.lambda1 + 0 * q.theta),
-        REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1",
-        rules=("sign",), less=TENTH, needs=(AT_REST,),
-        proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
+        REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1", rules=("sign",), less=TENTH,
+        needs=(AT_REST,), proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         note="the mean of g_k - grad L_k(theta), and h = 0; attained by one client that starts at "
         "slope lambda_1",
     )
@@ -277,10 +272,10 @@ def consistency(q):
 
 
 @statement(
-    "average-of-signs", over=EverybodyView, title="the average of the sign vectors is negligible",
-    source="section 3.3, after Theorem 3.1; Appendix B.3",
+    "average-of-signs", over=EverybodyView, source="section 3.3, after Theorem 3.1; Appendix B.3",
 )
 def average_of_signs(q):
+    """the average of the sign vectors is negligible"""
     yield form(
         "a tenth", lambda: le(abs(q.mean(sign(q.delta))), Fraction(1, 10) + 0 * q.theta),
         r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}", rules=RULES,
@@ -299,11 +294,9 @@ def average_of_signs(q):
     )
 
 
-@statement(
-    "deviation", over=RestingView, title="gamma comes near theta_* as training proceeds",
-    source="section 3.3, after Theorem 3.1; Appendix B.3",
-)
+@statement("deviation", over=RestingView, source="section 3.3, after Theorem 3.1; Appendix B.3")
 def deviation(q):
+    """gamma comes near theta_* as training proceeds"""
     yield form(
         "at the optimum", lambda: eq(q.gamma, q.star), REST + r"\gamma=\theta_*",
         wrong("gamma = 0", lambda: eq(q.gamma, 0 * q.gamma)), rules=SIGN_FAILS,
@@ -322,12 +315,9 @@ def deviation(q):
     )
 
 
-@statement(
-    "limits-of-c-and-epsilon", over=EverybodyView,
-    title="C_t and epsilon_t go to 0 if all theta_k^t go to theta_*",
-    source="Appendix B, after (21)",
-)
+@statement("limits-of-c-and-epsilon", over=EverybodyView, source="Appendix B, after (21)")
 def limits_of_c_and_epsilon(q):
+    """C_t and epsilon_t go to 0 if all theta_k^t go to theta_*"""
     yield form(
         "C_t, as stored", lambda: _C(q),
         r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2,\quad "
@@ -366,11 +356,10 @@ def limits_of_c_and_epsilon(q):
 
 
 @statement(
-    "no-additional-costs", over=EverybodyView,
-    title="FedElasticNet for FedDyn sends no more than FedDyn",
-    source="section 3, before Algorithm 1; section 1",
+    "no-additional-costs", over=EverybodyView, source="section 3, before Algorithm 1; section 1",
 )
 def no_additional_costs(q):
+    """FedElasticNet for FedDyn sends no more than FedDyn"""
     yield form(
         "from the updates alone", lambda: _known(q),
         r"h^t=h^{t-1}-\tfrac1m\sum_k[\lambda_2\Delta_k+\lambda_1\mathrm{sign}(\Delta_k)]",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, refuted
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
@@ -34,7 +34,7 @@ _GRADIENTS = (
 _OF_37 = (
     _GRADIENTS
     + r"+\tfrac1m\sum_k\mathbb E\|\lambda_1 " + _SIGN_OF_COHORT + r"\|^2+\|h^{t-1}\|^2\Big]"
-)  # fmt: skip
+)
 _OF_38 = _GRADIENTS + r"+\lambda_1^2d+C_{t-1}\Big]"
 _OF_39 = (
     r"\tfrac5{\lambda_2^2}\Big[C_{t-1}+2\beta(R(\gamma^{t-1})-R(\theta_*))"
@@ -44,12 +44,10 @@ _OF_39 = (
 
 # --- Lemma B.5 ------------------------------------------------------------------------------------
 @about_a_round(
-    "lemma-b5", title="drift of the clients", source="Lemma B.5",
-    measures="squared drift of the clients, times a constant",
-)  # fmt: skip
-def lemma_b5(q: Any) -> Any:
-    """Bound the drift of the clients."""
-    v = letters(q)
+    "lemma-b5", source="Lemma B.5", measures="squared drift of the clients, times a constant",
+)
+def lemma_b5(v):
+    """drift of the clients"""
 
     def of(c_factor: int = 10) -> Sides:
         b, l2 = v.beta, v.lambda2
@@ -58,15 +56,12 @@ def lemma_b5(q: Any) -> Any:
         return le((1 - 5 * b * b / (l2 * l2)) * v.epsilon, *(t / (l2 * l2) for t in terms))
 
     yield printed(
-        of,
-        wrong("C dropped", lambda: of(c_factor=0)),
+        of, wrong("C dropped", lambda: of(c_factor=0)),
         note="true although (36) in its proof is not: |s| <= 1 is all that is used; and its last "
         "term is not needed (fedelasticnet/lemma-no-l1-floor)",
-        proof="weaker than fedelasticnet/lemma-no-l1-floor: 5 for 3 on the left makes it "
-        "smaller, and every term on the right is larger",
-        holds=True,
-    )  # fmt: skip
-
+        proof="weaker than fedelasticnet/lemma-no-l1-floor: 5 for 3 on the left makes it smaller, "
+        "and every term on the right is larger", holds=True,
+    )
 
 def _sign_of_cohort(v: Any) -> Any:
     """lambda_1 sign(theta_k^t - theta^{t-1}) with theta_k^t of each cohort, as (36)-(38) print it:
@@ -105,14 +100,9 @@ def drift_lines(v: Any, subgradient: Any) -> dict[str, Sides]:
     return {"eq-37": le(_eq36(v, subgradient), *split), "eq-38": le(sum(split), *_eq38(v))}
 
 
-@about_a_round(
-    "eq-36",
-    title="epsilon in terms of the gradients, by (11)",
-    source="proof of Lemma B.5, (36)",
-)
-def eq_36(q: Any) -> Any:
-    """Write epsilon by the gradients."""
-    v = letters(q)
+@about_a_round("eq-36", source="proof of Lemma B.5, (36)")
+def eq_36(v):
+    """epsilon in terms of the gradients, by (11)"""
 
     def of(subgradient: Any) -> Sides:
         parts = (v.over_k(norm_sq(g)) / (v.lambda2 * v.lambda2) for g in (v.stored, v.grad_tilde))
@@ -121,81 +111,65 @@ def eq_36(q: Any) -> Any:
     yield printed(
         lambda: of(_sign_of_cohort(v)), r"\epsilon_t=" + _of_36(_SIGN_OF_COHORT),
         note="theta_k^t should be theta_tilde_k^t (a client that stays away keeps theta_k^{t-1}), "
-        "and sign(0) = 0",
-        **refuted(q, "eq-36-printed"),
-    )  # fmt: skip
+        "and sign(0) = 0", **refuted(v, "eq-36-printed"),
+    )
     yield form(
         "theta_tilde only", lambda: of(v.lambda1_sign), r"\epsilon_t=" + _of_36(_SIGN),
-        note="sign(0) = 0 alone already breaks it", **refuted(q, "eq-36-theta-tilde-only"),
-    )  # fmt: skip
+        note="sign(0) = 0 alone already breaks it", **refuted(v, "eq-36-theta-tilde-only"),
+    )
     yield repaired(
         lambda: of(v.lambda1_s), r"\epsilon_t=" + _of_36("s_k^t"),
         wrong("s dropped", lambda: of(0 * v.lambda1_s)),
         proof="the definitions of epsilon_t and gamma, and (11) with s", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round("eq-37", title="split into five by (17)", source="proof of Lemma B.5, (37)")
-def eq_37(q: Any) -> Any:
-    """Split the square of a sum of five."""
-    v = letters(q)
+@about_a_round("eq-37", source="proof of Lemma B.5, (37)")
+def eq_37(v):
+    """split into five by (17)"""
 
     def of(factor: int = 5) -> Sides:
         sign = _sign_of_cohort(v)
         return le(_eq36(v, sign), *_eq37(v, sign, factor))
 
     yield printed(
-        of, _of_36(_SIGN_OF_COHORT) + r"\le" + _OF_37,
-        wrong("factor 1 for 5", lambda: of(1)),
+        of, _of_36(_SIGN_OF_COHORT) + r"\le" + _OF_37, wrong("factor 1 for 5", lambda: of(1)),
         note="read with (1/m) sum over the sign term, whose index is free as printed, and gamma "
-        "for gamma_k",
-        proof="(17) with the five vectors as they stand", holds=True,
-    )  # fmt: skip
+        "for gamma_k", proof="(17) with the five vectors as they stand", holds=True,
+    )
 
 
-@about_a_round("eq-38", title="|sign| <= 1 and (27)", source="proof of Lemma B.5, (38)")
-def eq_38(q: Any) -> Any:
-    """Bound signs by 1, and h by C."""
-    v = letters(q)
+@about_a_round("eq-38", source="proof of Lemma B.5, (38)")
+def eq_38(v):
+    """|sign| <= 1 and (27)"""
 
     def of(share: Any = 1) -> Sides:
         return le(sum(_eq37(v, _sign_of_cohort(v))), *_eq38(v, share))
 
     yield printed(
-        of, _OF_37 + r"\le" + _OF_38,
-        wrong("d dropped", lambda: of(0)),
+        of, _OF_37 + r"\le" + _OF_38, wrong("d dropped", lambda: of(0)),
         wrong("nine tenths of d", lambda: of(9 * v.P / (10 * v.P))),
         proof="every entry of a sign is at most 1 in size; (27)", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "eq-39", title="C, smoothness and (16) put in", source="proof of Lemma B.5, (39)"
-)
-def eq_39(q: Any) -> Any:
-    """Put smoothness in."""
-    v = letters(q)
+@about_a_round("eq-39", source="proof of Lemma B.5, (39)")
+def eq_39(v):
+    """C, smoothness and (16) put in"""
 
     def of(gap: Any = 2) -> Sides:
         return le(sum(_eq38(v)), *_eq39(v, gap))
 
     yield printed(
-        of, _OF_38 + r"\le" + _OF_39,
-        wrong("gap dropped", lambda: of(0)),
+        of, _OF_38 + r"\le" + _OF_39, wrong("gap dropped", lambda: of(0)),
         wrong("1.8 for 2", lambda: of(18 * v.P / (10 * v.P))),
         proof="the definition of C_{t-1}, (16) and (14)", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "lemma-diagonal",
-    title="shrinking coordinates before averaging does not cost",
-    source="our repair: the lemma behind 'no l1 floor'",
-    ours=True,
-)
-def lemma_diagonal(q: Any) -> Any:
-    """Bound means of shrunk vectors, by the D_k of the soft threshold: lambda_2 delta = D_k v_k."""
-    v = letters(q)
+@about_a_round("lemma-diagonal", source="our repair: the lemma behind 'no l1 floor'", ours=True)
+def lemma_diagonal(v):
+    """shrinking coordinates before averaging does not cost"""
 
     def of() -> Sides:
         c, moved = v.stored - v.grad_star, v.stored - v.grad_tilde
@@ -209,27 +183,20 @@ def lemma_diagonal(q: Any) -> Any:
         r"D_k=\mathrm{diag}\in[0,1]\ \Rightarrow\ "
         r"\tfrac1m\sum_k\|D_kc_k-h^{t-1}\|^2\le\tfrac1m\sum_k\|c_k\|^2",
         wrong("half of the right side", lambda: le(of().lhs, of().rhs / 2)),
-        wrong("nine tenths of the right side", lambda: nine_tenths(of())),
-        proof=PROOF, holds=True,
-    )  # fmt: skip
+        wrong("nine tenths of the right side", lambda: nine_tenths(of())), proof=PROOF, holds=True,
+    )
 
 
 @about_a_round(
-    "lemma-no-l1-floor",
-    title="Lemma B.5 without its l1 floor",
-    source="our repair: sharpens Lemma B.5",
-    ours=True,
+    "lemma-no-l1-floor", source="our repair: sharpens Lemma B.5", ours=True,
     measures="squared drift of the clients, times a constant",
 )
-def lemma_no_l1_floor(q: Any) -> Any:
-    """Bound the drift of the clients without a floor."""
-    v = letters(q)
+def lemma_no_l1_floor(v):
+    """Lemma B.5 without its l1 floor"""
 
     def of(times: Any = 1) -> Sides:
         b, l2 = v.beta, v.lambda2
         terms = (3 * v.C / (l2 * l2), 6 * b * v.D / (l2 * l2))
         return le((1 - 3 * b * b / (l2 * l2)) * v.epsilon, *(t / times for t in terms))
 
-    yield repaired(
-        of, wrong("ten times smaller", lambda: of(10)), proof=PROOF, holds=True,
-    )  # fmt: skip
+    yield repaired(of, wrong("ten times smaller", lambda: of(10)), proof=PROOF, holds=True)

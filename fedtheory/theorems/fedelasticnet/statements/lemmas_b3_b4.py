@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.notation import LAST_SIGN, PROOF_OF_B, SIGN_NOTE, nine_tenths
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, refuted
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq, sgn
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
@@ -56,10 +56,9 @@ _OF_34 = _A + "+" + _MOVED + _DECREASE + "+" + _inner_products(_SIGN)
 
 
 # --- Lemma B.3 ------------------------------------------------------------------------------------
-@about_a_round("lemma-b3", title="expected move of gamma", source="Lemma B.3")
-def lemma_b3(q: Any) -> Any:
-    """Tell where gamma moves in expectation."""
-    v = letters(q)
+@about_a_round("lemma-b3", source="Lemma B.3")
+def lemma_b3(v):
+    """expected move of gamma"""
 
     def of(subgradient: Any) -> Sides:
         grad, sub = v.mean_k(v.grad_tilde) / v.lambda2, v.mean_k(subgradient) / v.lambda2
@@ -67,24 +66,21 @@ def lemma_b3(q: Any) -> Any:
 
     yield printed(
         lambda: of(v.lambda1_sign), _MOVE + _without_memory(_SIGN),
-        note=SIGN_NOTE, **refuted(q, "lemma-b3-printed"),
-    )  # fmt: skip
+        note=SIGN_NOTE, **refuted(v, "lemma-b3-printed"),
+    )
     yield repaired(
         lambda: of(v.lambda1_s), _MOVE + _without_memory("s_k^t"),
         wrong("wrong sign of s", lambda: of(-v.lambda1_s)),
         wrong("s dropped", lambda: of(0 * v.lambda1_s)),
-        proof="(23) repaired, a client's chance of P/m to be in the cohort, and h = mean_k "
-        "g_k (Lemma B.2)",
-        holds=True,
-    )  # fmt: skip
+        proof="(23) repaired, a client's chance of P/m to be in the cohort, and h = mean_k g_k "
+        "(Lemma B.2)", holds=True,
+    )
 
 
-@about_a_round(
-    "eq-23", title="first step of Lemma B.3, by (11)", source="proof of Lemma B.3, (23)"
-)
-def eq_23(q: Any) -> Any:
-    """Put (11) into the move of gamma."""
-    v, of_sign = letters(q), q.rule == "sign"
+@about_a_round("eq-23", source="proof of Lemma B.3, (23)")
+def eq_23(v):
+    """first step of Lemma B.3, by (11)"""
+    of_sign = v.rule == "sign"
 
     def of(gradient: Any, subgradient: Any) -> Sides:
         change = v.E(v.cohort_mean(v.stored - gradient - subgradient)) / v.lambda2
@@ -94,8 +90,8 @@ def eq_23(q: Any) -> Any:
     yield printed(
         lambda: of(v.grad_tilde, v.lambda1_sign),
         _MOVE + _over_cohort(r"\nabla L_k(\theta_k^t)", _SIGN_OF_COHORT),
-        note=SIGN_NOTE, **refuted(q, "eq-23-printed"),
-    )  # fmt: skip
+        note=SIGN_NOTE, **refuted(v, "eq-23-printed"),
+    )
     yield form(
         "stored gradient", lambda: of(v.stored_next, v.lambda1_sign),
         _MOVE + _over_cohort("g_k^t", _SIGN_OF_COHORT),
@@ -105,28 +101,22 @@ def eq_23(q: Any) -> Any:
         proof="line 5 of the sign rule, solved for theta_k - theta",
         holds=of_sign, fails=not of_sign,
         witness="" if of_sign else "fedelasticnet-eq-23-stored-gradient-true-gradient",
-    )  # fmt: skip
+    )
     yield repaired(
         lambda: of(v.grad_tilde, v.lambda1_s),
         _MOVE + _over_cohort(r"\nabla L_k(\theta_k^t)", "s_k^t"),
         wrong("s dropped", lambda: of(v.grad_tilde, 0 * v.lambda1_s)),
-        proof="the definition of gamma, and (11) with s, solved for theta_k - theta",
-        holds=True,
-    )  # fmt: skip
+        proof="the definition of gamma, and (11) with s, solved for theta_k - theta", holds=True,
+    )
 
 
-@about_a_round(
-    "eq-24",
-    title="theta_k replaced by theta_tilde_k on the cohort",
-    source="proof of Lemma B.3, (24)",
-)
-def eq_24(q: Any) -> Any:
-    """Compare cohort means made from theta_k^t of each cohort, and from theta_tilde_k."""
-    v = letters(q)
+@about_a_round("eq-24", source="proof of Lemma B.3, (24)")
+def eq_24(v):
+    """theta_k replaced by theta_tilde_k on the cohort"""
 
     def of(anchor: Any) -> Sides:
         local = v.local_next
-        here = q.gradients_each(local) + v.lambda1 * sgn(local - anchor[:, :, None])
+        here = v.q.gradients_each(local) + v.lambda1 * sgn(local - anchor[:, :, None])
         there, h = v.grad_tilde + v.lambda1_sign, v.h / v.lambda2
         left, right = (v.E(v.cohort_mean(v.stored - g)) / v.lambda2 - h for g in (here, there))
         parts = (v.mean_k(p) / v.lambda2 for p in (v.stored, v.grad_tilde))
@@ -138,17 +128,12 @@ def eq_24(q: Any) -> Any:
         + "=" + _over_cohort(r"\nabla L_k(\tilde\theta_k^t)", _SIGN),
         wrong("sign taken from gamma", lambda: of(v.gamma)),
         proof="theta_tilde_k = theta_k on the cohort (19)", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "eq-25",
-    title="uniform cohorts: the cohort's mean is the clients' mean in expectation",
-    source="proof of Lemma B.3, (25)",
-)
-def eq_25(q: Any) -> Any:
-    """Take the cohort's mean in expectation."""
-    v = letters(q)
+@about_a_round("eq-25", source="proof of Lemma B.3, (25)")
+def eq_25(v):
+    """uniform cohorts: the cohort's mean is the clients' mean in expectation"""
 
     def of(divisor: Any) -> Sides:
         each = v.stored - v.grad_tilde - v.lambda1_sign
@@ -161,17 +146,12 @@ def eq_25(q: Any) -> Any:
         _over_cohort(r"\nabla L_k(\tilde\theta_k^t)", _SIGN) + "=" + _over_all(_SIGN),
         wrong("divided by m, not by P", lambda: of(v.m)),
         proof="each client is in the cohort with probability P/m", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "eq-26",
-    title="the stored gradients cancel against h (Lemma B.2)",
-    source="proof of Lemma B.3, (26)",
-)
-def eq_26(q: Any) -> Any:
-    """Cancel what is stored against h."""
-    v = letters(q)
+@about_a_round("eq-26", source="proof of Lemma B.3, (26)")
+def eq_26(v):
+    """the stored gradients cancel against h (Lemma B.2)"""
 
     def of(h: Any) -> Sides:
         stored, grad, sign = map(v.mean_k, (v.stored, v.grad_tilde, v.lambda1_sign))
@@ -180,31 +160,26 @@ def eq_26(q: Any) -> Any:
 
     yield printed(
         lambda: of(v.h), _over_all(_SIGN) + "=" + _without_memory(_SIGN),
-        wrong("h dropped", lambda: of(0 * v.h)),
-        proof="h = mean_k g_k (Lemma B.2)", holds=True,
-    )  # fmt: skip
-
+        wrong("h dropped", lambda: of(0 * v.h)), proof="h = mean_k g_k (Lemma B.2)", holds=True,
+    )
 
 # --- (27)-(29) ------------------------------------------------------------------------------------
 @about_a_round(
-    "eq-27", title="h is bounded by C", source="Appendix B.2, (27) (proof omitted there)",
+    "eq-27", source="Appendix B.2, (27) (proof omitted there)",
     measures="squared norm of the server state h",
-)  # fmt: skip
-def eq_27(q: Any) -> Any:
-    """Bound h by what is stored."""
-    v = letters(q)
+)
+def eq_27(v):
+    """h is bounded by C"""
 
     def of() -> Sides:
         return le(v.E(norm_sq(v.h_next)), v.C_next)
 
     yield printed(
-        of, r"\mathbb E\|h^t\|^2\le C_t",
-        wrong("nine tenths of C", lambda: nine_tenths(of())),
+        of, r"\mathbb E\|h^t\|^2\le C_t", wrong("nine tenths of C", lambda: nine_tenths(of())),
         wrong("half of C", lambda: le(of().lhs, v.C_next / 2)),
         proof="h is the mean of g_k - grad L_k(theta_*), as grad R(theta_*) = 0; Jensen's "
-        "inequality",
-        holds=True,
-    )  # fmt: skip
+        "inequality", holds=True,
+    )
 
 
 def eq28_sign(v: Any, tau: Any = 2, with_floor: bool = True) -> tuple[Any, ...]:
@@ -220,12 +195,12 @@ def eq28_sign(v: Any, tau: Any = 2, with_floor: bool = True) -> tuple[Any, ...]:
 
 
 @about_a_round(
-    "eq-28", title="recursion of C", source="Appendix B.2, (28) (proof omitted there)",
+    "eq-28", source="Appendix B.2, (28) (proof omitted there)",
     measures="mean squared error of the stored gradients after a round",
-)  # fmt: skip
-def eq_28(q: Any) -> Any:
-    """Bound C after a round."""
-    v, of_sign = letters(q), q.rule == "sign"
+)
+def eq_28(v):
+    """recursion of C"""
+    of_sign = v.rule == "sign"
 
     def of(d_factor: Any = 4, e_factor: Any = 2) -> Sides:
         b, share = v.beta, v.P / v.m
@@ -233,70 +208,60 @@ def eq_28(q: Any) -> Any:
         return le(v.C_next, (1 - share) * v.C, e_factor * b * b * share * v.epsilon, gap * v.D)
 
     yield printed(
-        of,
-        wrong("factor 4 dropped", lambda: of(0)),
+        of, wrong("factor 4 dropped", lambda: of(0)),
         wrong("3.6 for 4", lambda: of(d_factor=36 * v.P / (10 * v.P))),
         wrong("1.8 for 2", lambda: of(e_factor=18 * v.P / (10 * v.P))),
         note="the l1 penalty does affect it under the sign rule: stored gradients are off by up to "
         "lambda_1 a coordinate",
-        proof="(20) repaired, with ||grad L_k(y_k) - grad L_k(theta_*)||^2 split at gamma by "
-        "(17), then (14) and (16)",
-        fails=of_sign, holds=not of_sign, witness="fedelasticnet-eq-28-printed-sign" * of_sign,
-    )  # fmt: skip
+        proof="(20) repaired, with ||grad L_k(y_k) - grad L_k(theta_*)||^2 split at gamma by (17), "
+        "then (14) and (16)", fails=of_sign, holds=not of_sign,
+        witness="fedelasticnet-eq-28-printed-sign" * of_sign,
+    )
     yield repaired(
         lambda: le(v.C_next, *eq28_sign(v)),
         wrong("floor dropped", lambda: le(v.C_next, *eq28_sign(v, with_floor=False))),
         note="tau = 2; z_t is the mean number of zero coordinates of theta_tilde_k - theta",
         proof=PROOF_OF_B, holds=True,
-    )  # fmt: skip
+    )
 
 
 @about_a_round(
-    "eq-29", title="gamma moves no further than the clients",
-    source="Appendix B.2, (29) (proof omitted there)",
+    "eq-29", source="Appendix B.2, (29) (proof omitted there)",
     measures="squared move of gamma in a round",
-)  # fmt: skip
-def eq_29(q: Any) -> Any:
-    """Bound the move of gamma by those of the clients."""
-    v = letters(q)
+)
+def eq_29(v):
+    """gamma moves no further than the clients"""
 
     def of() -> Sides:
         return le(v.move, v.epsilon)
 
     yield printed(
-        of,
-        wrong("nine tenths of epsilon", lambda: nine_tenths(of())),
+        of, wrong("nine tenths of epsilon", lambda: nine_tenths(of())),
         wrong("half of epsilon", lambda: le(v.move, v.epsilon / 2)),
         after=r"=\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2",
-        proof="gamma^t is the mean of theta_tilde_k over a uniform cohort; Jensen's "
-        "inequality",
+        proof="gamma^t is the mean of theta_tilde_k over a uniform cohort; Jensen's inequality",
         holds=True,
-    )  # fmt: skip
-
+    )
 
 # --- Lemma B.4 ------------------------------------------------------------------------------------
 @about_a_round(
-    "lemma-b4", title="one step of ||gamma - theta*||^2", source="Lemma B.4, (30)-(31)",
+    "lemma-b4", source="Lemma B.4, (30)-(31)",
     measures="squared distance to the optimum after a round",
-)  # fmt: skip
-def lemma_b4(q: Any) -> Any:
-    """Bound the distance of gamma from the optimum."""
-    v = letters(q)
+)
+def lemma_b4(v):
+    """one step of ||gamma - theta*||^2"""
 
     def of(subgradient: Any, last: int = 1, quadratic: int = 1) -> Sides:
         bent = quadratic * v.beta * v.epsilon / v.lambda2
         last_term = last * v.last_term(subgradient)
         return le(v.A_next, v.A, -2 * v.D / v.lambda2, bent, v.move, last_term)
 
-    yield printed(
-        lambda: of(v.lambda1_sign), note=SIGN_NOTE, **refuted(q, "lemma-b4-printed"),
-    )  # fmt: skip
+    yield printed(lambda: of(v.lambda1_sign), note=SIGN_NOTE, **refuted(v, "lemma-b4-printed"))
     yield repaired(
-        lambda: of(v.lambda1_s),
-        wrong("sign of the last term", lambda: of(v.lambda1_s, last=-1)),
+        lambda: of(v.lambda1_s), wrong("sign of the last term", lambda: of(v.lambda1_s, last=-1)),
         wrong("epsilon term dropped", lambda: of(v.lambda1_s, quadratic=0)),
         proof="(32) repaired, then (33), (34) and (35) with s for the sign", holds=True,
-    )  # fmt: skip
+    )
 
 
 def _eq32(v: Any, subgradient: Any) -> list[Any]:
@@ -321,12 +286,9 @@ def bend_with(v: Any, subgradient: Any, quadratic: int = 1) -> Sides:
     return le(sum(_eq32(v, subgradient)), *_eq33(v, subgradient, quadratic))
 
 
-@about_a_round(
-    "eq-32", title="the square expanded, Lemma B.3 put in", source="proof of Lemma B.4, (32)"
-)
-def eq_32(q: Any) -> Any:
-    """Expand the square."""
-    v = letters(q)
+@about_a_round("eq-32", source="proof of Lemma B.4, (32)")
+def eq_32(v):
+    """the square expanded, Lemma B.3 put in"""
 
     def of(subgradient: Any) -> Sides:
         terms = _eq32(v, subgradient)
@@ -334,56 +296,43 @@ def eq_32(q: Any) -> Any:
 
     yield printed(
         lambda: of(v.lambda1_sign), _A_NEXT + "=" + _of_32(_SIGN),
-        note=SIGN_NOTE, **refuted(q, "eq-32-printed"),
-    )  # fmt: skip
+        note=SIGN_NOTE, **refuted(v, "eq-32-printed"),
+    )
     yield repaired(
         lambda: of(v.lambda1_s), _A_NEXT + "=" + _of_32("s_k^t"),
         wrong("s dropped", lambda: of(0 * v.lambda1_s)),
         proof="the square expanded, and Lemma B.3 repaired in the middle term", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "eq-33", title="(15) applied to each client", source="proof of Lemma B.4, (33)"
-)
-def eq_33(q: Any) -> Any:
-    """Put (15) in."""
-    v = letters(q)
+@about_a_round("eq-33", source="proof of Lemma B.4, (33)")
+def eq_33(v):
+    """(15) applied to each client"""
     yield printed(
         lambda: bend_with(v, v.lambda1_sign), _of_32(_SIGN) + r"\le" + _OF_33,
         wrong("quadratic term dropped", lambda: bend_with(v, v.lambda1_sign, quadratic=0)),
-        proof="(15) at x = theta_tilde_k, y = theta_* and z = gamma, averaged over the "
-        "clients",
+        proof="(15) at x = theta_tilde_k, y = theta_* and z = gamma, averaged over the clients",
         holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "eq-34", title="definitions of R and epsilon put in", source="proof of Lemma B.4, (34)"
-)
-def eq_34(q: Any) -> Any:
-    """Put the definitions in."""
-    v = letters(q)
+@about_a_round("eq-34", source="proof of Lemma B.4, (34)")
+def eq_34(v):
+    """definitions of R and epsilon put in"""
 
     def of(excess: int = 2) -> Sides:
         left, right = _eq33(v, v.lambda1_sign), _eq34(v, v.lambda1_sign, excess)
         return eq(sum(left), sum(right), *left, *right)
 
     yield printed(
-        of, _OF_33 + "=" + _OF_34,
-        wrong("factor 1 for 2", lambda: of(excess=1)),
+        of, _OF_33 + "=" + _OF_34, wrong("factor 1 for 2", lambda: of(excess=1)),
         proof="the definitions of R and epsilon_t", holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "eq-35",
-    title="the mean taken inside the inner product",
-    source="proof of Lemma B.4, (35)",
-)
-def eq_35(q: Any) -> Any:
-    """Take the mean inside the inner product."""
-    v = letters(q)
+@about_a_round("eq-35", source="proof of Lemma B.4, (35)")
+def eq_35(v):
+    """the mean taken inside the inner product"""
 
     def of(factor: int = 1) -> Sides:
         left = _eq34(v, v.lambda1_sign)
@@ -393,4 +342,4 @@ def eq_35(q: Any) -> Any:
         of, _OF_34 + "=" + _A + "+" + _MOVED + _DECREASE + LAST_SIGN,
         wrong("last term twice", lambda: of(factor=2)),
         proof="the inner product is linear", holds=True,
-    )  # fmt: skip
+    )

@@ -252,10 +252,11 @@ WORDS = {"h": "differential entropy", "sigma^2": "DensityView.variance"}
 
 
 @FILE.statement(
-    "l1-and-entropy", over=MessageView, title="the l1 norm reduces the entropy of the update",
+    "l1-and-entropy", over=MessageView,
     source="section 3, after (4); section 4, on Figure 2", assumptions=BINS, symbols=SYMBOLS,
 )
 def l1_and_entropy(q):
+    """the l1 norm reduces the entropy of the update"""
     yield form(
         "never larger", lambda: _smaller(q, q.sparse, q.x),
         r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)", fails=True, wording="in words",
@@ -282,10 +283,10 @@ def l1_and_entropy(q):
 
 @FILE.statement(
     "updates-for-models", over=MessageView,
-    title="sending updates instead of models reduces the entropy",
     source="section 4, after Table 4", assumptions=BINS, symbols=SYMBOLS,
 )
 def updates_for_models(q):
+    """sending updates instead of models reduces the entropy"""
     yield form(
         "never more", lambda: _smaller(q, q.x, q.theta + q.x), r"H(\Delta_k)\le H(\theta_k)",
         fails=True, wording="in words",
@@ -310,10 +311,10 @@ def updates_for_models(q):
 
 @FILE.statement(
     "gaussian-entropy", over=DensityView,
-    title="the Gaussian has the largest entropy for its variance, and what follows",
     source="section 4, on Figure 2", assumptions=("a density",), symbols=WORDS,
 )
 def gaussian_entropy(q):
+    """the Gaussian has the largest entropy for its variance, and what follows"""
     yield form(
         "for a given variance", lambda: _gaussian(q),
         r"h(f)\le\tfrac12\log(2\pi e\sigma^2),\quad\sigma^2=\mathrm{Var}(f)",

@@ -26,8 +26,7 @@ AWAY = Fact(
     lambda q: q.has(SOLVED) and (q.theta != q.star).any(),
 )
 DIAGONAL = Fact(
-    "every H_k is diagonal",
-    lambda q: not any((h - np.diag(np.diagonal(h))).any() for h in q.H),
+    "every H_k is diagonal", lambda q: not any((h - np.diag(np.diagonal(h))).any() for h in q.H),
 )
 
 
@@ -152,11 +151,9 @@ statement = partial(
 )
 
 
-@statement(
-    "eq-3", title="the objective, and the one that Algorithm 1's weights have",
-    source="section 3, (3); Algorithm 1, line 7",
-)
+@statement("eq-3", source="section 3, (3); Algorithm 1, line 7")
 def eq_3(q):
+    """the objective, and the one that Algorithm 1's weights have"""
     yield form(
         "a minimiser exists", lambda: _exists(q), r"\min_x\|\nabla R(x)\|_\infty=0", fails=True,
         needs=(DIAGONAL,), wording="in words",
@@ -180,11 +177,9 @@ def eq_3(q):
     )
 
 
-@statement(
-    "second-term", title="the second term of (13) against what (13) bounds",
-    source="section 3.3, after Theorem 3.1; Appendix B.3",
-)
+@statement("second-term", source="section 3.3, after Theorem 3.1; Appendix B.3")
 def second_term(q):
+    """the second term of (13) against what (13) bounds"""
     yield form(
         "a hundredth of the gap", lambda: le(q.floor, q.gap / 100),
         SECOND + r"\le\tfrac1{100}(R(\theta^0)-R(\theta_*))", fails=True,

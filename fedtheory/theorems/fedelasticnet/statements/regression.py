@@ -296,10 +296,11 @@ def eq_1(q):
 
 
 @statement(
-    "eq-2", title="the minimiser of the elastic net",
+    "eq-2",
     source="section 2, (2) and the sentences after it", assumptions=(*ASSUMED, "lambda_2 > 0"),
 )
 def eq_2(q):
+    """the minimiser of the elastic net"""
     yield printed(
         lambda: _least(q, [q.net], True),
         r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad "
@@ -344,11 +345,12 @@ def eq_2(q):
 
 
 @statement(
-    "grouping-effect", title="strongly correlated features get nearly equal coefficients",
+    "grouping-effect",
     source="section 2 (Zou and Hastie 2005, Theorem 1, for the lambda_2/2 of (2))",
     assumptions=(*ASSUMED, "lambda_2 > 0"),
 )
 def grouping_effect(q):
+    """strongly correlated features get nearly equal coefficients"""
     yield tight(
         "Zou and Hastie", lambda: _grouping(q, abs(q.y).sum() ** 2 * q.apart_sq),
         BOUND + r"\|y\|_1\sqrt{2(1-\rho)}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",

@@ -35,8 +35,7 @@ ONE_LENGTH = "the statement is about full gradient steps of one length: use Loca
 PLAIN = Fact("local steps (5), lambda_1 = lambda_2 = 0", lambda q: q.lambda1 == q.lambda2 == 0)
 PENALISED = Fact("local steps (7), lambda_1 > 0 or lambda_2 > 0", lambda q: not q.has(PLAIN))
 FRESH = Fact(
-    "c_k = grad L_k(theta^{t-1}) for every client",
-    lambda q: not (q.controls != q.slopes).any(),
+    "c_k = grad L_k(theta^{t-1}) for every client", lambda q: not (q.controls != q.slopes).any(),
 )
 SHORT = Fact(
     "eta_l H_k <= 1 for every client",
@@ -208,11 +207,9 @@ statement = partial(
 MEAN, STEPS = r"c_k^+=\tfrac1B\sum_{b<B}\nabla L_k(y_b)", (FRESH, SHORT)
 
 
-@statement(
-    "eq-6", title="the control variate is the mean of the gradients that were seen",
-    source="section 3.2, (5) and (6)",
-)
+@statement("eq-6", source="section 3.2, (5) and (6)")
 def eq_6(q):
+    """the control variate is the mean of the gradients that were seen"""
     yield form(
         "mean of the gradients", lambda: _control(q), MEAN + r"\text{ with the steps (5)}",
         wrong("the last gradient", lambda: eq(q.next_controls, q.gradients(q.path[-1]))),
@@ -246,9 +243,8 @@ def eq_7(q):
         r"\forall z", wrong("11/10 of it", lambda: _subgradient(q, Fraction(11, 10))), holds=True,
         needs=(L1,), wording="in words",
         proof="|z| >= sign(x) z for every z, also with sign(0) = 0, and |x| = sign(x) x",
-        note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 "
-        "included, and a gradient where no entry is 0. Judged entry by entry, at updates of two "
-        "clients",
+        note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 included, "
+        "and a gradient where no entry is 0. Judged entry by entry, at updates of two clients",
     )
     yield form(
         "the first step", lambda: _first_step(q), r"y_1\text{ of (7)}=y_1\text{ of (5)}",
@@ -265,11 +261,9 @@ def eq_7(q):
     )
 
 
-@statement(
-    "local-direction", title="control variates turn local steps towards the global optimum",
-    source="section 3.2, after (6)",
-)
+@statement("local-direction", source="section 3.2, after (6)")
 def local_direction(q):
+    """control variates turn local steps towards the global optimum"""
     yield form(
         "an acute angle", lambda: _towards(q),
         r"\langle\theta_k^t-\theta^{t-1},\theta_*-\theta^{t-1}\rangle\ge0\text{ for every client}",

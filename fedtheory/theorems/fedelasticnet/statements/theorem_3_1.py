@@ -44,8 +44,7 @@ A, B, E = (
     )
 )  # fmt: skip
 METHOD = method(
-    FedElasticNetDyn,
-    l1=above(0, usual=F(1, 10)),
+    FedElasticNetDyn, l1=above(0, usual=F(1, 10)),
     l2=above(0, unit=lambda c: c.beta, usual=30, near=NEAR),
 )
 OF_E = (
@@ -182,8 +181,7 @@ def bound(
     factor, counted = floor if isinstance(floor, tuple) else (floor, "d")
     end = v.last(*last) if last else 0 * v.T
     return le(
-        v.excess,
-        (first / kappa_0) * (v.start + (share * kappa) * getattr(v, C_0)) / v.T,
+        v.excess, (first / kappa_0) * (v.start + (share * kappa) * getattr(v, C_0)) / v.T,
         (factor * a * v.l1 * v.l1 / kappa_0) * getattr(v, counted),
         end / kappa_0 if over_kappa_0 else end,
     )
@@ -249,21 +247,11 @@ def about(name: str, title: str, source: str, limit: str, rules: Any = notation.
         "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
     )
     return FILE.statement(
-        name,
-        about=METHOD,
-        rules={rule: {"rule": rule} for rule in rules},
-        sampling=Uniform,
-        problems=SmoothConvex(clients=(1, 7), dimension=(1, 5)),
-        over="run",
-        rounds=(1, 400),
-        starts=2,
-        title=title,
-        source=source,
-        **{"assumptions": assumed, **more},
-        symbols=notation.SYMBOLS,
-        measures="suboptimality of the mean iterate",
-        numbers=lambda q: q.once(Letters).numbers(),
-        takes_run=in_states_of_algorithm_3,
+        name, about=METHOD, rules={rule: {"rule": rule} for rule in rules}, sampling=Uniform,
+        problems=SmoothConvex(clients=(1, 7), dimension=(1, 5)), over="run", rounds=(1, 400),
+        starts=2, title=title, source=source, **{"assumptions": assumed, **more},
+        symbols=notation.SYMBOLS, measures="suboptimality of the mean iterate",
+        numbers=lambda q: q.once(Letters).numbers(), takes_run=in_states_of_algorithm_3,
     )
 
 
@@ -343,9 +331,8 @@ def undone(q: Any) -> Iterator[Claimed]:
         q, "anchor theta_k", line(s=SIGN, more=ANCHOR), {**half, "last": ("own_sign",)},
         note="repair 5 undone: sign(theta_tilde - theta^{t-1}) with theta_tilde anchored at "
         "theta_k^{t-1}, as (13) prints it; broken with theta_k^0 = theta^0 and with theta_k^0 a "
-        "minimiser of L_k",
-        witness="theorem-3.1-anchor-theta-k",
-    )  # fmt: skip
+        "minimiser of L_k", witness="theorem-3.1-anchor-theta-k",
+    )
 
 
 # --- the statements --------------------------------------------------------------------------------
@@ -389,17 +376,15 @@ def theorem_3_1(q: Any) -> Any:
         yield told(
             q, "floor 0.1", line(r"\tfrac1{10}" + HALF), {"floor": F(1, 20)}, limit=REPAIRED,
             note="one steep client among 7 nearly linear ones and a long run; with m and T large "
-            "such instances come near 0.2",
-            witness="theorem-3.1-floor-0.1",
-        )  # fmt: skip
+            "such instances come near 0.2", witness="theorem-3.1-floor-0.1",
+        )
     yield told(
         q, "no floor", line(""), {}, LESS, limit=REPAIRED,
         note="proved for the true-gradient rule; under the sign rule opposed slopes on both sides "
         "of lambda_1 keep h at a constant, and with nearly linear losses the squares of gamma's "
         "moves, T h^2/lambda_2^2 in all, outgrow kappa C_0. It was on record as open: the search "
-        "had no nearly linear losses",
-        proof=PROOF_OF_A, witness="theorem-3.1-no-floor" * of_sign,
-    )  # fmt: skip
+        "had no nearly linear losses", proof=PROOF_OF_A, witness="theorem-3.1-no-floor" * of_sign,
+    )
     yield told(
         q, "without lambda_2 > 27 beta", line(more=r"\quad(\text{every }\lambda_2)"), {"floor": F(1, 2)}, limit=0,
         note="Theorem 3.1 omits the condition that Theorem B.1 states: below it kappa_0 may be "

@@ -38,14 +38,9 @@ CHANGED = "first term ten times smaller, no last one"
         l1=above(0, usual=Fraction(1, 10)),
         l2=above(lambda c: LEAST * c.beta, unit=lambda c: UNIT * c.beta, usual=(30 - LEAST) / UNIT),
     ),
-    rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")},
-    sampling=Uniform,
-    problems=StronglyConvexSum(clients=(1, 4), dimension=(1, 5)),
-    over="run",
-    rounds=(1, 50),
-    starts=2,
-    title="a strongly convex R keeps Algorithm 3 from drifting away",
-    source="our repair: Theorem C, from the repaired Theorem 3.1",
+    rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")}, sampling=Uniform,
+    problems=StronglyConvexSum(clients=(1, 4), dimension=(1, 5)), over="run", rounds=(1, 50),
+    starts=2, source="our repair: Theorem C, from the repaired Theorem 3.1",
     assumptions=(
         "every L_k is convex and beta-smooth, and R, their plain mean, is mu-strongly convex",
         "lambda_1 > 0 and lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta",
@@ -54,13 +49,11 @@ CHANGED = "first term ten times smaller, no last one"
         "P of the m clients are drawn uniformly, independently each round",
         "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
     ),
-    symbols=notation.SYMBOLS,
-    measures="suboptimality of the mean iterate, times mu",
-    ours=True,
+    symbols=notation.SYMBOLS, measures="suboptimality of the mean iterate, times mu", ours=True,
     takes_run=in_states_of_algorithm_3,
 )
 def theorem_c(q: Any) -> Any:
-    """Bound mu times the excess, so that mu = 0 needs no case of its own."""
+    """a strongly convex R keeps Algorithm 3 from drifting away"""
     l1, l2, T, d = q.method.l1, q.method.l2, q.t[1:], q.d
     constants = ElasticConstants(q.N, q.P, q.beta, l1, l2)
     gamma = q.x + q.state.h / l2
@@ -89,10 +82,9 @@ def theorem_c(q: Any) -> Any:
         wrong(CHANGED, lambda: of_R(Fraction(1, 10), 0)),
         needs={f"{notation.RATIO} > {float(OF_R):.6g}": l2 > OF_R * q.beta},
         note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is "
-        "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that "
-        "lambda_1^2 d/(2 mu) does stay",
-        proof=PROOF, holds=True,
-    )  # fmt: skip
+        "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that lambda_1^2 d/(2 "
+        "mu) does stay", proof=PROOF, holds=True,
+    )
     yield form(
         notation.STRONGLY_CONVEX_CLIENTS, of_clients,
         rf"\mu_L {MEAN}\le\frac{{\mu_L}}{{\kappa_0^C}}\Bigl({START.replace('kappa', 'kappa^C')}"

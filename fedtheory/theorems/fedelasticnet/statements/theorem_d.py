@@ -100,12 +100,9 @@ THRESHOLD = (
     r"\sup_t\mathbb E\|\theta^t-\theta_*\|^2=\infty"
 )
 
-@about(
-    "convergence", over=Motion,
-    title="gradients tend to 0 under the true-gradient rule with everyone in every round",
-    source=OURS, ours=True,
-)
+@about("convergence", over=Motion, source=OURS, ours=True)
 def convergence(q):
+    """gradients tend to 0 under the true-gradient rule with everyone in every round"""
     yield repaired(
         lambda: _descends(q), ABOVE_HALF + FALLS + PHI,
         wrong("a tenth more", lambda: _descends(q, MORE)),
@@ -137,12 +134,9 @@ def convergence(q):
     )
 
 
-@algebra(
-    "theorem-d-proof", title="the sums of squares behind Theorem D", source=OURS, ours=True,
-    assumptions=(*ASSUMED, TRUE_GRADIENT),
-)  # fmt: skip
+@algebra("theorem-d-proof", source=OURS, ours=True, assumptions=(*ASSUMED, TRUE_GRADIENT))
 def theorem_d_proof(q):
-    """Prove one step of Theorem D's potential, and what the clients move."""
+    """the sums of squares behind Theorem D"""
     yield repaired(
         None, ABOVE_HALF + FALLS + PHI, holds=True, symbolic=true_gradient_descends, proves=True,
         note="six multipliers, rational functions of beta/lambda_2, leave two forms whose pivots "
@@ -156,7 +150,6 @@ def theorem_d_proof(q):
 
 @algebra(
     "theorem-f", ours=True, source="ours: Theorem F",
-    title="gradients tend to 0 under the true-gradient rule where some clients stay away",
     assumptions=(
         "every L_k is convex and beta-smooth, and R, their plain mean, is bounded below",
         *ALGORITHM_3,
@@ -167,7 +160,7 @@ def theorem_d_proof(q):
     ),
 )
 def theorem_f(q):
-    """Prove one step of the potential of cohorts."""
+    """gradients tend to 0 under the true-gradient rule where some clients stay away"""
     yield repaired(
         None, FALLS_OF_COHORTS, holds=True, symbolic=cohorts_descend, proves=True,
         note="so the mean of E||grad R||^2 over T rounds is at most 4 lambda_2 (V_0 - R*)/T, and "
@@ -179,7 +172,6 @@ def theorem_f(q):
 
 @algebra(
     "silent-cohorts", ours=True, source="ours: Algorithm 3 on parabolas",
-    title="rounds of P of m clients in which nobody moves, true-gradient rule",
     assumptions=(
         "every L_k is a parabola with Hessian beta I and a minimiser of its own",
         *ALGORITHM_3,
@@ -190,7 +182,7 @@ def theorem_f(q):
     ),
 )
 def silent_cohorts(q):
-    """Follow the second moments of rounds in which nobody moves."""
+    """rounds of P of m clients in which nobody moves, true-gradient rule"""
     yield form(
         "potential", None, POTENTIAL, holds=True, symbolic=potential_is_exact, proves=True,
         note="an equation, in the expectation over the cohort. C is the mean of "

@@ -81,8 +81,7 @@ def _fed_back(v: WireView, signs: int = 0) -> Sides:
 
 
 @FILE.statement(
-    "threshold-at-rest", over=StoppedView,
-    title="where Algorithms 1, 2 and 3 stop with the threshold at the client", source=SAYS,
+    "threshold-at-rest", over=StoppedView, source=SAYS,
     assumptions=(
         "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part",
         "clients threshold; in Algorithms 1 and 3 they go by what they send, line 9 of Algorithm "
@@ -91,7 +90,7 @@ def _fed_back(v: WireView, signs: int = 0) -> Sides:
     symbols=SYMBOLS, ours=True,
 )
 def threshold_at_rest(q):
-    """States at which nothing is sent."""
+    """where Algorithms 1, 2 and 3 stop with the threshold at the client"""
     yield form(
         "does not affect", lambda: le(abs(q.without - q.theta), 0 * q.theta, axes=("coordinate",)),
         r"\text{what rests with }\epsilon>0\text{ rests with }\epsilon=0", fails=True,
@@ -115,9 +114,8 @@ def threshold_at_rest(q):
         wrong("a tenth less", lambda: nine_tenths(_bound(q))),
         wrong("epsilon dropped", lambda: _without_epsilon(q)), holds=True, needs=(STOPPED_1_3,),
         proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
-        note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. "
-        "Attained. With R mu-strongly convex theta is within this over mu of the optimum in each "
-        "coordinate",
+        note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. Attained. "
+        "With R mu-strongly convex theta is within this over mu of the optimum in each coordinate",
     )
     yield form(
         "Algorithm 2", lambda: _bound(q),
@@ -132,7 +130,6 @@ def threshold_at_rest(q):
 
 @FILE.statement(
     "threshold-on-the-wire", over=WireView,
-    title="Algorithm 3 whose messages are thresholded, while clients keep what they computed",
     source=SAYS + ". Lines 11 and 12 go by what is sent, line 5 by the client's own update",
     assumptions=(
         "everybody takes part", "the sign rule, from g_k = 0",
@@ -141,7 +138,7 @@ def threshold_at_rest(q):
     symbols=SYMBOLS | {"hat Delta_k": "WireView.arrived"}, ours=True,
 )
 def threshold_on_the_wire(q):
-    """Runs whose messages alone are thresholded."""
+    """Algorithm 3 whose messages are thresholded, while clients keep what they computed"""
     yield form(
         "does not affect", lambda: _closer(q),
         r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty", fails=True,

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
 from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = [
     "MERGED",
     "DiagonalWitness",
     "as_draw",
-    "at_the_last_horizon",
     "read_version_1",
 ]
 
@@ -194,15 +189,3 @@ def as_draw(witness: Witness, over: str) -> Witness:
         "drawn": {"method.l1": w.lambda1, "method.l2": str(ratio)}, **state,
     }  # fmt: skip
     return replace(witness, kind=kind, data=data)
-
-
-def at_the_last_horizon(sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
-    """The sides at the longest horizon of a run: a witness claims it for that one."""
-
-    def last(run: Any) -> Sides:
-        whole = sides(run)
-        parts = (np.asarray(a) for a in (whole.lhs, whole.rhs, whole.scale, whole.noise))
-        lhs, rhs, scale, noise = (a[-1:] if a.ndim else a for a in parts)
-        return Sides(lhs, rhs, scale, whole.relation, noise)
-
-    return last

@@ -13,7 +13,7 @@ from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
 from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.judge.statement import Form, Sides, le
 from fedtheory.theory.judge.view import Fact
 
 __all__ = [
@@ -115,6 +115,7 @@ class MotionView(ElasticWorld):
         lambda v: ~np.asarray(v.delta != 0).any(axis=(1, 2)),
         "true where no client moves in round t = 1..T: (T,) bool",
     )
+    at = derived(lambda v: np.flatnonzero(v.still), "the states before the rounds without moves")
     most = derived(
         lambda v: abs(v.pull[0]).max(),
         "the largest |g_k - grad L_k(theta)| of a client and coordinate at the first state",
@@ -124,6 +125,11 @@ class MotionView(ElasticWorld):
         """(1/m) sum over the clients, the axis before the last."""
         m = values.shape[-2]
         return values.sum(axis=-2) / (Fraction(m) if values.dtype == object else m)
+
+    def at_most(self, found: Any, limit: Any = 0, noise: Any = None, axes: Any = ()) -> Sides:
+        """Sides of found <= limit; the noise is by default that of a gradient."""
+        noise = self.gradient_noise if noise is None else noise
+        return le(found, limit + 0 * found, noise=noise, axes=axes)
 
     def same(self, s: int, t: int) -> bool:
         """True if the states s and t are one."""
@@ -135,6 +141,11 @@ class MotionView(ElasticWorld):
         """After how many rounds the last state was reached again; 0 where it was not there before."""
         last = len(self.y)
         return next((last - s for s in range(last - 1, -1, -1) if self.same(s, last)), 0)
+
+    mean_gradient = derived(
+        lambda v: v.mean(v.grad_y[-v.period :]).sum(axis=0) / v.period,
+        "the mean over the orbit and the clients of grad L_k(theta_k): (d,)",
+    )
 
     @cached_property
     def gradient_noise(self) -> float:

@@ -20,9 +20,9 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
 )
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3
+from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, MORE, ONE, TENTH, Share, part
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
-from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about, part
+from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theory import form, le, repaired, wrong
 from fedtheory.theory.judge.statement import Sides
@@ -31,9 +31,6 @@ from fedtheory.worst_cases.proofs import (
     true_gradient_calms,
     true_gradient_descends,
 )
-
-Share = tuple[int, int]  # of a mutant: so much in place of 1
-ONE, LESS, MORE = (1, 1), (9, 10), (11, 10)
 
 
 def _potential(v: MotionView, share: Share = ONE) -> Any:
@@ -106,7 +103,7 @@ def convergence(q):
     yield repaired(
         lambda: _descends(q), ABOVE_HALF + FALLS + PHI,
         wrong("a tenth more", lambda: _descends(q, MORE)),
-        wrong("a tenth less of E in the potential", lambda: _descends(q, of_energy=LESS)),
+        wrong("a tenth less of E in the potential", lambda: _descends(q, of_energy=TENTH)),
         rules=TRUE, holds=True, needs=(CONVERGES, TWO_ROUNDS), proof=THEOREM_D,
         note="so grad R(theta^t) tends to 0 from every start, and no orbit returns but at an "
         "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "

@@ -8,8 +8,6 @@ them lie inside the unit circle is decided without computing one: Lyapunov's equ
 system, is solved, and its solution must be positive definite.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property

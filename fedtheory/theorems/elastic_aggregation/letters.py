@@ -1,7 +1,5 @@
 """Letters of Elastic Aggregation's formulas: a round of all clients as symbols."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theory.judge.symbolic import Letters, symbol

@@ -5,8 +5,6 @@ So Gram matrices stay positive semidefinite, as they must, and a verdict is exac
 are held out, Algorithm 1 measures on those that are trained on, and so do these data.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The paper Elastic Aggregation (Chen et al., CVPR 2023), which states no theorem."""
 
-from __future__ import annotations
-
 from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theory import Paper, method
 

@@ -4,8 +4,6 @@ Over all sequences of cohorts where these are few, on scenarios that are drawn w
 and in fractions for a witness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

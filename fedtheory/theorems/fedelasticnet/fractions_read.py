@@ -1,7 +1,5 @@
 """Fractions read from lists, and square roots rounded up."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """The letters of FedElasticNet's formulas: a round as symbols, from which the formula of a form is made by its own code."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

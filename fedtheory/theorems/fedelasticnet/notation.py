@@ -1,7 +1,5 @@
 """Symbols, rules, thresholds, notes and a short constructor for FedElasticNet's files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """FedElasticNet's statements about one round share a declaration: from any state, under both rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps

@@ -1,7 +1,5 @@
 """A run of anyone's Algorithm 3, or FedDyn, as the statements about runs take it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -15,8 +15,6 @@ Under the sign rule (28) is false, and the repaired proof takes its place from T
 with Lemma B.5 without its floor: again (1 + b) + 2.2 beta^2 kappa P/m = F (1 - 3 b^2), and 3 F/lambda_2^2 = 0.3 kappa P/m.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

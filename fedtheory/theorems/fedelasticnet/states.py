@@ -1,7 +1,5 @@
 """States of Algorithm 3 before a round."""
 
-from __future__ import annotations
-
 from fedtheory.algorithms.fedelasticnet_dyn import CompressedElasticDynState, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
 

@@ -1,7 +1,5 @@
 """Closed worlds of FedElasticNet's statements: what their instances have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction

@@ -14,8 +14,6 @@ With s = 2 epsilon it needs s_1 (c - 1/2)/(2 epsilon^2) rounds at least for F(x_
 s_1 c_1, whatever h.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self

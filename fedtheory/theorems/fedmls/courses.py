@@ -1,7 +1,5 @@
 """A run of FedMLS as the proof of Theorem 1 looks at it: one round after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

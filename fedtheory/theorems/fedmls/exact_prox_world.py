@@ -1,7 +1,5 @@
 """Runs of FedMLS in which every local problem is solved: in fractions, and in floats to gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The letters of FedMLS's formulas: a run as symbols, from which the formula of a form is made by its own code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theorems.fedmls.constants import MLSConstants

@@ -1,7 +1,5 @@
 """MOPES, with projections, and MOLES, with linear minimisations: their bounds on convex sets."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

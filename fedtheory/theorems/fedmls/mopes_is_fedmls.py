@@ -1,7 +1,5 @@
 """FedMLS as MOPES on the consensus set, from the same data in one dimension."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Moreau's envelope: what minimum and minimiser of Psi, the regularised problem, say of F."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Symbols, assumptions, a form's needs of a run, and short constructors of FedMLS's statements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theory.judge.statement import Form

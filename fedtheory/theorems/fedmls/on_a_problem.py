@@ -1,7 +1,5 @@
 """A user's problem and FedMLS: the assumptions that fail, and the runs that forms are judged on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The O(...) of the papers with their constants.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

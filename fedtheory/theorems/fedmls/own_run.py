@@ -1,7 +1,5 @@
 """Theorems 1 and 2 of FedMLS on a run of anyone's, from its last model and the hyperparameters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

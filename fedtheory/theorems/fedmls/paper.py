@@ -1,7 +1,5 @@
 """FedMLS and MOPES: the paper, its letters, and what its worlds share."""
 
-from __future__ import annotations
-
 from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
 from fedtheory.theory import Paper

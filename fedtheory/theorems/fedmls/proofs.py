@@ -14,8 +14,6 @@ the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are enough for 
 penalty gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

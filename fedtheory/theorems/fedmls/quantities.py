@@ -5,8 +5,6 @@ Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which th
 lives. Rounds stand on axis 0, scenarios on the last axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """FedMLS as a user asks for it in words, at the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar

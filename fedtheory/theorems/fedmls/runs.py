@@ -1,7 +1,5 @@
 """The world of FedMLS's statements about runs: where its runs come from, and what they are for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -10,8 +10,6 @@ With 0 < q < 1:
   however small r is.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Rounds of the package's methods, in fractions on separable quadratics or on a problem."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self

@@ -1,7 +1,5 @@
 """The threshold epsilon: states at which nothing is sent, and runs whose messages it changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property

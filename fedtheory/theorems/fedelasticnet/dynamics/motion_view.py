@@ -1,7 +1,5 @@
 """A run of Algorithm 3 in which everyone takes part, state by state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Runs of Algorithm 3 with everyone: in fractions from a file, or on a user's problem."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self

@@ -5,8 +5,6 @@ theta - theta* and g_k less grad L_k(theta*), a silent round makes a x of the g_
 x - h of x. Followed are the means of x^2, x h, h^2, and the g_k^2 averaged over the clients.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

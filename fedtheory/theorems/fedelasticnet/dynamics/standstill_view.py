@@ -1,7 +1,5 @@
 """All fixed points of Algorithm 1 with everyone taking part, by coordinates, in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Algorithm 1 whose fixed points are known exactly: from a file, drawn, and of a user's problem."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Quadratics in fractions: their Hessians in a file, and exact minimisers with an l1 term."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -5,8 +5,6 @@ semidefinite, as they must; lambda_1, lambda_2, step sizes and what is given are
 fractions that round to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction

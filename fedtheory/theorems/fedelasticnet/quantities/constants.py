@@ -1,7 +1,5 @@
 """The constants of Theorems 3.1 and B.1, and of their repairs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

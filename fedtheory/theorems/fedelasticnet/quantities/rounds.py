@@ -4,8 +4,6 @@ Numbers are floats or fractions, as the round's are. Axes: S states before the r
 of what is the same for all of them), then m clients, then d coordinates.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

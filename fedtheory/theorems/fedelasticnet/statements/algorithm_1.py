@@ -1,7 +1,5 @@
 """FedElasticNet, Algorithm 1: its fixed points. The paper has no theorem for it; this is ours."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 from typing import Any

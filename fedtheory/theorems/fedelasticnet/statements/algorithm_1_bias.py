@@ -4,8 +4,6 @@ Section 3.1 says in words that the two regularisers resolve the client drift. Th
 where it goes from a start, are ours; the proofs stand in docs/fedelasticnet_dynamics.md.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

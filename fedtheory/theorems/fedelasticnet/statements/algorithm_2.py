@@ -1,7 +1,5 @@
 """FedElasticNet, Algorithm 2 (SCAFFOLD with penalties): its messages, and its l1 term."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

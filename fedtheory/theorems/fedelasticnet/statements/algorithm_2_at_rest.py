@@ -1,7 +1,5 @@
 """FedElasticNet, Algorithm 2: where it rests, what it does close by, and when SCAFFOLD is stable."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

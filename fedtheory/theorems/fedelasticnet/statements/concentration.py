@@ -5,8 +5,6 @@ is enclosed between fractions: a bound on record as holding is judged against th
 other against the upper one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction

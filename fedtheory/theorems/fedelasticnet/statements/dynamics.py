@@ -5,8 +5,6 @@ bounded, and that the rate is O(1/T). Each of these is a form here, beside what 
 Proofs: docs/fedelasticnet_dynamics.md.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FedElasticNet, (11), (12) and (14)-(17): the optimality condition, and what smoothness gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

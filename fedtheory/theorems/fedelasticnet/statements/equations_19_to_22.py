@@ -1,7 +1,5 @@
 """FedElasticNet, (19)-(22): what theta_tilde, C_t, epsilon_t and gamma^t are, and Lemma B.2."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

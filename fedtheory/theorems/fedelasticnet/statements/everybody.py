@@ -3,8 +3,6 @@
 The rule 'any' is FedDyn, lambda_1 = 0, where both rules are one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """FedElasticNet, (36)-(39): Lemma B.5, and its sharpened form without an l1 floor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedElasticNet, (23)-(35): Lemmas B.3 and B.4, and what FedDyn's analysis lends, (27)-(29)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.notation import LAST_SIGN, PROOF_OF_B, SIGN_NOTE, nine_tenths

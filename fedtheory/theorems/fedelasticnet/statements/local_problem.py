@@ -1,7 +1,5 @@
 """FedElasticNet, (4), (8), (9): the local problem, its solution, and what lambda_1 does to it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial

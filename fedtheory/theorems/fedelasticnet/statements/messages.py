@@ -5,8 +5,6 @@ entries and c_b of them in bin b it is H = log n - (1/n) sum_b c_b log c_b, so e
 by the whole numbers prod_b c_b^c_b.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """FedElasticNet, (3) and the second term of (13): the objective, and how large lambda_1^2 d is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial

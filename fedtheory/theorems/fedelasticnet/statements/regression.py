@@ -1,7 +1,5 @@
 """FedElasticNet, (1) and (2): the Lasso, the elastic net, and what of them reaches the updates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial

@@ -3,8 +3,6 @@
 Algorithm 2 as a whole is not judged here: one round of local steps from given control variates is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial

@@ -5,8 +5,6 @@ the three differ (in the anchor of theta_tilde and in C_0); repaired they are on
 called the repaired Theorem 3.1 everywhere. Theorems A, B and E are that bound with other constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction as F
 from functools import cache, cached_property, partial

@@ -7,8 +7,6 @@ with uniform cohorts of any size P,
                  - (2/lambda_2) <gamma - theta*, mean_k lambda_1 s_k>.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial

@@ -6,8 +6,6 @@ With gamma^t = theta^t + h^t/lambda_2 and X the mean of gamma^0, ..., gamma^{T-1
     mu E[R(X) - R*] <= (2/kappa_0) [mu (||gamma^0 - theta*||^2 + kappa C_0)/T + floor] + rest.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -3,8 +3,6 @@
 D is about everyone in every round, F about cohorts. Proofs: docs/fedelasticnet_dynamics.md.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

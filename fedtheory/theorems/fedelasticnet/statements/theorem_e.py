@@ -3,8 +3,6 @@
 The multipliers were found by a semidefinite programme and its pattern solved by hand: docs/worst_cases.md has both proofs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E

@@ -1,7 +1,5 @@
 """FedElasticNet's threshold epsilon: where methods stop with it, and runs whose messages it changes."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -21,15 +21,22 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import exact_pieces
 from fedtheory.theorems.fedelasticnet.expectation import round_view
-from fedtheory.theorems.fedelasticnet.fractions_read import exact_array
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, sgn
 from fedtheory.theory.rounds.declare import in_fractions
-from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.losses import SeparableLosses, fractions
 from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.oracles import SeparableWorld
 
 __all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round"]
+
+
+def exact_array(values: Any) -> np.ndarray:
+    """Nested lists or an array of ints, floats, strings such as '3/7' or Fractions, as Fractions."""
+    try:
+        return fractions(values)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+        raise InvalidInput(f"not a rational number: {error} (write 3, 0.25 or '3/7')") from error
 
 
 class RationalLosses:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, integer
+from fedtheory.rational import fraction, integer, table
 from fedtheory.theorems.fedelasticnet.exact_witness import MERGED, DiagonalWitness
-from fedtheory.theorems.fedelasticnet.fractions_read import exact_array
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.world import World
@@ -125,7 +124,7 @@ class StillRun(World):
         ]
 
     def __init__(self, w: Any) -> None:
-        h, c, x0 = (exact_array(v) for v in (w.h, w.c, w.starts))
+        h, c, x0 = (table(v) for v in (w.h, w.c, w.starts))
         m, self.l1, self.l2 = Fraction(w.m), fraction(w.lambda1), fraction(w.lambda2)
         if not isinstance(w.P, int) or not 1 <= w.P <= w.m:
             raise InvalidInput(f"P = {w.P!r} of {w.m}: it must be an integer between 1 and m")

@@ -5,6 +5,7 @@ the three differ (in the anchor of theta_tilde and in C_0); repaired they are on
 called the repaired Theorem 3.1 everywhere. Theorems A, B and E are that bound with other constants.
 """
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction as F
 from functools import cache, cached_property, partial
@@ -15,7 +16,6 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
-from fedtheory.theorems.fedelasticnet.fractions_read import sqrt_upper
 from fedtheory.theorems.fedelasticnet.notation import (
     PROOF_OF_A,
     PROOF_OF_B,
@@ -49,6 +49,16 @@ OF_E = (
     *notation.SAMPLED,
     "what is stored is the gradient at the new local model (true-gradient rule)",
 )
+
+
+def sqrt_upper(q: F, bits: int = 120) -> F:
+    """A rational r >= sqrt(q), exact for squares, else within 2^-bits relative. A bound that grows with it stays a bound."""
+    n, d = q.numerator, q.denominator
+    root, below = math.isqrt(n), math.isqrt(d)
+    if root * root == n and below * below == d:
+        return F(root, below)
+    shift = 2 * (bits + max(0, d.bit_length() - n.bit_length()))
+    return F(math.isqrt((n << shift) // d) + 1, 1 << (shift // 2))
 
 
 class Letters:

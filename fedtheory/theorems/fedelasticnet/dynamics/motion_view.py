@@ -78,14 +78,14 @@ class MotionView(ElasticWorld):
     h: Any
     stored: Any
     y: Any
-    grad_y: Any
-    grad: Any
     excess: Any
     excess_gamma: Any
     theta_star: Any
-    beta: Any
-    mu: Any
-    beta_joint: Any
+    grad_y: Any = None
+    grad: Any = None
+    beta: Any = None
+    mu: Any = None
+    beta_joint: Any = None
     top: Any = None
     frozen: bool | None = None
     noise: Any = 0

@@ -39,14 +39,17 @@ from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
-    "DescendingMotion", "Everybody", "Motion", "StandingMotion", "data_of", "drift_of_one",
-    "in_file", "rows_of",
+    "Everybody", "Motion", "data_of", "drift_of_one", "in_file", "rows_of",
 ]  # fmt: skip
 
 F = Fraction
 MOST = 60_000  # numbers that a run in fractions may have: rounds x clients x coordinates
 ROUNDING = 1e-12  # relative: below it two states in floats are one
 ROUNDS = 50  # of a user's run, where none are asked for
+EXAMPLES = {
+    **dict.fromkeys(("at-rest", "stalls", "returns"), "--problem quadratic --l1 100"),
+    "descent": "--problem quadratic --l1 100 --rule true-gradient",
+}
 MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
 
 Rows = Sequence[Sequence[Piece]]
@@ -271,6 +274,11 @@ class Motion(MotionView, Everybody):
     }
 
     @classmethod
+    def example_of(cls, statement: str) -> str:
+        """Give a run that stands still, or one that goes down, to statements about these."""
+        return EXAMPLES.get(statement.partition("/")[2], cls.example)
+
+    @classmethod
     def from_data(cls, data: Data) -> Self:
         """Refuse fields of another name, beside what is malformed."""
         if unknown := sorted(set(data) - set(cls.reads)):
@@ -305,21 +313,26 @@ class Motion(MotionView, Everybody):
             clients = Everyone(losses, states[-1].x)
             states.append(method.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])
-        theta, kept, h = (np.stack([s[i][0] for s in states]) for i in range(3))
-        y, every = np.stack(ys), np.stack([theta] * m, axis=1)
-        curvatures = [r.beta for r in losses.joint]
-        known = [beta for beta in curvatures if beta is not None]
-        joint = max(known) if len(known) == d else None
-        top = None
+        v, curvatures = cls._of_states(method, losses, states, ys), [r.beta for r in losses.joint]
+        every, known = np.stack([v.theta] * m, axis=1), [b for b in curvatures if b is not None]
+        v.grad_y = losses.nearest_gradients(v.y, v.stored[:-1] - l2 * (v.y - every[:-1]))
+        v.grad, v.beta, v.mu = losses.nearest_gradients(every, v.stored), losses.beta, losses.mu
+        v.beta_joint = max(known) if len(known) == d else None
         if not any(p.ramps for row in losses.pieces for p in row):
-            top = np.array([F(int(i == curvatures.index(joint))) for i in range(d)], dtype=object)
+            at = curvatures.index(v.beta_joint)
+            v.top = np.array([F(int(i == at)) for i in range(d)], dtype=object)
+        last = v.theta[-1], v.h[-1], v.stored[-1]
+        v.frozen = _frozen(losses, *last, l1 if rule == "sign" else 0)
+        return v
+
+    @classmethod
+    def _of_states(cls, method: Any, losses: Any, states: list[Any], ys: list[Any]) -> Self:
+        """Take a run's states and local models; what is known of its gradients comes after."""
+        theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
         return cls(
-            rule=rule, lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
-            grad_y=losses.nearest_gradients(y, kept[:-1] - l2 * (y - every[:-1])),
-            grad=losses.nearest_gradients(every, kept), excess=losses.excess(theta),
-            excess_gamma=losses.excess(theta + h / l2), theta_star=losses.theta_star,
-            beta=losses.beta, mu=losses.mu, beta_joint=joint, top=top,
-            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], l1 if rule == "sign" else 0),
+            rule=method.rule, lambda1=method.l1, lambda2=method.l2, theta=theta, h=h,
+            stored=stored, y=np.stack(ys), excess=losses.excess(theta),
+            excess_gamma=losses.excess(theta + h / method.l2), theta_star=losses.theta_star,
         )  # fmt: skip
 
     @classmethod
@@ -377,23 +390,18 @@ class Motion(MotionView, Everybody):
             clients = Clients(problem, everyone, Exact(), states[-1].x)
             states.append(uncompressed(algorithm.round(states[-1], clients)))
             ys.append(clients.results[-1].y[0])
-        theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
-        y, constants = np.stack(ys), problem.constants()
-        top, joint = None, constants.beta_joint
+        v, constants = cls._of_states(algorithm, losses, states, ys), problem.constants()
+        v.grad_y, v.grad = problem.gradient_each(v.y), problem.gradient(v.theta)
+        v.beta, v.mu = float(problem.beta_k.max()), constants.mu
+        v.beta_joint, v.rounding = constants.beta_joint, ROUNDING
         if problem.constant_hessian:
             values, vectors = np.linalg.eigh(problem.full_hessian(losses.theta_star))
-            top, joint = vectors[:, -1], float(values[-1])
-        points = np.concatenate([theta, theta + h / algorithm.l2])
-        excess, pull = losses.excess(points), stored[-1] - problem.gradient(theta[-1])
-        rests = not h[-1].any() and bool(np.abs(pull).max() <= algorithm.l1)
-        return cls(
-            rule=algorithm.rule, lambda1=algorithm.l1, lambda2=algorithm.l2, theta=theta, h=h,
-            stored=stored, y=y, grad_y=problem.gradient_each(y), grad=problem.gradient(theta),
-            excess=excess[: len(theta)], excess_gamma=excess[len(theta) :],
-            theta_star=losses.theta_star, beta=float(problem.beta_k.max()), mu=constants.mu,
-            beta_joint=joint, top=top, noise=float(np.max(losses.noise(points))),
-            rounding=ROUNDING, frozen=algorithm.rule == "sign" and rests,
-        )  # fmt: skip
+            v.top, v.beta_joint = vectors[:, -1], float(values[-1])
+        points = np.concatenate([v.theta, v.theta + v.h / v.lambda2])
+        v.noise = float(np.max(losses.noise(points)))
+        held = bool(np.abs(v.stored[-1] - v.grad[-1]).max() <= v.lambda1)
+        v.frozen = v.rule == "sign" and held and not v.h[-1].any()
+        return v
 
     @classmethod
     def prepared(cls, statement: Any, request: Any, problem: Any) -> Prepared:
@@ -409,18 +417,6 @@ class Motion(MotionView, Everybody):
         ratio = "" if beta is None else in_units_of(algorithm.l2, beta)
         words = f"{ratio}, {algorithm.rule} rule"
         return cls.followed_for(request, problem, algorithm, rounds, words)
-
-
-class StandingMotion(Motion):
-    """A run that stands still in its example."""
-
-    example = "--problem quadratic --l1 100"
-
-
-class DescendingMotion(Motion):
-    """A run that goes down in its example."""
-
-    example = "--problem quadratic --l1 100 --rule true-gradient"
 
 
 def _frozen(

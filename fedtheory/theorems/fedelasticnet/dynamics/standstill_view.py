@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.exact_pieces import PiecewiseLosses
-from fedtheory.theorems.fedelasticnet.quantities import sgn
+from fedtheory.theorems.fedelasticnet.quantities import exact_s
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
 from fedtheory.theory.fields import derived
 from fedtheory.theory.judge.view import Fact
@@ -70,9 +70,7 @@ class StandstillView(ElasticWorld):
 
     def subgradients(self, x: Any) -> Any:
         """lambda_1 s_k at the model x, from the optimality of the local models: (m, d)."""
-        moves = self.moves(x)
-        still = np.minimum(np.maximum(-self.slopes(x), -self.lambda1), self.lambda1)
-        return np.where(moves != 0, self.lambda1 * sgn(moves), still)
+        return exact_s(self.moves(x), self.lambda1, -self.slopes(x))
 
     @cached_property
     def weighted(self) -> PiecewiseLosses:

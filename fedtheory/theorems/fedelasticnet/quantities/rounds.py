@@ -4,7 +4,6 @@ Numbers are floats or fractions, as the round's are. Axes: S states before the r
 of what is the same for all of them), then m clients, then d coordinates.
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
 from fedtheory.theory.fields import derived
 
-__all__ = ["RoundLetters", "inner", "norm_sq", "sgn"]
+__all__ = ["RoundLetters", "exact_s", "inner", "norm_sq", "sgn"]
 
 
 def norm_sq(x: Any) -> Any:
@@ -28,6 +27,11 @@ def inner(x: Any, y: Any) -> Any:
 def sgn(x: Any) -> Any:
     """sign with sign(0) = 0, as integers; works for float64 and Fraction arrays."""
     return np.asarray(x > 0).astype(int) - np.asarray(x < 0).astype(int)
+
+
+def exact_s(moves: Any, l1: Any, slope: Any) -> Any:
+    """lambda_1 s with the exact subgradient s at each move: the slope there, at most lambda_1, where it is 0."""
+    return np.where(moves != 0, l1 * sgn(moves), np.minimum(np.maximum(slope, -l1), l1))
 
 
 class RoundLetters:
@@ -89,13 +93,10 @@ class RoundLetters:
     values_star = derived(lambda v: v.q.values(v.q.x_star), "L_k(theta*): (m,)")
     values_gamma = derived(lambda v: v.q.values(v.gamma), "L_k(gamma^{t-1}): (S, 1, m)")
 
-    @cached_property
-    def lambda1_s(self) -> Any:
-        """lambda_1 s_k with the exact subgradient s_k that makes (11) true: (S, 1, m, d)."""
-        v = self.stored - self.grad_tilde  # lambda_2 delta + lambda_1 s
-        off = np.minimum(np.maximum(v, -self.lambda1), self.lambda1)
-        return np.where(self.delta != 0, self.lambda1_sign, off)
-
+    lambda1_s = derived(
+        lambda v: exact_s(v.delta, v.lambda1, v.stored - v.grad_tilde),
+        "lambda_1 s_k with the exact subgradient s_k that makes (11) true: (S, 1, m, d)",
+    )
     lambda1_sign = derived(
         lambda v: v.lambda1 * sgn(v.delta),
         "lambda_1 sign(delta) with sign(0) = 0, as printed: (S, 1, m, d)",

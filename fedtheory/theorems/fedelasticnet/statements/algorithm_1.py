@@ -4,11 +4,10 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities import exact_s
 from fedtheory.theory.rounds.declare import Minimise, above, among, method
 from fedtheory.theory.rounds.forms import eq, form, le, repaired, wrong
 from fedtheory.theory.rounds.problem_classes import SmoothConvex
@@ -45,8 +44,7 @@ def algorithm_1(q: Any) -> Any:
     y, l1 = q.local_models, q.method.l1
     delta, slope = y - q.x[..., None, :], q.gradients_each(y)
     w = (q.weights if q.method.aggregation != "cohort" else 0 * q.weights + 1 / q.N)[:, None]
-    at_0 = np.minimum(np.maximum(-slope, -l1), l1)
-    s = (w * np.where(delta != 0, l1 * np.sign(delta), at_0)).sum(axis=-2)
+    s = (w * exact_s(delta, l1, -slope)).sum(axis=-2)
     norm = q.sqrt(q.sq((w * q.client_gradients).sum(axis=-2)))
     drift, signs = (w[:, 0] * q.sqrt(q.sq(delta))).sum(axis=-1), q.sqrt(q.sq(s))
     mean, size = (w * slope).sum(axis=-2), (w * abs(slope)).sum(axis=-2)

@@ -25,7 +25,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     WIDE,
     MotionView,
 )
-from fedtheory.theorems.fedelasticnet.dynamics.motions import DescendingMotion, Motion, StandingMotion
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
 from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
     MORE,
@@ -136,10 +136,10 @@ MOVES = "docs/fedelasticnet_dynamics.md#moves-and-stalls-moves-stalls-at-rest"
 DRIFTS = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
 THEOREM_D = "docs/fedelasticnet_dynamics.md#convergence-of-the-true-gradient-rule-convergence-theorem-d-proof"
 DESCENT = "docs/fedelasticnet_dynamics.md#where-it-is-gradient-descent-descent-near-the-optimum"
-about = partial(FILE.statement, assumptions=ASSUMED, symbols=SYMBOLS)
+about = partial(FILE.statement, over=Motion, assumptions=ASSUMED, symbols=SYMBOLS)
 
 
-@about("at-rest", over=StandingMotion, source="section 3.3, after (9) and (12), in words")
+@about("at-rest", source="section 3.3, after (9) and (12), in words")
 def at_rest(q):
     """where Algorithm 3 stands still"""
     yield form(
@@ -165,7 +165,7 @@ def at_rest(q):
     )
 
 
-@about("moves", over=Motion, source=OURS + ", from (11)", ours=True)
+@about("moves", source=OURS + ", from (11)", ours=True)
 def moves(q):
     """when a client moves, and how far"""
     yield tight(
@@ -182,7 +182,7 @@ def moves(q):
     )
 
 
-@about("stalls", over=StandingMotion, source=OURS, ours=True)
+@about("stalls", source=OURS, ours=True)
 def stalls(q):
     """which states never change under the sign rule"""
     yield form(
@@ -207,7 +207,7 @@ def stalls(q):
     )
 
 
-@about("returns", over=StandingMotion, source="section 3.3, after Theorem 3.1, and B.3, in words")
+@about("returns", source="section 3.3, after Theorem 3.1, and B.3, in words")
 def returns(q):
     """states that come back"""
     yield form(
@@ -236,7 +236,7 @@ def returns(q):
     )
 
 
-@about("drift", over=Motion, source="B.3, in words")
+@about("drift", source="B.3, in words")
 def drift(q):
     """rounds in which no client moves, under the sign rule"""
     yield form(
@@ -275,7 +275,7 @@ def drift(q):
 
 
 @about(
-    "descent", over=DescendingMotion,
+    "descent",
     source="section 3.3, after Theorem 3.1, in words; the conditions are ours",
 )
 def descent(q):
@@ -304,7 +304,7 @@ def descent(q):
 
 
 @about(
-    "near-the-optimum", over=Motion, source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
+    "near-the-optimum", source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
 )
 def near_the_optimum(q):
     """rounds without moves near the optimum, true-gradient rule"""

@@ -24,7 +24,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, exact_s
 from fedtheory.theorems.fedelasticnet.worst_runs import worst_at
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.declare import above, method
@@ -123,9 +123,8 @@ class Letters:
     @cached_property
     def s(self) -> Any:
         """With the exact subgradient."""
-        slope = self.q.client_state.stored - self.q.client_slopes  # lambda_2 delta + lambda_1 s
-        held = np.minimum(np.maximum(slope, -self.l1), self.l1)
-        return self._mean(np.where(self._moves != 0, self.l1 * np.sign(self._moves), held))
+        slope = self.q.client_state.stored - self.q.client_slopes
+        return self._mean(exact_s(self._moves, self.l1, slope))
 
     @cached_property
     def sign(self) -> Any:

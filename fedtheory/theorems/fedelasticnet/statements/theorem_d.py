@@ -13,7 +13,6 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     TWO_ROUNDS,
     MotionView,
 )
-from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
@@ -95,7 +94,7 @@ THRESHOLD = (
     r"\sup_t\mathbb E\|\theta^t-\theta_*\|^2=\infty"
 )
 
-@about("convergence", over=Motion, source=OURS, ours=True)
+@about("convergence", source=OURS, ours=True)
 def convergence(q):
     """gradients tend to 0 under the true-gradient rule with everyone in every round"""
     yield repaired(

@@ -35,8 +35,7 @@ def full_participation(q):
     yield form(
         "the optimum", lambda: stays(q, q.star),
         r"\tau>0,\ \Omega'>0:\ \theta^*+\eta\zeta(\theta^*)\Delta(\theta^*)=\theta^*"
-        r"=\arg\min\textstyle\sum_kw_kf_k",
-        needs=(TAU, SENSITIVE), wording="in words", fails=True,
+        r"=\arg\min\textstyle\sum_kw_kf_k", needs=(TAU, SENSITIVE), wording="in words", fails=True,
         note="a reading of the quoted words; the paper gives no formula. The bias of E > 1 local "
         "steps on unlike clients stays: only the path and the speed change",
     )
@@ -44,8 +43,7 @@ def full_participation(q):
         lambda: stays(q, q.fedavg),
         r"\bar\theta+\eta\zeta(\bar\theta)\Delta(\bar\theta)=\bar\theta\text{ where }"
         r"\textstyle\sum_kw_kM_k(\bar\theta-c_k)=0",
-        wrong("the first client's minimiser", lambda: stays(q, q.c[0])),
-        holds=True, proof="note",
+        wrong("the first client's minimiser", lambda: stays(q, q.c[0])), holds=True, proof="note",
         note="Delta, the clients' weighted mean, is 0 there, and zeta finite",
     )
     yield form(

@@ -129,7 +129,6 @@ def sampled_fixed_point(q):
     )
     yield form(
         "one local step", lambda: eq(q.theta, q.star),
-        Z + r"E=1,\ n_1=\dots=n_N\Rightarrow\theta_\infty=\theta^*",
-        needs=(ONE_STEP, EQUAL), fails=True,
-        note="FedAvg with one local step has no bias; with cohorts this method has",
+        Z + r"E=1,\ n_1=\dots=n_N\Rightarrow\theta_\infty=\theta^*", needs=(ONE_STEP, EQUAL),
+        fails=True, note="FedAvg with one local step has no bias; with cohorts this method has",
     )

@@ -14,13 +14,8 @@ def older(witness: Witness) -> Witness:
 
 
 FILE = Paper(
-    "fedelasticnet",
-    "FedElasticNet",
-    tested=True,
-    older=older,
-    version_1=read_version_1,
-    worlds=(StillRun,),
-    about="the convergence theory of FedElasticNet (Appendix B)",
+    "fedelasticnet", "FedElasticNet", tested=True, older=older, version_1=read_version_1,
+    worlds=(StillRun,), about="the convergence theory of FedElasticNet (Appendix B)",
     printed="on the printed algorithm (sign rule)",
     rules="the sign rule and the true-gradient rule",
     aliases={
@@ -30,8 +25,6 @@ FILE = Paper(
         "fedelasticnet/eq-31": "fedelasticnet/lemma-b4",
         "fedelasticnet/eq-22": "fedelasticnet/lemma-b2",
     },
-    figures="paper_figures.fedelasticnet",
-    witnesses="fedtheory.theorems.fedelasticnet",
-    rule_order=("sign", "any", "true-gradient"),
-    rule_short={"true-gradient": "true-gr."},
+    figures="paper_figures.fedelasticnet", witnesses="fedtheory.theorems.fedelasticnet",
+    rule_order=("sign", "any", "true-gradient"), rule_short={"true-gradient": "true-gr."},
 )

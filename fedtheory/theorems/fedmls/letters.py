@@ -36,8 +36,7 @@ class _Run(Letters):
 
 RUN = _Run(
     {"last_excess": r"\mathbb E F(x_K)-F(x^*)", "epsilon": r"\epsilon", "joint_epsilon": r"\epsilon", "lam": r"\lambda"},
-    ("last_excess",),
-    zero=("noise",),
+    ("last_excess",), zero=("noise",),
 )
 
 

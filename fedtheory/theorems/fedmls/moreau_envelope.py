@@ -220,9 +220,8 @@ def moreau_envelope(q):
     )
     yield form(
         "Psi from above", lambda: from_above(q), r"\min\Psi\le\min_XF",
-        wrong("a tenth of lambda G^2 less", lambda: from_above(q, Fraction(1, 10))),
-        holds=True, proof="note",
-        note="u_i = x; attained where all f_i have the minimiser in common",
+        wrong("a tenth of lambda G^2 less", lambda: from_above(q, Fraction(1, 10))), holds=True,
+        proof="note", note="u_i = x; attained where all f_i have the minimiser in common",
     )
     yield form(
         "F at Psi's minimiser", lambda: at_minimiser(q),

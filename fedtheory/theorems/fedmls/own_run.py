@@ -65,7 +65,6 @@ def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | Non
         f"{where} needs the clients' iterates, which such runs do not hold: use verify"
     )
     return MLSView(
-        constants, *(unknown,) * 7, excess=excess,
-        noise=known.bounds.noise(size), points=optimum.x[None],
-        exact=known.case_rule == "deterministic",
-    )  # fmt: skip
+        constants, *(unknown,) * 7, excess=excess, noise=known.bounds.noise(size),
+        points=optimum.x[None], exact=known.case_rule == "deterministic",
+    )

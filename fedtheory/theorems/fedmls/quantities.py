@@ -258,9 +258,8 @@ def view_of_run(
     return MLSView(
         constants, x, z, local_x, local_z, average, gradient, values_of(problem),
         excess=objective - optimum.lower_bound, noise=bounds.noise(size),
-        points=np.concatenate([optimum.x[None], others]),
-        exact=not noisy, facts=facts,
-    )  # fmt: skip
+        points=np.concatenate([optimum.x[None], others]), exact=not noisy, facts=facts,
+    )
 
 
 def constants_of(

@@ -89,9 +89,8 @@ class Asked(World):
         return Prepared(
             problem, made.algorithm, {"x0": x0},
             head=[f"{problem.name}: N = {n}, d = {problem.dim}, {rule} subgradients"],
-            details={"algorithm": made.to_json(skip_last=False)},
-            facts=lambda checks: rows,
-        )  # fmt: skip
+            details={"algorithm": made.to_json(skip_last=False)}, facts=lambda checks: rows,
+        )
 
 
 class OfUsers(Asked):

@@ -136,8 +136,7 @@ def weights(q):
         "repaired", None,
         r"\Gamma_k=(1-\gamma_k)\Gamma_{k-1},\ \gamma_k/\Gamma_k=k,"
         r"\ \gamma_k\beta_k/\Gamma_k=4/\lambda,"
-        r"\ \theta_t=w_t/W_t,\ \tfrac{18}{72}+\tfrac12=\tfrac34",
-        holds=True, symbolic=identities,
+        r"\ \theta_t=w_t/W_t,\ \tfrac{18}{72}+\tfrac12=\tfrac34", holds=True, symbolic=identities,
     )
 
 
@@ -149,18 +148,16 @@ def weights(q):
 def inner_loop(q):
     """The error of T local steps, as we prove it and as Lan does."""
     yield repaired(
-        lambda: inner(q),
-        E + r"\tfrac{8G_i^2(T+H_T)+4\sigma_i^2(T+\frac32-H_{T+2})}{\beta T(T+3)}",
-        wrong("E ten times smaller", lambda: inner(q, error=0.1)),
-        holds=True, rules=BOTH_RULES, proof=PROVED,
+        lambda: inner(q), E + r"\tfrac{8G_i^2(T+H_T)+4\sigma_i^2(T+\frac32-H_{T+2})}{\beta T(T+3)}",
+        wrong("E ten times smaller", lambda: inner(q, error=0.1)), holds=True, rules=BOTH_RULES,
+        proof=PROVED,
         note="for every client, round and point u of the ball; Lan's E_i = "
         "8(4G_i^2+sigma_i^2)/(beta(T+3)) is larger",
     )
     yield form(
         "Lan", lambda: inner(q, "lan"), E + r"\tfrac{8(4G_i^2+\sigma_i^2)}{\beta(T+3)}",
-        wrong("E a hundred times smaller", lambda: inner(q, "lan", error=0.01)),
-        holds=True, rules=BOTH_RULES,
-        proof="Lan 2016, Proposition 1; as [repaired], whose E_i is smaller",
+        wrong("E a hundred times smaller", lambda: inner(q, "lan", error=0.01)), holds=True,
+        rules=BOTH_RULES, proof="Lan 2016, Proposition 1; as [repaired], whose E_i is smaller",
     )
 
 
@@ -206,7 +203,6 @@ def penalty_gap(q):
     """The loss of the server's model, and the penalised loss."""
     yield repaired(
         lambda: gap_of_penalty(q), r"F(x_k)\le\Psi(x_k,x'_k)+\tfrac{\lambda G^2}2",
-        wrong("gap dropped", lambda: gap_of_penalty(q, 0.0)),
-        holds=True, rules=BOTH_RULES, proof=PROVED,
-        note="needs x_k where G_i bounds the subgradients: in the ball",
+        wrong("gap dropped", lambda: gap_of_penalty(q, 0.0)), holds=True, rules=BOTH_RULES,
+        proof=PROVED, note="needs x_k where G_i bounds the subgradients: in the ball",
     )

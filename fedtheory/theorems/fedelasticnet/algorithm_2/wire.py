@@ -41,9 +41,8 @@ MOST_ROUNDS = 200
 WIRE_ROUNDS = 300  # on a user's problem
 # what a form may need
 STOPPED_1_3 = Fact(
-    "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in "
-    "Algorithm 3",
-    lambda q: q.number != 2,
+    "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in Algorithm "
+    "3", lambda q: q.number != 2,
 )
 STOPPED_2 = Fact(
     "Algorithm 2, at a state in which every update is at most epsilon", lambda q: q.number == 2

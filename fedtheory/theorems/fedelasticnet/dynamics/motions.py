@@ -46,10 +46,6 @@ F = Fraction
 MOST = 60_000  # numbers that a run in fractions may have: rounds x clients x coordinates
 ROUNDING = 1e-12  # relative: below it two states in floats are one
 ROUNDS = 50  # of a user's run, where none are asked for
-EXAMPLES = {
-    **dict.fromkeys(("at-rest", "stalls", "returns"), "--problem quadratic --l1 100"),
-    "descent": "--problem quadratic --l1 100 --rule true-gradient",
-}
 MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
 
 Rows = Sequence[Sequence[Piece]]
@@ -268,15 +264,14 @@ class Motion(MotionView, Everybody):
     kind, size, family = "motion", 60, "Algorithm 3, everyone takes part"
     about = "about a run of T rounds of Algorithm 3 in which everyone takes part"
     example, rules = "--problem diabetes", RULES
+    examples: ClassVar = {
+        **dict.fromkeys(("at-rest", "stalls", "returns"), "--problem quadratic --l1 100"),
+        "descent": "--problem quadratic --l1 100 --rule true-gradient",
+    }
     by_hand = known()
     reads: ClassVar = {
         **Everybody.reads, "rule": word(*RULES), "stored": number("m d", default=None),
     }
-
-    @classmethod
-    def example_of(cls, statement: str) -> str:
-        """Give a run that stands still, or one that goes down, to statements about these."""
-        return EXAMPLES.get(statement.partition("/")[2], cls.example)
 
     @classmethod
     def from_data(cls, data: Data) -> Self:

@@ -24,8 +24,7 @@ WIDEST = 5  # coordinates up to which every pattern of signs is tried
 
 SOLVED = Fact("R has one minimiser", lambda v: v.star is not None)
 BETA_SMOOTH = Fact(
-    "beta-smooth losses",
-    lambda v: all(semidefinite(v.beta * identity(v.d) - h) for h in v.H),
+    "beta-smooth losses", lambda v: all(semidefinite(v.beta * identity(v.d) - h) for h in v.H),
 )
 
 

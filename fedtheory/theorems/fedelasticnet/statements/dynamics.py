@@ -274,10 +274,7 @@ def drift(q):
     )
 
 
-@about(
-    "descent",
-    source="section 3.3, after Theorem 3.1, in words; the conditions are ours",
-)
+@about("descent", source="section 3.3, after Theorem 3.1, in words; the conditions are ours")
 def descent(q):
     """where Algorithm 3 is gradient descent"""
     yield form(
@@ -303,9 +300,7 @@ def descent(q):
     )
 
 
-@about(
-    "near-the-optimum", source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
-)
+@about("near-the-optimum", source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True)
 def near_the_optimum(q):
     """rounds without moves near the optimum, true-gradient rule"""
     yield form(
@@ -323,8 +318,7 @@ def near_the_optimum(q):
         note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
     )
     yield tight(
-        "factor",
-        lambda: _nearer(q, max(abs(1 - c / q.lambda2) for c in (q.mu, q.beta_joint))),
+        "factor", lambda: _nearer(q, max(abs(1 - c / q.lambda2) for c in (q.mu, q.beta_joint))),
         NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{"
         r"\lambda_2}|\big)\,\|\theta^{t-1}-\theta_*\|", rules=TRUE, needs=(STILL, SMOOTH),
         proof="gradient descent. With e = theta - theta_* and b = beta_R - mu, R - mu "

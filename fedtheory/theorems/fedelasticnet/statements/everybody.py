@@ -57,6 +57,7 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     kind, size, method, ratio = "everybody", 50, "fedelasticnet-dyn", 30.0
     about, asks = "about the first round of Algorithm 3", (world.QUADRATIC, world.ALL)
     example, rules = "--problem diabetes --clients 3", (*RULES, "any")
+    examples: ClassVar = dict.fromkeys(("consistency", "deviation"), f"{example} --l1 1000")
     by_hand: ClassVar = {
         **{
             f"{label}, {rule}": {
@@ -187,12 +188,6 @@ def _at_rest(rng: Any, m: int, d: int, data: Data) -> Data:
     return {**data, "H": H, "q": q, "stored": stored, "beta": world.largest(H), "mu": mu}
 
 
-class RestingView(EverybodyView):
-    """A round from rest: in its example lambda_1 is above all slopes, so that nobody moves."""
-
-    example = EverybodyView.example + " --l1 1000"
-
-
 def _stationary(v: EverybodyView) -> Sides:
     return eq(v.mean(v.slopes), 0 * v.theta)
 
@@ -221,7 +216,7 @@ SYMBOLS = {
     "C_t, epsilon_t": ".C_next, .epsilon", "z": ".zeros, a mean over the clients", "mu": "R is mu-strongly convex",
 }  # fmt: skip
 statement = partial(
-    FILE.statement, symbols=SYMBOLS,
+    FILE.statement, over=EverybodyView, symbols=SYMBOLS,
     assumptions=(
         "convex quadratic losses; the proofs are for any convex smooth ones",
         "all clients take part", "lambda_2 > 0",
@@ -232,7 +227,7 @@ REST = r"\text{at rest: }"
 TENTH = "9/10 of it"
 
 
-@statement("consistency", over=RestingView, source="section 3.3, after (9) and after (11)")
+@statement("consistency", source="section 3.3, after (9) and after (11)")
 def consistency(q):
     """stationary points of the local objectives are consistent with the server's model"""
     yield form(
@@ -269,9 +264,7 @@ def consistency(q):
     )
 
 
-@statement(
-    "average-of-signs", over=EverybodyView, source="section 3.3, after Theorem 3.1; Appendix B.3",
-)
+@statement("average-of-signs", source="section 3.3, after Theorem 3.1; Appendix B.3")
 def average_of_signs(q):
     """the average of the sign vectors is negligible"""
     yield form(
@@ -292,7 +285,7 @@ def average_of_signs(q):
     )
 
 
-@statement("deviation", over=RestingView, source="section 3.3, after Theorem 3.1; Appendix B.3")
+@statement("deviation", source="section 3.3, after Theorem 3.1; Appendix B.3")
 def deviation(q):
     """gamma comes near theta_* as training proceeds"""
     yield form(
@@ -313,7 +306,7 @@ def deviation(q):
     )
 
 
-@statement("limits-of-c-and-epsilon", over=EverybodyView, source="Appendix B, after (21)")
+@statement("limits-of-c-and-epsilon", source="Appendix B, after (21)")
 def limits_of_c_and_epsilon(q):
     """C_t and epsilon_t go to 0 if all theta_k^t go to theta_*"""
     yield form(
@@ -353,9 +346,7 @@ def limits_of_c_and_epsilon(q):
     )
 
 
-@statement(
-    "no-additional-costs", over=EverybodyView, source="section 3, before Algorithm 1; section 1",
-)
+@statement("no-additional-costs", source="section 3, before Algorithm 1; section 1")
 def no_additional_costs(q):
     """FedElasticNet for FedDyn sends no more than FedDyn"""
     yield form(

@@ -9,14 +9,12 @@ With gamma^t = theta^t + h^t/lambda_2 and X the mean of gamma^0, ..., gamma^{T-1
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.rounds.declare import above, method
 from fedtheory.theory.rounds.forms import form, le, repaired, wrong
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
@@ -52,26 +50,22 @@ CHANGED = "first term ten times smaller, no last one"
 )
 def theorem_c(q: Any) -> Any:
     """a strongly convex R keeps Algorithm 3 from drifting away"""
-    l1, l2, T, d = q.method.l1, q.method.l2, q.t[1:], q.d
-    constants = ElasticConstants(q.N, q.P, q.beta, l1, l2)
-    gamma = q.x + q.state.h / l2
-    excess = q.gap_at(np.cumsum(gamma[:-1], axis=0) / T[..., None])
-    start = q.sq(gamma[:1] - q.x_star)
-    C_0 = q.over_clients(q.sq(q.state.stored[:1] - q.gradients(q.x_star)))
+    v, constants = q.once(Letters), q.once(Letters).constants
+    l1, l2, d = v.l1, v.l2, v.d
 
     def of_R(first: Any = 1, last: Any = 1) -> Any:
         a, kappa, kappa_0 = constants.printed
-        begun, floor = 2 * (start + kappa * C_0) / (kappa_0 * T), a * l1 * l1 * d / kappa_0
+        begun = 2 * (v.start + kappa * v.C_0) / (kappa_0 * v.T)
+        floor = a * l1 * l1 * d / kappa_0
         stays = 8 * l1 * l1 * d / (l2 * l2 * kappa_0 * kappa_0)
-        return le(q.mu_F * excess, first * q.mu_F * begun, q.mu_F * floor, last * stays)
+        return le(q.mu_F * v.excess, first * q.mu_F * begun, q.mu_F * floor, last * stays)
 
     def of_clients(first: Any = 1, last: Any = 1) -> Any:
         a, kappa, kappa_0 = constants.theorem_c
-        at_rest = q.over_clients(np.equal(q.client_models, q.x[:-1, :, None]).sum(axis=-1))
-        begun = (start + kappa * C_0) / (kappa_0 * T)
-        floor = 3 * a / 2 * l1 * l1 * np.cumsum(at_rest, axis=0) / (kappa_0 * T)
+        begun = (v.start + kappa * v.C_0) / (kappa_0 * v.T)
+        floor = 3 * a / 2 * l1 * l1 * v.zeros / kappa_0
         stays = 2 * l1 * l1 * d / (l2 * kappa_0)
-        return le(q.mu * excess, first * q.mu * begun, q.mu * floor, last * stays)
+        return le(q.mu * v.excess, first * q.mu * begun, q.mu * floor, last * stays)
 
     yield repaired(
         of_R,

@@ -14,7 +14,7 @@ from fedtheory.theorems.fedelasticnet.quantities.rounds import RoundLetters
 from fedtheory.theory.rounds.declare import above, method
 from fedtheory.theory.rounds.problem_classes import SmoothConvex
 
-__all__ = ["about_a_round", "letters", "ratio_above", "refuted"]
+__all__ = ["about_a_round", "letters", "ratio_above"]
 
 NEAR = (
     0, 0, notation.THEOREM_E_THRESHOLD, notation.THEOREM_A_THRESHOLD, notation.THEOREM_B_THRESHOLD,
@@ -61,8 +61,3 @@ def letters(q: Any) -> Any:
 def ratio_above(v: Any, limit: Any) -> dict[str, Any]:
     """Give the need that lambda_2/beta is above a limit."""
     return notation.ratio_above(v.lambda2, v.beta, limit)
-
-
-def refuted(v: Any, name: str) -> dict[str, Any]:
-    """Give the record of a form that fails under every rule, and its witness under this one."""
-    return {"fails": True, "witness": f"fedelasticnet-{name}-{v.rule}"}

@@ -10,7 +10,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     SMOOTH,
     nine_tenths,
 )
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
@@ -33,7 +33,7 @@ def eq_11(v):
     yield printed(
         lambda: of(v.lambda1_sign), STEP + r"\,\mathrm{sign}(\theta_k^t-\theta^{t-1})=0",
         note="at a zero coordinate of the update the condition holds with a subgradient in [-1, "
-        "1], not with sign(0) = 0", **refuted(v, "eq-11-printed"),
+        "1], not with sign(0) = 0", fails=True,
     )
     yield repaired(
         lambda: of(v.lambda1_s),
@@ -70,10 +70,9 @@ def eq_12(v):
     yield form(
         "printed, as vectors", vectors,
         r"\theta_k^t\neq\theta^{t-1}\ \Rightarrow\ " + EACH + r"\pm\lambda_1\quad\text{for all }i",
-        note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model "
-        "that moves may keep coordinates, and there the left side lies anywhere in [-lambda_1, "
-        "lambda_1]; with one coordinate the two readings agree",
-        **refuted(v, "eq-12-printed-as-vectors"),
+        note="(12) read as an equation of vectors, lambda_1 being 'a vectorized one': a model that "
+        "moves may keep coordinates, and there the left side lies anywhere in [-lambda_1, "
+        "lambda_1]; with one coordinate the two readings agree", fails=True,
     )
 
 

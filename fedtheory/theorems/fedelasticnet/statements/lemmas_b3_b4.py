@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.notation import LAST_SIGN, PROOF_OF_B, SIGN_NOTE, nine_tenths
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq, sgn
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
@@ -63,8 +63,7 @@ def lemma_b3(v):
         return eq(v.drift, -grad - sub, grad, sub, v.h / v.lambda2, vector=True)
 
     yield printed(
-        lambda: of(v.lambda1_sign), _MOVE + _without_memory(_SIGN),
-        note=SIGN_NOTE, **refuted(v, "lemma-b3-printed"),
+        lambda: of(v.lambda1_sign), _MOVE + _without_memory(_SIGN), note=SIGN_NOTE, fails=True,
     )
     yield repaired(
         lambda: of(v.lambda1_s), _MOVE + _without_memory("s_k^t"),
@@ -88,7 +87,7 @@ def eq_23(v):
     yield printed(
         lambda: of(v.grad_tilde, v.lambda1_sign),
         _MOVE + _over_cohort(r"\nabla L_k(\theta_k^t)", _SIGN_OF_COHORT),
-        note=SIGN_NOTE, **refuted(v, "eq-23-printed"),
+        note=SIGN_NOTE, fails=True,
     )
     yield form(
         "stored gradient", lambda: of(v.stored_next, v.lambda1_sign),
@@ -98,7 +97,6 @@ def eq_23(v):
         "itself, but then (33) may not use (15)",
         proof="line 5 of the sign rule, solved for theta_k - theta",
         holds=of_sign, fails=not of_sign,
-        witness="" if of_sign else "fedelasticnet-eq-23-stored-gradient-true-gradient",
     )
     yield repaired(
         lambda: of(v.grad_tilde, v.lambda1_s),
@@ -213,7 +211,6 @@ def eq_28(v):
         "lambda_1 a coordinate",
         proof="(20) repaired, with ||grad L_k(y_k) - grad L_k(theta_*)||^2 split at gamma by (17), "
         "then (14) and (16)", fails=of_sign, holds=not of_sign,
-        witness="fedelasticnet-eq-28-printed-sign" * of_sign,
     )
     yield repaired(
         lambda: le(v.C_next, *eq28_sign(v)),
@@ -254,7 +251,7 @@ def lemma_b4(v):
         last_term = last * v.last_term(subgradient)
         return le(v.A_next, v.A, -2 * v.D / v.lambda2, bent, v.move, last_term)
 
-    yield printed(lambda: of(v.lambda1_sign), note=SIGN_NOTE, **refuted(v, "lemma-b4-printed"))
+    yield printed(lambda: of(v.lambda1_sign), note=SIGN_NOTE, fails=True)
     yield repaired(
         lambda: of(v.lambda1_s), wrong("sign of the last term", lambda: of(v.lambda1_s, last=-1)),
         wrong("epsilon term dropped", lambda: of(v.lambda1_s, quadratic=0)),
@@ -293,8 +290,7 @@ def eq_32(v):
         return eq(v.A_next, sum(terms), *terms)
 
     yield printed(
-        lambda: of(v.lambda1_sign), _A_NEXT + "=" + _of_32(_SIGN),
-        note=SIGN_NOTE, **refuted(v, "eq-32-printed"),
+        lambda: of(v.lambda1_sign), _A_NEXT + "=" + _of_32(_SIGN), note=SIGN_NOTE, fails=True,
     )
     yield repaired(
         lambda: of(v.lambda1_s), _A_NEXT + "=" + _of_32("s_k^t"),

@@ -26,7 +26,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     THEOREM_B_THRESHOLD,
     THEOREM_E_THRESHOLD,
 )
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, ratio_above, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, ratio_above
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.statements.identities import (
@@ -65,7 +65,7 @@ def eq_40(v):
 
     yield printed(
         lambda: of(v.lambda1_sign), needs=ratio_above(v, PRINTED_THRESHOLD), note=SIGN_NOTE,
-        **refuted(v, "eq-40-printed"),
+        fails=True,
     )
     yield repaired(
         lambda: of(v.lambda1_s, of_sign),
@@ -161,7 +161,7 @@ def theorem_b6(v):
     yield printed(
         lambda: step(half, v.last_term(v.lambda1_sign)),
         STEP % (FLOOR % (r"\tfrac{\kappa P}{2m}", ""), SIGN), needs=as_printed,
-        note="sign(0) = 0, and the factor d is missing", **refuted(v, "theorem-b6-printed"),
+        note="sign(0) = 0, and the factor d is missing", fails=True,
     )
     yield told(
         "repaired", lambda: half * v.d, FLOOR % (r"\tfrac{\kappa P}{2m}", "d"),
@@ -174,13 +174,11 @@ def theorem_b6(v):
         note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; "
         "with four or fewer it holds, by the small floor",
         proof="weaker than the form without a floor", fails=of_sign, holds=not of_sign,
-        witness="fedelasticnet-theorem-b6-d-missing-sign" * of_sign,
     )
     yield told(
         "no floor", lambda: 0, "",
         note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled "
         "state shows the sign rule does", proof=PROOF_OF_A, fails=of_sign, holds=not of_sign,
-        witness="fedelasticnet-theorem-b6-no-floor-sign" * of_sign,
     )
     if of_sign:
         yield told(

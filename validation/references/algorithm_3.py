@@ -68,9 +68,24 @@ class RationalLosses:
 
 
 class PiecewiseLosses(RationalLosses, exact_pieces.PiecewiseLosses):
-    """The package's, with the clients' means."""
+    """The package's, with the clients' means, values, and gradients at the optimum."""
 
     is_exact = True
+
+    @cached_property
+    def grad_star(self) -> np.ndarray:
+        """A subgradient of each client at theta*, whose mean is 0: (m, d)."""
+        out = np.empty(self.shape, dtype=object)
+        for i, x in enumerate(self.theta_star):
+            ends = [row[i].slopes(x) for row in self.pieces]
+            low, width = sum(e[0] for e in ends), sum(e[1] - e[0] for e in ends)
+            share = -low / width if width else Fraction(0)  # 0 lies between the sums of the ends
+            for k, (left, right) in enumerate(ends):
+                out[k, i] = left + share * (right - left)
+        return out
+
+    def values_each(self, y: Any) -> Any:
+        return exact_pieces._each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)
 
 
 @dataclass(frozen=True)

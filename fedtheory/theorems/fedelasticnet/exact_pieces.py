@@ -24,12 +24,12 @@ from fedtheory.arrays import read_only
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort
-from fedtheory.rational import fraction
+from fedtheory.rational import fraction, objects
 from fedtheory.theory.fields import derived
 from fedtheory.theory.rounds.losses import Unbounded, corners, minimum
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
-__all__ = ["Everyone", "Piece", "PiecewiseLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
+__all__ = ["ZERO", "Everyone", "Piece", "PiecewiseLosses", "absolute", "clipped", "huber", "piece_of", "quadratic", "ramp"]
 
 ZERO = Fraction(0)
 _FIELDS = ("slope", "curvature", "centre", "ramps")
@@ -86,19 +86,16 @@ class Piece:
         pieces = self.corners[1]
         return (None, None) if self.curvature else (pieces[0][1], pieces[-1][1])
 
-    breakpoints = derived(
-        lambda v: v.corners[0], "the points at which the slope bends or jumps, in order"
-    )
+    @property
+    def breakpoints(self) -> list[Fraction]:
+        """The points at which the slope bends or jumps, in order."""
+        return self.corners[0]
 
     @property
     def beta(self) -> Fraction | None:
         """The largest curvature; None where the slope jumps."""
         jumps = any(p == q for p, q, _ in self.ramps)
         return None if jumps else max(k for k, _ in self.corners[1])
-
-    least_curvature = derived(
-        lambda v: v.curvature, "the least curvature, ramps that span the whole line being none"
-    )
 
     def where(self, level: Fraction) -> tuple[Fraction | None, Fraction | None] | None:
         """The closed interval of the x at which `level` is a subgradient; None for an end at infinity, or for no such x."""
@@ -170,6 +167,11 @@ def piece_of(data: Any, name: str) -> Piece:
     return Piece(slope, curvature, centre, ramps)  # type: ignore[arg-type]
 
 
+def clipped(x: Fraction, low: Fraction | None, high: Fraction | None) -> Fraction:
+    """The point of an interval that is nearest to x; None for an end at infinity."""
+    return low if low is not None and x < low else high if high is not None and x > high else x
+
+
 def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
     """A function of numbers, entry by entry, as an object array."""
     out = np.empty(arrays[0].shape, dtype=object)
@@ -222,23 +224,9 @@ class PiecewiseLosses:
     @cached_property
     def theta_star(self) -> np.ndarray:
         """The minimiser of R nearest to `near`: (d,)."""
-        out = np.empty(self.shape[1], dtype=object)
-        for i, (low, high) in enumerate(self.minimisers):
-            x = Fraction(0 if self.near is None else self.near[i])
-            out[i] = low if low is not None and x < low else high if high is not None and x > high else x
-        return out
-
-    @cached_property
-    def grad_star(self) -> np.ndarray:
-        """A subgradient of each client at theta*, whose mean is 0: (m, d)."""
-        out = np.empty(self.shape, dtype=object)
-        for i, x in enumerate(self.theta_star):
-            ends = [row[i].slopes(x) for row in self.pieces]
-            low, width = sum(e[0] for e in ends), sum(e[1] - e[0] for e in ends)
-            share = -low / width if width else ZERO  # 0 lies between the sums of the ends
-            for k, (left, right) in enumerate(ends):
-                out[k, i] = left + share * (right - left)
-        return out
+        near = [ZERO] * self.shape[1] if self.near is None else self.near
+        ends = zip(near, self.minimisers, strict=True)
+        return objects([clipped(Fraction(x), *pair) for x, pair in ends])
 
     @cached_property
     def beta(self) -> Fraction | None:
@@ -247,11 +235,8 @@ class PiecewiseLosses:
         return None if None in betas else max(betas)  # type: ignore[type-var]
 
     mu = derived(
-        lambda v: min(r.least_curvature for r in v.joint), "a curvature that R has everywhere"
+        lambda v: min(r.curvature for r in v.joint), "a curvature that R has everywhere"
     )
-
-    def values_each(self, y: Any) -> Any:
-        return _each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)
 
     def gradients_each(self, y: Any) -> Any:
         """The subgradient of least size at y_k: (..., m, d) -> (..., m, d)."""

@@ -10,7 +10,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.letters import BY_RULE
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities.rounds import RoundLetters
+from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
 from fedtheory.theory.rounds.declare import above, method
 from fedtheory.theory.rounds.problem_classes import SmoothConvex
 

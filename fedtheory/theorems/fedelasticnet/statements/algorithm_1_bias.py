@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import AGREE, PARABOLAS, SMOOTH_CLIENTS, StandstillView
-from fedtheory.theorems.fedelasticnet.dynamics.standstills import Standstill
+from fedtheory.theorems.fedelasticnet.dynamics.standstills import AGREE, PARABOLAS, SMOOTH_CLIENTS, Standstill
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import sgn
@@ -17,25 +16,25 @@ from fedtheory.theory import eq, form, le, wrong
 from fedtheory.theory.judge.statement import Sides
 
 
-def _optimal(v: StandstillView) -> Sides:
+def _optimal(v: Standstill) -> Sides:
     """R_w at the least and the largest fixed point."""
     found = np.array([v.excess(x) for x in v.ends], dtype=object)
     return le(found, 0 * found, axes=("end",))
 
 
-def _stays(v: StandstillView) -> Sides:
+def _stays(v: Standstill) -> Sides:
     """The mean move from the optimum, a coordinate each."""
     found = abs(v.mean(v.moves(v.star)))
     return le(found, 0 * found, axes=("coordinate",))
 
 
-def _way(v: StandstillView, goal: Any = None) -> Sides:
+def _way(v: Standstill, goal: Any = None) -> Sides:
     """The way left after a round, and the round's move, against the way left before it."""
     left = abs(v.path - (v.limit if goal is None else goal))
     return eq(left[1:] + abs(v.path[1:] - v.path[:-1]), left[:-1], axes=("round", "coordinate"))
 
 
-def _formula(v: StandstillView, sign: int = -1, weighted: bool = True) -> Sides:
+def _formula(v: Standstill, sign: int = -1, weighted: bool = True) -> Sides:
     """theta times the moving clients' curvatures, against their pulls, at both ends."""
     h, c = (np.array([[getattr(p, name) for p in row] for row in v.pieces], dtype=object) for name in ("curvature", "centre"))
     own = np.array([[p.slope for p in row] for row in v.pieces], dtype=object)
@@ -48,7 +47,7 @@ def _formula(v: StandstillView, sign: int = -1, weighted: bool = True) -> Sides:
     return eq(np.stack(lhs), np.stack(rhs), axes=("end", "coordinate"))
 
 
-def _interval(v: StandstillView, share: tuple[int, int] = (1, 1)) -> Sides:
+def _interval(v: Standstill, share: tuple[int, int] = (1, 1)) -> Sides:
     """Both ends, against the box in which no slope is above lambda_1; of a mutant, another lambda_1."""
     box = v.agreed
     if share != (1, 1):
@@ -57,7 +56,7 @@ def _interval(v: StandstillView, share: tuple[int, int] = (1, 1)) -> Sides:
     return eq(np.stack(v.ends), np.stack(box), axes=("end", "coordinate"))  # type: ignore[arg-type]
 
 
-def _distance(v: StandstillView) -> Sides:
+def _distance(v: Standstill) -> Sides:
     """|R_w'| at both ends, a coordinate each, against the moves and the mean subgradient."""
     lhs, rhs = [], []
     for x in v.ends:
@@ -77,8 +76,8 @@ PROOFS = "docs/fedelasticnet_dynamics.md#algorithm-1"
         "local problems solved exactly, no threshold epsilon",
     ),
     symbols={
-        "theta": "the least and the largest fixed point: StandstillView.ends",
-        "delta_k": "theta_k - theta: StandstillView.moves", "R_w": "sum_k w_k L_k",
+        "theta": "the least and the largest fixed point: Standstill.ends",
+        "delta_k": "theta_k - theta: Standstill.moves", "R_w": "sum_k w_k L_k",
         "w_k": "n_k/n, or 1/m with aggregation 'cohort'",
         "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
     },

@@ -199,6 +199,9 @@ def algorithm_2_sparsity(q):
         most = q.method.eta * (l1 + slope * q.steepest)
         return le(held, most * q.outweighed, axes=PLACES)
 
+    def threshold(times: int = 2) -> Sides:
+        return le(held, times * q.method.eta * l1 * q.outweighed, axes=PLACES)
+
     def one_step(with_l1: int = 0) -> Sides:
         move = q.of_members(-q.method.eta * (r + with_l1 * l1 * np.sign(r)))
         return eq(q.of_members(q.delta), move, q.of_members(abs(r)), axes=PLACES)
@@ -229,8 +232,7 @@ def algorithm_2_sparsity(q):
         "up, below it the other way; no convexity is used, and g may be a mini-batch gradient",
     )
     yield form(
-        "what epsilon has to be",
-        lambda times=2: le(held, times * q.method.eta * l1 * q.outweighed, axes=PLACES),
+        "what epsilon has to be", threshold,
         r"|g_{kb}|_i\le\lambda_1\ \forall b<B\ \Rightarrow\ |\Delta_{ki}^t|\le2\eta_l\lambda_1",
         wrong("eta_l lambda_1", times=1), holds=True,
         proof="[to and fro] with |g_kb|_i <= lambda_1",

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from fedtheory.theory.judge.symbolic import Letters, symbol
+from fedtheory.theory import Letters
+from fedtheory.theory.judge.symbolic import symbol
 
 _MODELS = {
     "theta": r"\theta", "next": r"\theta^+", "minus": r"\theta^+",

@@ -17,8 +17,7 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
 from fedtheory.rational import simplest
-from fedtheory.theory import World
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, World
 from fedtheory.theory.rounds.linear_algebra import identity, product, solve
 
 MOST_PARAMETERS, MOST_STEPS = 12, 20

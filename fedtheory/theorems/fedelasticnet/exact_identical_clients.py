@@ -19,8 +19,8 @@ from fedtheory.rational import fraction, integer, table
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import after_a_round
 from fedtheory.theorems.fedelasticnet.exact_witness import MERGED, DiagonalWitness
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Undefined
-from fedtheory.theory.world import World
 
 __all__ = ["MAX_ROUNDS", "StillRun"]
 

@@ -25,7 +25,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.rational import fraction, objects
-from fedtheory.theory.fields import derived
+from fedtheory.theory import derived
 from fedtheory.theory.rounds.losses import Unbounded, corners, minimum
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
-from fedtheory.theory.fields import derived
+from fedtheory.theory import Witness, derived
 from fedtheory.theory.judge.replay import check_fields
-from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["MERGED", "DiagonalWitness", "as_draw", "read_version_1"]
 

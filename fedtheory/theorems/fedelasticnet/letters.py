@@ -7,9 +7,9 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundLetters
-from fedtheory.theory.fields import derived
+from fedtheory.theory import Letters, derived
 from fedtheory.theory.judge.statement import Undefined
-from fedtheory.theory.judge.symbolic import Letters, symbol, written
+from fedtheory.theory.judge.symbolic import symbol, written
 
 __all__ = ["BY_RULE", "ROUND", "definition"]
 

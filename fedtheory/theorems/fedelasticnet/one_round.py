@@ -11,8 +11,7 @@ from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.letters import BY_RULE
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
-from fedtheory.theory.rounds.declare import above, method
-from fedtheory.theory.rounds.problem_classes import SmoothConvex
+from fedtheory.theory import SmoothConvex, above, method
 
 __all__ = ["about_a_round", "letters", "ratio_above"]
 

@@ -7,9 +7,8 @@ import numpy as np
 from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Form
 from fedtheory.theory.judge.record import Record
-from fedtheory.theory.judge.statement import Form
 
 __all__ = ["in_states_of_algorithm_3"]
 

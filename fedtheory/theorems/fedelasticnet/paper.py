@@ -2,8 +2,7 @@
 
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
 from fedtheory.theorems.fedelasticnet.exact_witness import as_draw, read_version_1
-from fedtheory.theory.judge.witness import Witness
-from fedtheory.theory.paper import Paper
+from fedtheory.theory import Paper, Witness
 
 __all__ = ["FILE"]
 

@@ -29,9 +29,10 @@ from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
 from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
+from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.registry import get
-from fedtheory.theory.judge.statement import Sides, eq, le
+from fedtheory.theory.judge.statement import eq, le
 from fedtheory.theory.rounds.forms import Claimed, reduced
 from fedtheory.theory.rounds.judging import noisy
 from fedtheory.theory.rounds.measured import RoundQuantities

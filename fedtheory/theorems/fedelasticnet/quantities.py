@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theory.fields import derived
+from fedtheory.theory import derived
 from fedtheory.theory.judge.statement import Undefined
 
 __all__ = ["ElasticConstants", "RoundLetters", "exact_s", "inner", "norm_sq", "sgn"]

@@ -10,8 +10,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.world import Draws, World, WorldInstance
+from fedtheory.theory import Draws, Prepared, World
+from fedtheory.theory.world import WorldInstance
 
 __all__ = ["Data", "ElasticWorld", "check_everybody", "positive", "signed", "start_of"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedtheory.theorems.fedmls.constants import MLSConstants
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import Letters
 
 _CONSTANTS = {
     "K": "K", "lam": r"\lambda", "D": r"\tilde D", "N": "N", "G_sq": "G^2", "joint_G_sq": "G^2",

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form
 
 PAPER_ID = "fedmls"
 SYMBOLS = {

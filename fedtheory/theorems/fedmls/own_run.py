@@ -9,9 +9,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.quantities import MLSView, constants_of
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Form, Statement
 from fedtheory.theory.judge.record import Missing, OwnRun, Record, not_about_runs
-from fedtheory.theory.judge.statement import Form, Statement
 
 LEFT = (
     "F(x_K) - F*, x_K the server's model after the K rounds that FedMLS was made for, F* over the "

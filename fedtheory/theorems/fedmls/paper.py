@@ -2,8 +2,7 @@
 
 from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
-from fedtheory.theory import Paper
-from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory import LocalWork, Paper
 
 FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
 SLIDING = LocalWork(

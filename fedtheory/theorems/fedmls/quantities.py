@@ -27,8 +27,7 @@ from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.theorems.fedmls.of_files import OfRounds
-from fedtheory.theory import derived
-from fedtheory.theory.judge.statement import Form
+from fedtheory.theory import Form, derived
 
 
 @dataclass

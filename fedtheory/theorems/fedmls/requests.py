@@ -11,9 +11,7 @@ from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS, ROUNDS
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import make_fedmls
-from fedtheory.theory import World
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Statement
+from fedtheory.theory import Prepared, Request, Statement, World
 
 PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",

@@ -6,8 +6,7 @@ from fedtheory.theorems.fedmls.constants import c_factor
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS, BOTH_RULES, PROVED
 from fedtheory.theorems.fedmls.paper import ACCEPTS, SLIDING, paper
 from fedtheory.theorems.fedmls.runs import FedMLSRuns
-from fedtheory.theory import Identities, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Identities, Sides, form, le, repaired, wrong
 
 LOCAL = (  # the gap of the local problem at a model is at most this, and an error
     r"\Phi_i(%s)-\Phi_i(u)\le\tfrac{\beta}{T(T+3)}\|u-u_0\|^2"

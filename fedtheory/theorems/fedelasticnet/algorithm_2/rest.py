@@ -20,9 +20,8 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldSta
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theory import Fact, derived, number
 from fedtheory.theory.draws import rows
-from fedtheory.theory.fields import derived, number
-from fedtheory.theory.judge.view import Fact
 
 __all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round", "state_of"]
 

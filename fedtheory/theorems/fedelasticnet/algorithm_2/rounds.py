@@ -15,10 +15,8 @@ from fedtheory.rational import integer, objects
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.notation import in_units_of
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed, start_of
+from fedtheory.theory import Fact, Prepared, anything, derived, number, whole
 from fedtheory.theory.draws import rows
-from fedtheory.theory.fields import anything, derived, number, whole
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld

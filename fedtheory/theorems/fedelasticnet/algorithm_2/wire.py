@@ -24,10 +24,8 @@ from fedtheory.theorems.fedelasticnet.world import (
     signed,
     start_of,
 )
+from fedtheory.theory import Fact, Prepared, derived, number, whole
 from fedtheory.theory.draws import rows
-from fedtheory.theory.fields import derived, number, whole
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.oracles import ProblemWorld
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS

@@ -10,9 +10,8 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Form, Sides, le
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form, Sides, derived
+from fedtheory.theory.judge.statement import le
 
 __all__ = [
     "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG",

@@ -31,10 +31,9 @@ from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.states import uncompressed
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_everybody, start_of
+from fedtheory.theory import Prepared, Witness, number, whole, word
 from fedtheory.theory.draws import part
-from fedtheory.theory.fields import Read, number, whole, word
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.fields import Read
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 

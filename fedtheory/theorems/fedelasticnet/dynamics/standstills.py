@@ -28,9 +28,7 @@ from fedtheory.theorems.fedelasticnet.exact_pieces import (
 )
 from fedtheory.theorems.fedelasticnet.quantities import exact_s
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, start_of
-from fedtheory.theory.fields import derived, number, whole
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Prepared, derived, number, whole
 
 __all__ = ["AGREE", "PARABOLAS", "SMOOTH_CLIENTS", "Standstill"]
 

@@ -18,10 +18,9 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.notation import EXACT
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Prepared, Sides, World
 from fedtheory.theory.rounds.of_a_problem import quadratics_of
-from fedtheory.theory.world import World, WorldInstance
+from fedtheory.theory.world import WorldInstance
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [

@@ -8,9 +8,7 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.participation.cohorts import Full
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import exact_s
-from fedtheory.theory.rounds.declare import Minimise, above, among, method
-from fedtheory.theory.rounds.forms import eq, form, le, repaired, wrong
-from fedtheory.theory.rounds.problem_classes import SmoothConvex
+from fedtheory.theory import Minimise, SmoothConvex, above, among, eq, form, le, method, repaired, wrong
 
 BOUND = r"\|\nabla R_w(\theta)\|\le%s\sum_kw_k\|\delta_k\|+\lambda_1\|\sum_kw_ks_k\|"
 

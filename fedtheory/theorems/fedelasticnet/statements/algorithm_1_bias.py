@@ -12,8 +12,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.standstills import AGREE, PARABOL
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import sgn
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 
 def _optimal(v: Standstill) -> Sides:

@@ -9,8 +9,7 @@ from fedtheory.algorithms import FedElasticNetScaffold
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import EVERYBODY, ONE_STEP, SEPARABLE, RoundsView, sums
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theory import eq, form, le, method, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, method, wrong
 
 __all__ = ["NUMBERS"]
 

@@ -11,8 +11,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.stability import SERVER, TWO_C
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.algorithm_2 import NUMBERS
-from fedtheory.theory import eq, form, le, method, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, method, repaired, wrong
 
 SEPARABLE = ("L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part", "full local gradients in line 6")
 SLOW = "0 < eta_l (a_ki + lambda_2) < 1, with q = 1 - eta_l (a_ki + lambda_2) and S_n = 1 + q + ... + q^(n-1)"

@@ -18,9 +18,8 @@ from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, signed
-from fedtheory.theory import Fact, derived, eq, form, le, number, printed, whole, wrong
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, whole, wrong
 from fedtheory.theory.fields import Read
-from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.world import WorldInstance
 
 MOST_SUMS = 40_000

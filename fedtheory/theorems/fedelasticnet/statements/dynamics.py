@@ -38,8 +38,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 __all__ = ["ASSUMED", "THEOREM_D", "TRUE", "about"]
 

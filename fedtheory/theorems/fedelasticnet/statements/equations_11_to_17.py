@@ -12,8 +12,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 CLIENTS = ("state", "", "client")  # what entries of equations are, the same for all cohorts
 BOUNDED = ("state", "client")  # what those of bounds are

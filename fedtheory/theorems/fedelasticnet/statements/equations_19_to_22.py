@@ -7,8 +7,7 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, CONVEX_SMOOTH
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.forms import eq, form, printed, repaired, wrong
+from fedtheory.theory import Sides, eq, form, printed, repaired, wrong
 
 COHORTS = ("state", "cohort")  # what entries are, where they are not states alone
 CLIENTS = (*COHORTS, "client")

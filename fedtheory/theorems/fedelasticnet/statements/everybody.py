@@ -25,8 +25,7 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
 from fedtheory.theorems.fedelasticnet.notation import RULES, nine_tenths, tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, repaired, word, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, repaired, word, wrong
 
 AT_REST = Fact(
     "the round leaves theta and every g_k as they are",

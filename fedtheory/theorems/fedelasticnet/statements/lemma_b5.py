@@ -7,8 +7,7 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["drift_lines"]
 

@@ -5,8 +5,7 @@ from typing import Any
 from fedtheory.theorems.fedelasticnet.notation import LAST_SIGN, PROOF_OF_B, SIGN_NOTE, nine_tenths
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq, sgn
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["bend_with", "eq28_sign"]
 

@@ -19,9 +19,8 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, number, printed, wrong
-from fedtheory.theory.fields import Read, derived
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, wrong
+from fedtheory.theory.fields import Read
 
 CONVEX = Fact("L_k is convex", lambda q: semidefinite(q.H))
 PLAIN = Fact("g_k = 0, as in (4)", lambda q: not q.g.any())

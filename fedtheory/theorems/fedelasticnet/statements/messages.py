@@ -24,8 +24,7 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import soft
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView, nonzeros
 from fedtheory.theorems.fedelasticnet.world import Data, positive, signed
-from fedtheory.theory import Fact, anything, derived, eq, form, le, number, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, anything, derived, eq, form, le, number, repaired, wrong
 
 SHORT = Fact("at most 100 entries", lambda q: q.n <= 100)
 WHOLE = Fact(

@@ -14,8 +14,7 @@ from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.local_problem import PRACTICE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, wrong
 
 EQUAL = Fact("all n_k are equal", lambda q: len(set(q.counts)) == 1)
 FAR = Fact("lambda_2 > 27 beta", lambda q: q.lambda2 > PRINTED_THRESHOLD * q.beta)

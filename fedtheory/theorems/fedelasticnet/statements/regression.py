@@ -23,8 +23,7 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, repaired, wrong
 from fedtheory.theory.world import WorldInstance
 
 MOST_SAMPLES = 1000

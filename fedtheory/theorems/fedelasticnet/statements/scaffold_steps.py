@@ -23,10 +23,8 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
 )
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, repaired, whole, wrong
+from fedtheory.theory import Fact, LocalWork, Sides, derived, eq, form, le, number, repaired, whole, wrong
 from fedtheory.theory.fields import Read
-from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.statement import Sides
 
 MOST_STEPS = 8
 ONE_LENGTH = "the statement is about full gradient steps of one length: use LocalSGD(B, lr)"

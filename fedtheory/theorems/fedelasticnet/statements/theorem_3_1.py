@@ -21,11 +21,8 @@ from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, exact_s
 from fedtheory.theorems.fedelasticnet.worst_runs import worst_at
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.declare import above, method
-from fedtheory.theory.rounds.forms import Claimed, form, le, wrong
-from fedtheory.theory.rounds.problem_classes import SmoothConvex
+from fedtheory.theory import Sides, SmoothConvex, above, derived, form, le, method, wrong
+from fedtheory.theory.rounds.forms import Claimed
 
 __all__ = ["METHOD", "OF_E", "Letters", "bound", "eq_42", "theorem_3_1", "theorem_a", "theorem_b", "theorem_b1", "theorem_e"]
 

@@ -35,9 +35,7 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     kappa_is_positive,
 )
 from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.world import Identities
+from fedtheory.theory import Identities, Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["algebra", "potential_step", "theorem_b6"]
 

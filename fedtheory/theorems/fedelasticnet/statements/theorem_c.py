@@ -15,8 +15,7 @@ from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
-from fedtheory.theory.rounds.declare import above, method
-from fedtheory.theory.rounds.forms import form, le, repaired, wrong
+from fedtheory.theory import above, form, le, method, repaired, wrong
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 
 LEAST, OF_R = Fraction(notation.THEOREM_C_THRESHOLD), Fraction(notation.REPAIRED_THRESHOLD)

@@ -21,8 +21,7 @@ from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, MORE, ONE, TE
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, repaired, wrong
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,

@@ -8,7 +8,7 @@ from typing import Any
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share
-from fedtheory.theory.rounds.forms import form, repaired
+from fedtheory.theory import form, repaired
 from fedtheory.worst_cases.best import feddyn_is_best
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 

@@ -19,8 +19,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.wire import (
 )
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 SAYS = (
     "section 3: we sent Delta_k(i) = 0 if |Delta_k(i)| <= epsilon; epsilon is chosen in a range that does not affect "

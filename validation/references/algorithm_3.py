@@ -22,7 +22,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import exact_pieces
 from fedtheory.theorems.fedelasticnet.expectation import round_view
 from fedtheory.theorems.fedelasticnet.notation import RULES
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, sgn
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import SeparableLosses, fractions
 from fedtheory.theory.rounds.measured import RoundQuantities
@@ -85,7 +85,7 @@ class PiecewiseLosses(RationalLosses, exact_pieces.PiecewiseLosses):
         return out
 
     def values_each(self, y: Any) -> Any:
-        return exact_pieces._each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)
+        return np.frompyfunc(exact_pieces.Piece.value, 2, 1)(self.table, y).sum(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class DiagonalLosses(RationalLosses):
     def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
         """argmin L_k(y) - <g_k, y> + l2/2 ||y - anchor||^2 + l1 ||y - anchor||_1 for all clients: (S, m, d)."""
         v = stored - self.gradients_each(anchor)
-        return anchor + sgn(v) * np.maximum(abs(v) - l1, 0 * v) / (self.h + l2)
+        return anchor + np.sign(v) * np.maximum(abs(v) - l1, 0 * v) / (self.h + l2)
 
     def nearest_gradients(self, y: Any, g: Any) -> Any:
         """The gradients at y_k, whatever they should be near."""
@@ -256,9 +256,9 @@ class DiagonalInstance:
         tilde = self.virtual(state) if tilde is None else tilde
         delta = tilde - state.theta[:, None, :]
         if self.rule == "sign":
-            new = state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta)  # line 5
+            new = state.stored - self.lambda2 * delta - self.lambda1 * np.sign(delta)  # line 5
         else:
-            new = self.losses.nearest_gradients(tilde, state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta))
+            new = self.losses.nearest_gradients(tilde, state.stored - self.lambda2 * delta - self.lambda1 * np.sign(delta))
         here = members[None, :, :, None]
         stored = np.where(here, new[:, None], state.stored[:, None])  # lines 5 and 9
         local = np.where(here, tilde[:, None], state.local[:, None])

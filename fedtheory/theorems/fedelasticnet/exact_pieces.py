@@ -172,14 +172,6 @@ def clipped(x: Fraction, low: Fraction | None, high: Fraction | None) -> Fractio
     return low if low is not None and x < low else high if high is not None and x > high else x
 
 
-def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
-    """A function of numbers, entry by entry, as an object array."""
-    out = np.empty(arrays[0].shape, dtype=object)
-    for index in np.ndindex(out.shape):
-        out[index] = function(index, *(a[index] for a in arrays))
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class PiecewiseLosses:
     """L_k(x) = sum_i L_ki(x_i) of m clients in d coordinates, in fractions.
@@ -196,6 +188,7 @@ class PiecewiseLosses:
 
     shape = derived(lambda v: (len(v.pieces), len(v.pieces[0])), "clients and coordinates")
     m = derived(lambda v: v.shape[0], "the number of clients")
+    table = derived(lambda v: objects(v.pieces), "the losses as an array (m, d)")
 
     @cached_property
     def joint(self) -> list[Piece]:
@@ -238,36 +231,27 @@ class PiecewiseLosses:
         lambda v: min(r.curvature for r in v.joint), "a curvature that R has everywhere"
     )
 
+    def nearest_gradients(self, y: Any, g: Any) -> Any:
+        """The subgradient at y_k that is nearest to g_k: (..., m, d) each."""
+        nearest = np.frompyfunc(lambda p, x, wanted: clipped(wanted, *p.slopes(x)), 3, 1)
+        return nearest(self.table, y, g)
+
     def gradients_each(self, y: Any) -> Any:
         """The subgradient of least size at y_k: (..., m, d) -> (..., m, d)."""
-
-        def one(at: tuple[int, ...], x: Fraction) -> Fraction:
-            low, high = self.pieces[at[-2]][at[-1]].slopes(x)
-            return low if low > 0 else high if high < 0 else ZERO
-
-        return _each(one, y)
+        return self.nearest_gradients(y, 0 * y)
 
     def gradients(self, x: Any) -> Any:
         """The same at one point for all: (..., d) -> (..., m, d)."""
-        return self.gradients_each(np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape)))
-
-    def nearest_gradients(self, y: Any, g: Any) -> Any:
-        """The subgradient at y_k that is nearest to g_k: (..., m, d) each."""
-
-        def one(at: tuple[int, ...], x: Fraction, wanted: Fraction) -> Fraction:
-            low, high = self.pieces[at[-2]][at[-1]].slopes(x)
-            return min(max(wanted, low), high)
-
-        return _each(one, y, g)
+        return self.gradients_each(x[..., None, :])
 
     def excess(self, x: Any) -> Any:
         """R(x) - R*: (..., d) -> (...)."""
-        gap = _each(lambda at, v: self.joint[at[-1]].value(v) - self.joint[at[-1]].value(self.theta_star[at[-1]]), x)
-        return gap.sum(axis=-1)
+        gap = np.frompyfunc(lambda r, v, star: r.value(v) - r.value(star), 3, 1)
+        return gap(objects(self.joint), x, self.theta_star).sum(axis=-1)
 
     def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
         """The local models of (10): (..., m, d) each."""
-        return _each(lambda at, x, g: self.pieces[at[-2]][at[-1]].minimise(x, g, l1, l2), anchor, stored)
+        return np.frompyfunc(Piece.minimise, 5, 1)(self.table, anchor, stored, l1, l2)
 
 
 class Everyone(SlotClients):

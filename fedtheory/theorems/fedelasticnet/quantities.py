@@ -12,7 +12,7 @@ import numpy as np
 from fedtheory.theory import derived
 from fedtheory.theory.judge.statement import Undefined
 
-__all__ = ["ElasticConstants", "RoundLetters", "exact_s", "inner", "norm_sq", "sgn"]
+__all__ = ["ElasticConstants", "RoundLetters", "exact_s", "inner", "norm_sq", "soft"]
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ def inner(x: Any, y: Any) -> Any:
     return (x * y).sum(axis=-1)
 
 
-def sgn(x: Any) -> Any:
-    """sign with sign(0) = 0, as integers; works for float64 and Fraction arrays."""
-    return np.asarray(x > 0).astype(int) - np.asarray(x < 0).astype(int)
+def soft(x: Any, level: Any) -> Any:
+    """The soft threshold, entry by entry: what is left of x when it is moved by ``level`` towards 0."""
+    return np.sign(x) * np.maximum(abs(x) - level, 0 * x)
 
 
 def exact_s(moves: Any, l1: Any, slope: Any) -> Any:
     """lambda_1 s with the exact subgradient s at each move: the slope there, at most lambda_1, where it is 0."""
-    return np.where(moves != 0, l1 * sgn(moves), np.minimum(np.maximum(slope, -l1), l1))
+    return np.where(moves != 0, l1 * np.sign(moves), np.minimum(np.maximum(slope, -l1), l1))
 
 
 class RoundLetters:
@@ -159,11 +159,11 @@ class RoundLetters:
         "lambda_1 s_k with the exact subgradient s_k that makes (11) true: (S, 1, m, d)",
     )
     lambda1_sign = derived(
-        lambda v: v.lambda1 * sgn(v.delta),
+        lambda v: v.lambda1 * np.sign(v.delta),
         "lambda_1 sign(delta) with sign(0) = 0, as printed: (S, 1, m, d)",
     )
     lambda1_sign_own = derived(
-        lambda v: v.lambda1 * sgn(v.tilde_own - v.theta[:, :, None]),
+        lambda v: v.lambda1 * np.sign(v.tilde_own - v.theta[:, :, None]),
         "the same with theta_tilde anchored at theta_k^{t-1}",
     )
     zeros = derived(

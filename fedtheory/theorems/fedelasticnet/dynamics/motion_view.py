@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
-from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import norm_sq, soft
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
 from fedtheory.theory import Fact, Form, Sides, derived
 from fedtheory.theory.judge.statement import le
@@ -99,12 +99,10 @@ class MotionView(ElasticWorld):
         "v_k = g_k - grad L_k(theta) before each round, and after the last: (T + 1, m, d)",
     )
 
-    @cached_property
-    def push(self) -> Any:
-        """The part of v_k beyond lambda_1, in rounds 1..T: (T, m, d)."""
-        v = self.pull[:-1]
-        return sgn(v) * np.maximum(abs(v) - self.lambda1, 0 * v)
-
+    push = derived(
+        lambda v: soft(v.pull[:-1], v.lambda1),
+        "the part of v_k beyond lambda_1, in rounds 1..T: (T, m, d)",
+    )
     slope = derived(
         lambda v: v.mean(v.grad), "grad R(theta^t), the mean of the clients': (T + 1, d)"
     )

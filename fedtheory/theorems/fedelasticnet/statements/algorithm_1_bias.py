@@ -11,7 +11,6 @@ import numpy as np
 from fedtheory.theorems.fedelasticnet.dynamics.standstills import AGREE, PARABOLAS, SMOOTH_CLIENTS, Standstill
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theory import Sides, eq, form, le, wrong
 
 
@@ -42,7 +41,7 @@ def _formula(v: Standstill, sign: int = -1, weighted: bool = True) -> Sides:
         moves = v.moves(x)
         share = (moves != 0).astype(int) / (h + v.lambda2 if weighted else 1 + 0 * h)
         lhs.append(x * v.mean(share * h))
-        rhs.append(v.mean(share * (h * c - own + sign * v.lambda1 * sgn(moves))))
+        rhs.append(v.mean(share * (h * c - own + sign * v.lambda1 * np.sign(moves))))
     return eq(np.stack(lhs), np.stack(rhs), axes=("end", "coordinate"))
 
 

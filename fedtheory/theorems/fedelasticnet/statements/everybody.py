@@ -19,7 +19,6 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
     minimiser,
     semidefinite,
-    sign,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import RULES, nine_tenths, tight
@@ -154,7 +153,7 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     def stored_next(self) -> np.ndarray:
         """Line 5 of Algorithm 3, or the true gradient."""
         if self.rule == "sign":
-            return self.stored - self.lambda2 * self.delta - self.lambda1 * sign(self.delta)
+            return self.stored - self.lambda2 * self.delta - self.lambda1 * np.sign(self.delta)
         return self.grad_local
 
     theta_next = derived(lambda v: v.mean(v.local) - v.mean(v.stored_next) / v.lambda2)
@@ -196,7 +195,7 @@ def _each_stationary(v: EverybodyView) -> Sides:
 
 
 def _signs(v: EverybodyView, exact: bool = True, ridge: Any = 1) -> Sides:
-    signs = v.lambda1_s if exact else v.lambda1 * sign(v.delta)
+    signs = v.lambda1_s if exact else v.lambda1 * np.sign(v.delta)
     return eq(v.mean(signs), v.h - v.mean(v.grad_local) - ridge * v.lambda2 * v.mean(v.delta))
 
 
@@ -205,7 +204,7 @@ def _C(v: EverybodyView) -> Sides:
 
 
 def _known(v: EverybodyView, and_signs: bool = True) -> Sides:
-    sent = v.lambda2 * v.delta + (v.lambda1 * sign(v.delta) if and_signs else 0 * v.delta)
+    sent = v.lambda2 * v.delta + (v.lambda1 * np.sign(v.delta) if and_signs else 0 * v.delta)
     return eq(v.mean(v.stored_next), v.h - v.mean(sent))
 
 
@@ -267,7 +266,7 @@ def consistency(q):
 def average_of_signs(q):
     """the average of the sign vectors is negligible"""
     yield form(
-        "a tenth", lambda: le(abs(q.mean(sign(q.delta))), Fraction(1, 10) + 0 * q.theta),
+        "a tenth", lambda: le(abs(q.mean(np.sign(q.delta))), Fraction(1, 10) + 0 * q.theta),
         r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}", rules=RULES,
         fails=True, wording="in words",
         note="'a small value', read as 1/10. What the signs are is decided by the data, not by "

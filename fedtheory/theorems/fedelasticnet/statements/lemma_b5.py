@@ -6,7 +6,7 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round
-from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["drift_lines"]
@@ -64,7 +64,7 @@ def _sign_of_cohort(v: Any) -> Any:
     """lambda_1 sign(theta_k^t - theta^{t-1}) with theta_k^t of each cohort, as (36)-(38) print it:
     theta_tilde_k^t of its clients (19), and what others keep (line 9)."""
     kept = v.local - v.theta[:, :, None]
-    return v.lambda1 * sgn(np.where(v.members == 1, v.delta, kept))
+    return v.lambda1 * np.sign(np.where(v.members == 1, v.delta, kept))
 
 
 def _eq36(v: Any, subgradient: Any) -> Any:
@@ -170,7 +170,7 @@ def lemma_diagonal(v):
 
     def of() -> Sides:
         c, moved = v.stored - v.grad_star, v.stored - v.grad_tilde
-        safe = moved + (1 - abs(sgn(moved)))  # 1 where v_k is 0
+        safe = moved + (1 - abs(np.sign(moved)))  # 1 where v_k is 0
         shrunk = v.lambda2 * v.delta / safe * c
         return le(v.over_k(norm_sq(shrunk - v.h[:, :, None])), v.over_k(norm_sq(c)))
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+
 from fedtheory.theorems.fedelasticnet.notation import LAST_SIGN, PROOF_OF_B, SIGN_NOTE, nine_tenths
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round
-from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["bend_with", "eq28_sign"]
@@ -111,7 +113,7 @@ def eq_24(v):
 
     def of(anchor: Any) -> Sides:
         local = v.local_next
-        here = v.q.gradients_each(local) + v.lambda1 * sgn(local - anchor[:, :, None])
+        here = v.q.gradients_each(local) + v.lambda1 * np.sign(local - anchor[:, :, None])
         there, h = v.grad_tilde + v.lambda1_sign, v.h / v.lambda2
         left, right = (v.E(v.cohort_mean(v.stored - g)) / v.lambda2 - h for g in (here, there))
         parts = (v.mean_k(p) / v.lambda2 for p in (v.stored, v.grad_tilde))

@@ -20,8 +20,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, objects, simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import soft
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView, nonzeros
 from fedtheory.theorems.fedelasticnet.world import Data, positive, signed
 from fedtheory.theory import Fact, Sides, anything, derived, eq, form, le, number, repaired, wrong

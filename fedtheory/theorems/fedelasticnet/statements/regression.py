@@ -17,11 +17,11 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
     minimiser,
     minimisers,
-    soft,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.world import Data, positive
 from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, repaired, wrong
 from fedtheory.theory.world import WorldInstance

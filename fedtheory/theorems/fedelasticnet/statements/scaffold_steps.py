@@ -19,7 +19,6 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     Quadratics,
     hessians,
     semidefinite,
-    sign,
 )
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
@@ -132,7 +131,7 @@ class StepsView(Quadratics, world.MainTextWorld):
         out = [y]
         for _ in range(self.B):
             away = y - self.theta
-            step = self.gradients(y) - self.controls + self.mean_control + self.lambda2 * away + self.lambda1 * sign(away)
+            step = self.gradients(y) - self.controls + self.mean_control + self.lambda2 * away + self.lambda1 * np.sign(away)
             y = y - self.lr * step
             out.append(y)
         return out
@@ -157,7 +156,7 @@ def _control(v: StepsView, ridge: Any = 0, level: Any = 0) -> Sides:
 
     def seen(y: np.ndarray) -> np.ndarray:
         away = y - v.theta
-        return v.gradients(y) + ridge * v.lambda2 * away + level * v.lambda1 * sign(away)
+        return v.gradients(y) + ridge * v.lambda2 * away + level * v.lambda1 * np.sign(away)
 
     return eq(v.next_controls, v.mean_step(seen))
 
@@ -170,7 +169,7 @@ def _subgradient(v: StepsView, level: Any = 1) -> Sides:
     """lambda_1 |z| >= lambda_1 |x| + lambda_1 sign(x) (z - x), x and z the updates of two clients, coordinate by coordinate."""
     x, z = v.moves, np.roll(v.moves, 1, axis=0) * 3
     lambda1: Any = v.lambda1
-    return le(lambda1 * abs(x) + level * lambda1 * sign(x) * (z - x), lambda1 * abs(z))
+    return le(lambda1 * abs(x) + level * lambda1 * np.sign(x) * (z - x), lambda1 * abs(z))
 
 
 def _as_prox(v: StepsView) -> Sides:

@@ -12,6 +12,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from fedtheory.theorems.fedelasticnet.letters import definition
 from fedtheory.theorems.fedelasticnet.notation import (
     PRINTED_THRESHOLD,
@@ -28,7 +30,6 @@ from fedtheory.theorems.fedelasticnet.notation import (
 )
 from fedtheory.theorems.fedelasticnet.one_round import about_a_round, ratio_above
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
     constants_identities,
@@ -259,7 +260,7 @@ def sag_identity(v):
     """while nobody moves, the true-gradient rule is SAG with step 1/lambda_2"""
 
     def of(step: Any = 1) -> Sides:
-        moved = (abs(sgn(v.delta)) * v.members).max(axis=(-2, -1))
+        moved = (abs(np.sign(v.delta)) * v.members).max(axis=(-2, -1))
         keep = (moved == 0).astype(int)[..., None]  # (S, C, 1)
         h = v.h + v.cohort_mean(v.q.gradients(v.theta) - v.stored) * v.P / v.m
         expected = v.theta - step * h / v.lambda2

@@ -26,8 +26,7 @@ from fedtheory.theorems.fedelasticnet.courses import course, replayed
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
-from fedtheory.theorems.fedelasticnet.statements.lemma_b5 import drift_lines
-from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import bend_with
+from fedtheory.theorems.fedelasticnet.statements.lemmas import bend_with, drift_lines
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step

@@ -35,7 +35,7 @@ from fedtheory.theorems.fedelasticnet.statements.identities import (
     constants_identities,
     kappa_is_positive,
 )
-from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
+from fedtheory.theorems.fedelasticnet.statements.lemmas import eq28_sign
 from fedtheory.theory import Identities, Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["algebra", "potential_step", "theorem_b6"]

@@ -26,12 +26,11 @@ def still(q):
 
 @paper.statement(
     "full-participation", about=ELASTIC, over=Aggregation,
-    title="where it ends when all clients take part",
     source="poster: 'to prevent the server model from drifting to any one client distribution'",
     assumptions=QUADRATICS
 )
 def full_participation(q):
-    """The fixed points of a round of all clients: FedAvg's, not the optimum."""
+    """where it ends when all clients take part"""
     yield form(
         "the optimum", lambda: stays(q, q.star),
         r"\tau>0,\ \Omega'>0:\ \theta^*+\eta\zeta(\theta^*)\Delta(\theta^*)=\theta^*"

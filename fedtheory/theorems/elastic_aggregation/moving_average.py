@@ -29,11 +29,11 @@ def moved(q, share=1):
 
 
 @paper.statement(
-    "moving-average", about=ELASTIC, over=Averages, title="the moving average that starts at 0",
+    "moving-average", about=ELASTIC, over=Averages,
     source="Algorithm 1, Omega_k <- mu Omega_k + (1 - mu)|g|", assumptions=("0 < mu < 1",),
 )
 def moving_average(q):
-    """The average as printed, corrected for its start at 0, and what this does to zeta."""
+    """the moving average that starts at 0"""
     yield printed(
         lambda: eq(q.printed, first(q)), r"\text{batches alike}\Rightarrow\Omega_k=|g_k|",
         needs=(ALIKE,), fails=True, note="it is (1 - mu^m) |g_k| for a client with m batches",

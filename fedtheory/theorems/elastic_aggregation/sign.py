@@ -24,11 +24,11 @@ def growth(q, tau):
 
 
 @paper.statement(
-    "sign", about=ELASTIC, over=Aggregation, title="the sign of the server's step",
+    "sign", about=ELASTIC, over=Aggregation,
     source="Algorithm 1, last line", assumptions=QUADRATICS,
 )
 def sign(q):
-    """The direction of the server's step: with minus it walks away from the clients."""
+    """the sign of the server's step"""
     yield printed(
         lambda: nearer(q, -1),
         before=r"\theta^+=\theta-\eta\zeta\Delta,\ \tau>0,\ \Omega'>0,"

@@ -47,11 +47,11 @@ def coordinates(q, low, high, share=1):
 
 
 @paper.statement(
-    "stability", about=REPAIRED, over=Aggregation, title="which server steps are stable",
+    "stability", about=REPAIRED, over=Aggregation,
     source="Algorithm 1", assumptions=(*QUADRATICS, "M = sum_k w_k M_k, M_k = I - (I - lr H_k)^E"),
 )
 def stability(q):
-    """The decrease of V in a round, and the contraction of the distance to FedAvg's end."""
+    """which server steps are stable"""
     yield form(
         "as FedAvg", lambda: le(q.V(q.step(q.theta)), q.V(q.theta)),
         before=r"\eta L<2,\ \tau>0,\ \Omega'>0\Rightarrow ",

@@ -53,13 +53,13 @@ def all_calls(q, factor=16.0):
 
 
 @paper.statement(
-    "mopes-bound", over=MopesView, title="convergence of MOPES on a convex set",
+    "mopes-bound", over=MopesView,
     source=f"{SOURCE} (abstract read only); the poster prints its update, and Theorem 1 is its "
     "bound for the consensus set", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     measures="suboptimality of the last iterate",
 )
 def mopes_bound(q):
-    """The bound of Theorem 1 for any convex set, and where it ends."""
+    """convergence of MOPES on a convex set"""
     yield form(
         "10 and 8", lambda: bound(q), BOUND % (10, 8, ""),
         wrong("a hundredth of the first term", lambda: bound(q, *HUNDREDTH[:2])),
@@ -105,13 +105,13 @@ def mopes_bound(q):
 
 
 @paper.statement(
-    "moles-bound", over=MopesView, title="convergence of MOLES on a convex set",
+    "moles-bound", over=MopesView,
     source=f"{SOURCE} (abstract read only); stopping rule, constants and proof are ours",
     assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     measures="suboptimality of the last iterate",
 )
 def moles_bound(q):
-    """The bound of MOPES with an allowance for inexact projections."""
+    """convergence of MOLES on a convex set"""
     yield form(
         "with 2C", lambda: bound(q, allowance=2), BOUND % (10, 8, "+2C"),
         wrong("a hundredth of the first term", lambda: bound(q, *HUNDREDTH)),
@@ -124,12 +124,12 @@ def moles_bound(q):
 
 
 @paper.statement(
-    "moles-calls", over=MopesView, title="linear minimisations of MOLES",
+    "moles-calls", over=MopesView,
     source=f"{SOURCE}, abstract: 'O(epsilon^-2) LMO calls'; stopping rule, constants and proof are "
     "ours", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
 )
 def moles_calls(q):
-    """The number of linear minimisations, in all and in a round."""
+    """linear minimisations of MOLES"""
     yield form(
         "calls in all", lambda: all_calls(q),
         r"\sum_{k\le K}\mathrm{calls}_k\le16K^2,\quad C=\Delta^2",

@@ -76,7 +76,7 @@ def longer(q):
 
 
 @paper.statement(
-    "mopes-is-fedmls", over=SameView, title="FedMLS is MOPES on the consensus set",
+    "mopes-is-fedmls", over=SameView,
     source="poster, Selected Results: 'the FL version of MOPES, denoted ... FedMLS'",
     assumptions=(
         "every f_i is a maximum of affine functions on the line, the first of the largest giving "
@@ -84,7 +84,7 @@ def longer(q):
     ),
 )
 def mopes_is_fedmls(q):
-    """The inner product in which the two are one method."""
+    """FedMLS is MOPES on the consensus set"""
     yield form(
         "mean product", lambda: same(q.fedmls, q.mopes()),
         r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES}\ \forall i,\quad\langle "

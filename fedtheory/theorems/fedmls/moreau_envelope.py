@@ -200,12 +200,12 @@ def at_minimiser(q, share=QUARTER):
 
 
 @paper.statement(
-    "moreau-envelope", over=EnvelopeView, title="the minimum of Psi against the minimum of F",
+    "moreau-envelope", over=EnvelopeView,
     source="poster, eq. (2): 'a regularized Equation (1)'; ours: what it says of eq. (1)",
     assumptions=ASSUMPTIONS, symbols=SYMBOLS,
 )
 def moreau_envelope(q):
-    """The minimum and the minimiser of Psi against those of F."""
+    """the minimum of Psi against the minimum of F"""
     yield form(
         "the same minimiser", lambda: le(entry(q.F_at), entry(q.F_star)),
         r"(\hat x,\hat u)\in\arg\min\Psi\ \Rightarrow\ F(\hat x)=\min_XF", fails=True,

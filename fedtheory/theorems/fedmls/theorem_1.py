@@ -159,11 +159,11 @@ def of_the_last_iterate(q):
 
 
 @paper.statement(
-    "theorem-1", over=FedMLSRuns, title="convergence of FedMLS", source="Theorem 1",
+    "theorem-1", over=FedMLSRuns, source="Theorem 1",
     assumptions=ASSUMPTIONS, measures="suboptimality of the last iterate",
 )
 def theorem_1(q):
-    """Every reading of Theorem 1."""
+    """convergence of FedMLS"""
     yield from of_the_joint_gradient(q)
     yield from of_the_mean_product(q)
     yield from of_the_last_iterate(q)

@@ -126,11 +126,10 @@ def gap_of_penalty(q, gap=1.0):
 
 @paper.statement(
     "identities", over=Algebra, assumptions=ASSUMPTIONS,
-    title="weights of the outer and the inner loop, and Theorem 2's plug-in",
     source="proof of Theorems 1 and 2 (symbolic)",
 )
 def weights(q):
-    """The weights of both loops, as symbols."""
+    """weights of the outer and the inner loop, and Theorem 2's plug-in"""
     yield form(
         "repaired", None,
         r"\Gamma_k=(1-\gamma_k)\Gamma_{k-1},\ \gamma_k/\Gamma_k=k,"
@@ -140,12 +139,11 @@ def weights(q):
 
 
 @paper.statement(
-    "inner-loop", over=FedMLSRuns, title="local training nearly solves the proximal problem",
-    source="Lan 2016, Proposition 1, for lines 18-27", assumptions=ASSUMPTIONS,
-    measures="gap of the local problem",
+    "inner-loop", over=FedMLSRuns, source="Lan 2016, Proposition 1, for lines 18-27",
+    assumptions=ASSUMPTIONS, measures="gap of the local problem",
 )
 def inner_loop(q):
-    """The error of T local steps, as we prove it and as Lan does."""
+    """local training nearly solves the proximal problem"""
     yield repaired(
         lambda: inner(q), E + r"\tfrac{8G_i^2(T+H_T)+4\sigma_i^2(T+\frac32-H_{T+2})}{\beta T(T+3)}",
         wrong("E ten times smaller", lambda: inner(q, error=0.1)), holds=True, rules=BOTH_RULES,
@@ -161,12 +159,11 @@ def inner_loop(q):
 
 
 @paper.statement(
-    "recursion", over=FedMLSRuns, title="one round of the outer loop",
-    source="proof of Theorem 1, the recursion", assumptions=ASSUMPTIONS,
-    measures="gap of the penalised loss",
+    "recursion", over=FedMLSRuns, source="proof of Theorem 1, the recursion",
+    assumptions=ASSUMPTIONS, measures="gap of the penalised loss",
 )
 def recursion(q):
-    """The recursion of the rounds."""
+    """one round of the outer loop"""
     yield repaired(
         lambda: recursion_of(q),
         r"\Psi_k-\Psi(u)\le(1-\gamma_k)(\Psi_{k-1}-\Psi(u))"
@@ -178,12 +175,11 @@ def recursion(q):
 
 
 @paper.statement(
-    "telescoped", over=FedMLSRuns, title="the recursion summed over the rounds",
-    source="proof of Theorem 1, the telescoped sum", assumptions=ASSUMPTIONS,
-    measures="gap of the penalised loss",
+    "telescoped", over=FedMLSRuns, source="proof of Theorem 1, the telescoped sum",
+    assumptions=ASSUMPTIONS, measures="gap of the penalised loss",
 )
 def telescoped(q):
-    """The sum of the recursion."""
+    """the recursion summed over the rounds"""
     yield repaired(
         lambda: sum_of_rounds(q),
         r"\Psi_K-F(u)\le\tfrac2{K(K+1)}\big[\tfrac2\lambda(1+c(T_1))\|u-x_0\|^2"

@@ -58,11 +58,11 @@ def tenth_more(q):
 
 
 @paper.statement(
-    "theorem-2", over=FedMLSRuns, title="rounds and local steps to epsilon", source="Theorem 2",
+    "theorem-2", over=FedMLSRuns, source="Theorem 2",
     assumptions=ASSUMPTIONS, measures="suboptimality of the last iterate",
 )
 def theorem_2(q):
-    """Rounds to epsilon, as printed, repaired and fewer; and the sum of the local steps."""
+    """rounds and local steps to epsilon"""
     yield printed(
         lambda: within_joint(q), after=PLAN + JOINT, fails=True, rules=EXACT_RULES,
         note="G is the one of Theorem 1, a bound of the joint gradient, and ||x_0 - x*|| is in "

@@ -14,7 +14,7 @@ from fedtheory.theory.rounds.forms import form as authored
 __all__ = [
     "ALGORITHM_3", "CONVEX_SMOOTH", "EXACT", "LAST_SIGN", "MORE", "ONE", "PRINTED_THRESHOLD",
     "PROOF_OF_A", "PROOF_OF_B", "PROOF_OF_B6", "RATIO", "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE",
-    "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS", "TENTH",
+    "SMOOTH", "START_NOTE", "STORED_GRADIENTS", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS", "TENTH",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
     "Share", "in_units_of", "nine_tenths", "part", "ratio_above", "tight", "total",
 ]  # fmt: skip
@@ -60,6 +60,9 @@ def in_units_of(lambda2: float, beta: float) -> str:
 ALGORITHM_3 = ("lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",)
 SMOOTH = ("every L_k is beta-smooth", *ALGORITHM_3)
 CONVEX_SMOOTH = ("every L_k is convex and beta-smooth", *ALGORITHM_3)
+STORED_GRADIENTS = (
+    "what is stored is the gradient at the new local model (true-gradient rule)"
+)
 SAMPLED = (*CONVEX_SMOOTH, "P of the m clients are drawn uniformly each round")
 
 PROOF_OF_A = "docs/fedelasticnet.md#theorem-a-the-true-gradient-rule-has-no-l1-floor"

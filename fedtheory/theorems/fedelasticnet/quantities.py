@@ -36,37 +36,37 @@ class ElasticConstants:
         if core == 0:
             raise Undefined(f"kappa and kappa_0 divide by lambda_2^2 - {c} beta^2, which is 0 here: take another lambda_2")
         a = lead * (l2 + b) / (l2 * core)
-        return a, a * self.m / self.P, 2 * (core - c * b * l2 - c * b * b) / (l2 * core)
+        return self._of(a, 2 * (core - c * b * l2 - c * b * b) / (l2 * core))
 
     printed = derived(lambda v: v.family(10, 25), "kappa P/m, kappa, kappa_0 of Theorem 3.1")
     theorem_a = derived(lambda v: v.family(3, 9), "of Theorem A (true-gradient rule)")
 
-    def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
-        """Of Theorem B (sign rule)."""
-        return self.family(3, 9 + 6 * tau)
+    theorem_b = derived(lambda v: v.family(3, 21), "of Theorem B (sign rule), tau = 2")
+
+    def _of(self, a: Any, kappa_0: Any) -> tuple[Any, Any, Any]:
+        return a, a * self.m / self.P, kappa_0
 
     @property
     def theorem_c(self) -> tuple[Any, Any, Any]:
         """Of strongly convex clients, in Theorem C."""
         b, l2 = self.beta, self.lambda2
         core = l2 * l2 - 21 * b * b
-        a = 3 * (l2 + 2 * b) / (l2 * core)
-        return a, a * self.m / self.P, 2 * (core - 21 * b * l2 - 42 * b * b) / (l2 * core)
+        kappa_0 = 2 * (core - 21 * b * l2 - 42 * b * b) / (l2 * core)
+        return self._of(3 * (l2 + 2 * b) / (l2 * core), kappa_0)
 
     @property
     def theorem_e_small(self) -> tuple[Any, Any, Any]:
         """Of Theorem E up to lambda_2 = (2 + 2 sqrt 2) beta."""
         b, l2 = self.beta, self.lambda2
         a = (2 * b + 3 * l2) / (l2 * l2 * (2 * b + l2))
-        return a, a * self.m / self.P, 4 * l2 / (2 * b + l2) ** 2
+        return self._of(a, 4 * l2 / (2 * b + l2) ** 2)
 
     @property
     def theorem_e_large(self) -> tuple[Any, Any, Any]:
         """Of Theorem E beyond."""
         if self.beta == 0:
             raise Undefined("kappa of Theorem E divides by beta, which is 0 here: the losses have no curvature")
-        a = 1 / (2 * self.beta * self.lambda2)
-        return a, a * self.m / self.P, 2 / self.lambda2
+        return self._of(1 / (2 * self.beta * self.lambda2), 2 / self.lambda2)
 
     @property
     def theorem_e(self) -> tuple[Any, Any, Any]:

@@ -33,10 +33,7 @@ METHOD = method(
     FedElasticNetDyn, l1=above(0, usual=F(1, 10)),
     l2=above(0, unit=lambda c: c.beta, usual=30, near=NEAR),
 )
-OF_E = (
-    *notation.SAMPLED,
-    "what is stored is the gradient at the new local model (true-gradient rule)",
-)
+OF_E = (*notation.SAMPLED, notation.STORED_GRADIENTS)
 
 
 def sqrt_upper(q: F, bits: int = 120) -> F:
@@ -130,12 +127,6 @@ class Letters:
         return of_clients.sum(axis=-2) / of_clients.shape[-2]
 
 
-def of_theorem(constants: ElasticConstants, of: str) -> Any:
-    """Give kappa P/m, kappa and kappa_0."""
-    found = getattr(constants, of)
-    return found() if callable(found) else found
-
-
 def bound(
     v: Any, of: str = "printed", floor: Any = 0, last: Any = ("s",), C_0: str = "C_0",
     share: Any = 1, first: Any = 1, over_kappa_0: bool = True,
@@ -148,7 +139,7 @@ def bound(
     share, first : by which kappa, and the whole first term, are multiplied
     over_kappa_0 : whether the last term is
     """
-    a, kappa, kappa_0 = of_theorem(v.constants, of)
+    a, kappa, kappa_0 = getattr(v.constants, of)
     factor, counted = floor if isinstance(floor, tuple) else (floor, "d")
     end = v.last(*last) if last else 0 * v.T
     return le(
@@ -382,7 +373,7 @@ def repair(
     """Theorem A, B or E."""
     changed = {"of": f"theorem_{letter.lower()}", "floor": floor}
     made = line(latex, of=f"^{letter}", more=r",\quad" + kappas)
-    at = worst_at(lambda c: of_theorem(c, changed["of"])[1:])
+    at = worst_at(lambda c: getattr(c, changed["of"])[1:])
     return told(q, "repaired", made, changed, mutant, LESS, limit=limit, worst=at, **more)
 
 

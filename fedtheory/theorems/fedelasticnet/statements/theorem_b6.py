@@ -23,6 +23,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     REPAIRED_THRESHOLD,
     SAMPLED,
     SIGN_NOTE,
+    STORED_GRADIENTS,
     SYMBOLS,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
@@ -194,64 +195,52 @@ def theorem_b6(v):
             proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d", holds=True,
         )
 
-def _without_floor(v: Any, constants: Any, smaller: int = 1, last: int = 1) -> Sides:
-    _, kappa, kappa_0 = constants
-    return potential_step(v, kappa / smaller, kappa_0, 0, last * v.last_term(v.lambda1_s))
-
-
-@about_a_round(
-    "theorem-a-step", source="our repair: Theorem A, one round", rules=TRUE_GRADIENT, ours=True,
-    measures="suboptimality before the round, times a constant",
+about_a_step = partial(
+    about_a_round, ours=True, measures="suboptimality before the round, times a constant"
 )
+LAST = ("last term dropped", {"last": 0})
+
+
+def of_a_repair(
+    v: Any, letter: str, limit: Any, *mutants: tuple[str, dict[str, Any]], paid: int = 0, **more: Any
+) -> Any:
+    """One step of the potential of Theorem A, B or E; of B with a floor that is paid for zeros."""
+
+    def of(smaller: int = 1, last: int = 1, paid: int = paid) -> Sides:
+        a, kappa, kappa_0 = getattr(v.constants, f"theorem_{letter.lower()}")
+        floor = 3 * paid * a / 2 * v.lambda1 * v.lambda1 * v.zeros if paid else 0
+        return potential_step(v, kappa / smaller, kappa_0, floor, last * v.last_term(v.lambda1_s))
+
+    return repaired(
+        of, *(wrong(words, **change) for words, change in mutants), holds=True,
+        after=partial(definition, letter), needs=ratio_above(v, limit), **more,
+    )
+
+
+@about_a_step("theorem-a-step", source="our repair: Theorem A, one round", rules=TRUE_GRADIENT)
 def theorem_a_step(v):
     """one step of Theorem A's potential"""
-    yield repaired(
-        lambda: _without_floor(v, v.constants.theorem_a),
-        wrong("kappa ten times smaller", lambda: _without_floor(v, v.constants.theorem_a, 10)),
-        wrong("last term dropped", lambda: _without_floor(v, v.constants.theorem_a, last=0)),
-        after=partial(definition, "A"), needs=ratio_above(v, THEOREM_A_THRESHOLD),
-        proof=PROOF_OF_A, holds=True,
-    )
+    smaller = ("kappa ten times smaller", {"smaller": 10})
+    yield of_a_repair(v, "A", THEOREM_A_THRESHOLD, smaller, LAST, proof=PROOF_OF_A)
 
 
-@about_a_round(
-    "theorem-b-step", source="our repair: Theorem B, one round, tau = 2", rules=SIGN_RULE,
-    ours=True, measures="suboptimality before the round, times a constant",
-)
+@about_a_step("theorem-b-step", source="our repair: Theorem B, one round, tau = 2", rules=SIGN_RULE)
 def theorem_b_step(v):
     """one step of Theorem B's potential"""
-
-    def of(with_floor: int = 1) -> Sides:
-        tau = 2
-        a, kappa, kappa_0 = v.constants.theorem_b(tau)
-        floor = with_floor * a * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
-        return potential_step(v, kappa, kappa_0, floor, v.last_term(v.lambda1_s))
-
-    yield repaired(
-        of, wrong("floor dropped", lambda: of(0)), after=partial(definition, "B"),
-        needs=ratio_above(v, THEOREM_B_THRESHOLD), proof=PROOF_OF_B, holds=True,
-    )
+    dropped = ("floor dropped", {"paid": 0})
+    yield of_a_repair(v, "B", THEOREM_B_THRESHOLD, dropped, paid=1, proof=PROOF_OF_B)
 
 
-@about_a_round(
-    "theorem-e-step",
-    source="ours: Theorem E, one round (lambda_2 > 1.5352 beta)", rules=TRUE_GRADIENT, ours=True,
-    assumptions=(
-        *SAMPLED, "what is stored is the gradient at the new local model (true-gradient rule)",
-    ),
-    measures="suboptimality before the round, times a constant",
+@about_a_step(
+    "theorem-e-step", source="ours: Theorem E, one round (lambda_2 > 1.5352 beta)",
+    rules=TRUE_GRADIENT, assumptions=(*SAMPLED, STORED_GRADIENTS),
 )
 def theorem_e_step(v):
     """one step of Theorem E's potential"""
-    small = "kappa a hundred times smaller"
-    yield repaired(
-        lambda: _without_floor(v, v.constants.theorem_e),
-        wrong(small, lambda: _without_floor(v, v.constants.theorem_e, 100)),
-        wrong("last term dropped", lambda: _without_floor(v, v.constants.theorem_e, last=0)),
-        after=partial(definition, "E"), needs=ratio_above(v, THEOREM_E_THRESHOLD),
+    yield of_a_repair(
+        v, "E", THEOREM_E_THRESHOLD, ("kappa a hundred times smaller", {"smaller": 100}), LAST,
         note="proved for every N, P and loss of the class: theorem-e-proof",
         proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
-        holds=True,
     )
 
 

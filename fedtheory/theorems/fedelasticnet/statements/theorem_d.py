@@ -17,7 +17,15 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
 )
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, MORE, ONE, TENTH, Share, part
+from fedtheory.theorems.fedelasticnet.notation import (
+    ALGORITHM_3,
+    MORE,
+    ONE,
+    STORED_GRADIENTS,
+    TENTH,
+    Share,
+    part,
+)
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
@@ -64,7 +72,6 @@ def _calms(v: MotionView, to_come: Share = ONE, made: Share = ONE, turned: Share
 
 
 OURS = "ours: Theorem D"
-TRUE_GRADIENT = "what is stored is the gradient at the new local model (true-gradient rule)"
 ABOVE_HALF = r"\lambda_2>\tfrac\beta2\ \Rightarrow\ "
 ENERGY = r"\ E_t=\|h^t\|^2+\lambda_2^2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2"
 FALLS = r"\Phi_{t+1}\le\Phi_t-\tfrac1{2\lambda_2}\|\nabla R(\theta^{t-1})\|^2\ (t\ge1)"
@@ -127,7 +134,7 @@ def convergence(q):
     )
 
 
-@algebra("theorem-d-proof", source=OURS, ours=True, assumptions=(*ASSUMED, TRUE_GRADIENT))
+@algebra("theorem-d-proof", source=OURS, ours=True, assumptions=(*ASSUMED, STORED_GRADIENTS))
 def theorem_d_proof(q):
     """the sums of squares behind Theorem D"""
     yield repaired(
@@ -148,7 +155,7 @@ def theorem_d_proof(q):
         *ALGORITHM_3,
         "P of the m clients are drawn uniformly without replacement",
         "local problems solved exactly, no threshold epsilon",
-        TRUE_GRADIENT,
+        STORED_GRADIENTS,
         "every g_k is a gradient of L_k at some z_k, as once every client has taken part",
     ),
 )
@@ -170,7 +177,7 @@ def theorem_f(q):
         *ALGORITHM_3,
         "P of the m >= 2 clients are drawn uniformly without replacement",
         "local problems solved exactly",
-        TRUE_GRADIENT,
+        STORED_GRADIENTS,
         "no client moves in the rounds that are looked at, as for large lambda_1",
     ),
 )

@@ -284,13 +284,7 @@ class Motion(MotionView, Everybody):
         cls, losses: Any, lambda1: Any, lambda2: Any, theta: Any, rounds: int, rule: Any,
         stored: Any,
     ) -> Self:  # fmt: skip
-        """Follow the run, from the algorithm's own start where there are no stored gradients.
-
-        Raises
-        ------
-        InvalidInput
-            A run of too many numbers, R without a minimiser.
-        """
+        """Follow the run, from the algorithm's own start where there are no stored gradients."""
         losses, l1, l2 = PiecewiseLosses(losses, theta), lambda1, lambda2
         m, d = losses.shape
         stored = np.full((m, d), F(0), dtype=object) if stored is None else stored
@@ -353,16 +347,7 @@ class Motion(MotionView, Everybody):
     # --- a problem of the user's ------------------------------------------------------------------
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Data | Self:
-        """Follow the user's run: in fractions where losses are separable and it is short enough.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            What the statement is not about; a nonsmooth problem whose local problems are not
-            solved exactly.
-        NotCertified
-            R's optimum cannot be certified.
-        """
+        """Follow the user's run: in fractions where losses are separable and it is short enough."""
         if reason := _refusal(case):
             raise InvalidInput(reason)
         check_everybody(case)

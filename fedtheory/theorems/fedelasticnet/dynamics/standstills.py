@@ -213,13 +213,7 @@ class Standstill(Everybody):
     def made(
         cls, losses: Any, lambda1: Any, lambda2: Any, theta: Any, rounds: int, counts: Any
     ) -> Self:
-        """Look at losses of counts n_k.
-
-        Raises
-        ------
-        InvalidInput
-            R without a minimiser, no fixed points.
-        """
+        """Look at losses of counts n_k; refused where R has no minimiser, or no fixed points."""
         view = cls(
             pieces=losses, weights=counts / counts.sum(), lambda1=lambda1, lambda2=lambda2,
             start=theta, rounds=rounds,
@@ -246,13 +240,7 @@ class Standstill(Everybody):
     # --- a problem of the user's ------------------------------------------------------------------
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Data:
-        """Give the user's problem in fractions.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            Another method, cohorts, a threshold, losses that are not separable, too many numbers.
-        """
+        """Give the user's problem in fractions."""
         problem, algorithm, rounds = case.problem, case.algorithm, case.rounds or ROUNDS
         if not isinstance(algorithm, FedElasticNetProx):
             about = "the statement is about FedElasticNet's Algorithm 1 (FedElasticNetProx)"

@@ -25,7 +25,7 @@ from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
     "ALL", "MOST_FEATURES", "QUADRATIC", "TRIAL", "EachOf", "MainTextWorld", "above",
-    "clients", "exact", "hessian", "lambdas", "largest", "point", "quadratics", "steps_of",
+    "clients", "exact", "hessian", "lambdas", "largest", "losses_of", "point", "quadratics", "steps_of",
     "trial_of", "whole",
 ]  # fmt: skip
 
@@ -172,6 +172,12 @@ def quadratics(case: Any) -> tuple[np.ndarray, np.ndarray]:
         curvatures.append(a.T @ a / Fraction(int(n)) + ridge)
         slopes.append(a.T @ b / Fraction(int(n)))
     return np.stack(curvatures), np.stack(slopes)
+
+
+def losses_of(case: Any) -> dict[str, Any]:
+    """H and q of the user's losses, his start as theta, and lambda_1 and lambda_2."""
+    H, q = quadratics(case)
+    return {"H": H, "q": q, "theta": exact(case.x0), **lambdas(case)}
 
 
 def above(value: float) -> Fraction:

@@ -124,13 +124,11 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take the first round of Algorithm 3, where all stored gradients are 0."""
         check_everybody(case)
-        H, q = world.quadratics(case)
-        numbers = world.lambdas(case)
-        spectrum = np.linalg.eigvalsh(H.sum(axis=0).astype(float) / len(H))
+        data = world.losses_of(case)
+        spectrum = np.linalg.eigvalsh(data["H"].sum(axis=0).astype(float) / len(data["H"]))
         least, most = Fraction(float(spectrum[0])), Fraction(float(spectrum[-1]))
-        rule = getattr(case.algorithm, "rule", "sign") if numbers["lambda1"] else "any"
-        data = {"H": H, "q": q, "theta": world.exact(case.x0), "rule": rule, **numbers}
-        data["beta"] = world.above(float(case.problem.beta_k.max()))
+        rule = getattr(case.algorithm, "rule", "sign") if data["lambda1"] else "any"
+        data |= {"rule": rule, "beta": world.above(float(case.problem.beta_k.max()))}
         return data | {"mu": max(Fraction(0), least - most / 10**12)}
 
     h = derived(lambda v: v.mean(v.stored))

@@ -3,6 +3,7 @@
 Lemma B.5 has a sharpened form without an l1 floor.
 """
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 __all__ = ["bend_with", "drift_lines", "eq28_sign"]
 
 # --- formulas: G is what is taken off g_k, S the subgradient or sign ------------------------------
+HALF = Fraction(1, 2)
 _SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
 _SIGN_OF_COHORT = r"\mathrm{sign}(\theta_k^t-\theta^{t-1})"
 _MOVE = r"\mathbb E[\gamma^t-\gamma^{t-1}]="
@@ -170,13 +172,9 @@ def eq_26(v):
 )
 def eq_27(v):
     """h is bounded by C"""
-
-    def of() -> Sides:
-        return le(v.E(norm_sq(v.h_next)), v.C_next)
-
     yield printed(
-        of, r"\mathbb E\|h^t\|^2\le C_t", wrong("nine tenths of C", lambda: nine_tenths(of())),
-        wrong("half of C", lambda: le(of().lhs, v.C_next / 2)),
+        lambda: le(v.E(norm_sq(v.h_next)), v.C_next), r"\mathbb E\|h^t\|^2\le C_t",
+        wrong("nine tenths of C", share=Fraction(9, 10)), wrong("half of C", share=HALF),
         proof="h is the mean of g_k - grad L_k(theta_*), as grad R(theta_*) = 0; Jensen's "
         "inequality", holds=True,
     )
@@ -230,13 +228,9 @@ def eq_28(v):
 )
 def eq_29(v):
     """gamma moves no further than the clients"""
-
-    def of() -> Sides:
-        return le(v.move, v.epsilon)
-
     yield printed(
-        of, wrong("nine tenths of epsilon", lambda: nine_tenths(of())),
-        wrong("half of epsilon", lambda: le(v.move, v.epsilon / 2)),
+        lambda: le(v.move, v.epsilon), wrong("nine tenths of epsilon", share=Fraction(9, 10)),
+        wrong("half of epsilon", share=HALF),
         after=r"=\frac1m\sum_k\mathbb E\|\tilde\theta_k^t-\gamma^{t-1}\|^2",
         proof="gamma^t is the mean of theta_tilde_k over a uniform cohort; Jensen's inequality",
         holds=True,
@@ -344,7 +338,6 @@ def eq_35(v):
 
 
 PROOF_OF_B5 = "docs/fedelasticnet.md#no-l1-floor-in-lemma-b5"
-
 
 
 def _of_36(s: str) -> str:

@@ -79,11 +79,9 @@ class ObjectiveView(Quadratics, world.MainTextWorld):
     @classmethod
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take R, the samples' counts, and the start."""
-        H, q = world.quadratics(case)
         counts = [Fraction(int(n)) for n in case.problem.sample_counts]
         beta = world.above(float(case.problem.beta_k.max()))
-        data = {"H": H, "q": q, "counts": counts, "theta": world.exact(case.x0), "beta": beta}
-        return data | world.lambdas(case)
+        return {"counts": counts, "beta": beta, **world.losses_of(case)}
 
     def weighted(self, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """sum_k n_k/n of the rows."""

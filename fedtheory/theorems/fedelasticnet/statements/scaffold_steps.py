@@ -108,7 +108,7 @@ class StepsView(Quadratics, world.MainTextWorld):
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take local steps of all clients in the first round, or from fresh control variates."""
         check_everybody(case)
-        H, q = world.quadratics(case)
+        data = world.losses_of(case)
         solver = world.steps_of(case.problem) if case.local_solver is None else case.local_solver
         if solver.batch_size or solver.noise_std or callable(solver.lr):
             raise InvalidInput(ONE_LENGTH)
@@ -118,8 +118,7 @@ class StepsView(Quadratics, world.MainTextWorld):
         controls = case.given.get("controls", "zero")
         if controls not in ("zero", "fresh"):
             raise InvalidInput(f"controls = {controls!r}: use zero or fresh")
-        data = {"H": H, "q": q, "theta": world.exact(case.x0), "lr": lr, "B": B, **world.lambdas(case)}
-        return data | ({"controls": "fresh"} if controls == "fresh" else {})
+        return {**data, "lr": lr, "B": B} | ({"controls": "fresh"} if controls == "fresh" else {})
 
     mean_control = derived(lambda v: v.mean(v.controls), "c, (d,)")
     slope = derived(lambda v: v.mean(v.slopes), "grad R(theta)")

@@ -42,15 +42,7 @@ STANDS = Fact(
 
 @dataclass(kw_only=True)
 class LocalView(world.MainTextWorld):
-    """One client's problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1.
-
-    Attributes
-    ----------
-    H, q : (d, d), (d,), of L(y) = y'Hy/2 - q'y; H may have negative eigenvalues if it is diagonal
-    g, theta : the stored gradient of (8) and (10), 0 in (4); the server's model, (d,)
-    lambda1, lambda2 : at least 0, above 0
-    trial : any point, (d,), that the minimiser is compared with
-    """
+    """One client's problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1."""
 
     kind, size = "local", 40
     about, asks = "about each client's local problem", (world.QUADRATIC,)
@@ -81,13 +73,14 @@ class LocalView(world.MainTextWorld):
     units = ("H", "q", "g", "lambda1", "lambda2")
     shows: ClassVar = {"d": "d", "lambda_1": "lambda1", "lambda_2": "lambda2"}
 
-    theta: np.ndarray = number("d")
+    theta: np.ndarray = number("d", "the server's model")
+    # of L(y) = y'Hy/2 - q'y; H may have negative eigenvalues if it is diagonal
     H: np.ndarray = field(metadata={"read": Read(hessian, shape=("d", "d"))})
     lambda1: Fraction = number(least=0)
     lambda2: Fraction = number(above=0)
     q: Any = number("d", default=None)
-    g: Any = number("d", default=None)
-    trial: Any = number("d", default=None)
+    g: Any = number("d", "the stored gradient of (8) and (10), 0 in (4)", default=None)
+    trial: Any = number("d", "any point that the minimiser is compared with", default=None)
 
     def __post_init__(self) -> None:
         zero = 0 * self.theta

@@ -43,15 +43,7 @@ PI_E_ABOVE = Fraction(355, 113) / _E_MINUS[0]
 
 @dataclass(kw_only=True)
 class MessageView(world.MainTextWorld):
-    """One client's update and the model that it is an update of.
-
-    Attributes
-    ----------
-    x, theta : the update without l1 and the server's model, (n,)
-    threshold : lambda_1/(h + lambda_2), of a loss with the same curvature h in every coordinate:
-        what the l1 norm takes off
-    bin : the width of a bin
-    """
+    """One client's update and the model that it is an update of."""
 
     kind, size = "message", 30
     about = "about the entropy of messages"
@@ -77,10 +69,11 @@ class MessageView(world.MainTextWorld):
 
     demands, shows = (SHORT,), ("n", "bin", "threshold")
 
-    x: np.ndarray = number("n")
-    theta: Any = number("n", default=None)
-    threshold: Fraction = number(least=0, default=Fraction(0))
-    bin: Fraction = number(above=0, default=Fraction(1, 100))
+    x: np.ndarray = number("n", "the update without l1")
+    theta: Any = number("n", "the server's model", default=None)
+    # lambda_1/(h + lambda_2), of a loss with the same curvature h in every coordinate
+    threshold: Fraction = number("", "what the l1 norm takes off", least=0, default=Fraction(0))
+    bin: Fraction = number("", "the width of a bin", above=0, default=Fraction(1, 100))
 
     def __post_init__(self) -> None:
         self.fill(theta=0 * self.x)

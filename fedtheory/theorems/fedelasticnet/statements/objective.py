@@ -29,15 +29,7 @@ DIAGONAL = Fact(
 
 @dataclass(kw_only=True)
 class ObjectiveView(Quadratics, world.MainTextWorld):
-    """R = (1/m) sum_k L_k with L_k(x) = x'H_k x/2 - q_k'x, and clients of n_k samples.
-
-    Attributes
-    ----------
-    counts : n_k; 1 where data say none
-    theta : theta^0
-    beta : a number for which every L_k is beta-smooth; where data say none, of losses that do not
-        mix coordinates
-    """
+    """R = (1/m) sum_k L_k with L_k(x) = x'H_k x/2 - q_k'x, and clients of n_k samples."""
 
     kind, size, method, ratio = "objective", 30, "fedelasticnet-dyn", 30.0
     about, asks = "about the objective and the constants", (world.QUADRATIC,)
@@ -57,6 +49,7 @@ class ObjectiveView(Quadratics, world.MainTextWorld):
     counts: Any = number("m", "n_k", above=0, default=None)
     lambda1: Fraction = number(above=0, default=Fraction(1))
     lambda2: Fraction = number(above=0, default=Fraction(1))
+    # every L_k is beta-smooth; where data say none, of losses that do not mix coordinates
     beta: Any = number(above=0, default=None)
 
     def __post_init__(self) -> None:

@@ -58,13 +58,7 @@ FEW = Fact(
 
 @dataclass(kw_only=True)
 class RegressionView(world.MainTextWorld):
-    """Least squares with n samples and d features; grouping is about the first two features.
-
-    Attributes
-    ----------
-    start : theta^{t-1} of (4), 0 where data say none
-    trial : any point that minimisers are compared with, by default 0
-    """
+    """Least squares with n samples and d features; grouping is about the first two features."""
 
     kind, size = "regression", 24
     about = "about the Lasso and the elastic net on one client's samples"
@@ -109,8 +103,8 @@ class RegressionView(world.MainTextWorld):
     y: np.ndarray = number("n")
     lambda1: Fraction = number(above=0)
     lambda2: Fraction = number(least=0)
-    start: Any = number("d", default=None)
-    trial: Any = number("d", default=None)
+    start: Any = number("d", "theta^{t-1} of (4), by default 0", default=None)
+    trial: Any = number("d", "any point that minimisers are compared with", default=None)
 
     def __post_init__(self) -> None:
         zero = 0 * self.X[0]

@@ -49,14 +49,7 @@ def _controls(name: str, value: Any, before: Any) -> np.ndarray:
 
 @dataclass(kw_only=True)
 class StepsView(Quadratics, world.MainTextWorld):
-    """B local steps of every client from theta, with full gradients of L_k(y) = y'H_k y/2 - q_k'y.
-
-    Attributes
-    ----------
-    controls : (m, d), 0 where data say none, and the gradients at theta where they are 'fresh'
-    lr, B : eta_l and the number of steps
-    lambda1, lambda2 : both 0 in (5)
-    """
+    """B local steps of every client from theta, with full gradients of L_k(y) = y'H_k y/2 - q_k'y."""
 
     kind, size, method = "local-steps", 40, "fedelasticnet-scaffold"
     about, work = "about the local steps of one round", LocalWork((LocalSGD,), ONE_LENGTH)
@@ -79,8 +72,9 @@ class StepsView(Quadratics, world.MainTextWorld):
 
     shows: ClassVar = {"m": "m", "B": "B", "eta_l": "lr"}
 
-    lr: Fraction = number(above=0)
-    B: int = whole(1, 20)
+    lr: Fraction = number("", "eta_l", above=0)
+    B: int = whole(1, 20, "the number of steps")
+    # 0 where data say none, and the gradients at theta where they are 'fresh'
     controls: Any = field(default=None, metadata={"read": Read(_controls, "", ("m", "d"), None)})
     lambda1: Fraction = number(least=0, default=Fraction(0))
     lambda2: Fraction = number(least=0, default=Fraction(0))

@@ -86,10 +86,9 @@ class Piece:
         pieces = self.corners[1]
         return (None, None) if self.curvature else (pieces[0][1], pieces[-1][1])
 
-    @property
-    def breakpoints(self) -> list[Fraction]:
-        """The points at which the slope bends or jumps, in order."""
-        return self.corners[0]
+    breakpoints = derived(
+        lambda v: v.corners[0], "The points at which the slope bends or jumps, in order"
+    )
 
     @property
     def beta(self) -> Fraction | None:

@@ -234,11 +234,10 @@ class WireView(rounds.OfRounds):
         lambda v: (v.h - v.stored.sum(axis=1) / v.m)[1:],
         "h less the mean of what clients store, after every round (T, d)",
     )
-
-    @property
-    def left_out(self) -> Any:
-        """The mean over the clients of all slopes so far of which the server got another one (T, d)."""
-        return np.cumsum((self.slope(self.delta) - self.slope(self.arrived)).sum(axis=1) / self.m, axis=0)
+    left_out = derived(
+        lambda q: np.cumsum((q.slope(q.delta) - q.slope(q.arrived)).sum(axis=1) / q.m, axis=0),
+        "The mean over the clients of all slopes so far of which the server got another one (T, d)",
+    )
 
     @classmethod
     def made(cls, h: Any, c: Any, theta: Any, **numbers: Any) -> Self:

@@ -149,7 +149,7 @@ def _of_fedelasticnet(question: Any) -> list[Any]:
     of = {
         "FedElasticNet, Theorem 3.1, printed": (lambda: constants.printed, notation.PRINTED_THRESHOLD),
         "FedElasticNet, Theorem 3.1, repaired": (lambda: constants.printed, notation.REPAIRED_THRESHOLD),
-        "its Theorem B, the sign rule with a floor": (lambda: constants.theorem_b(2), notation.THEOREM_B_THRESHOLD),
+        "its Theorem B, the sign rule with a floor": (lambda: constants.theorem_b, notation.THEOREM_B_THRESHOLD),
         "its Theorem A": (lambda: constants.theorem_a, notation.THEOREM_A_THRESHOLD),
         "its Theorem E": (lambda: constants.theorem_e, notation.THEOREM_E_THRESHOLD),
     }

@@ -71,6 +71,7 @@ class World(ClosedView):
     asks : demands on a user's problem, in words, where `on_problem` makes an instance of one
     example : options of `fedtheory verify` that show a statement at work; where a user names no
         problem they are taken, but for those that he gives
+    examples : other ones, by the names of statements
     no_problem : the reason for which it is made of no problem, default what it is about
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
@@ -96,6 +97,7 @@ class World(ClosedView):
     about: ClassVar[str] = ""
     asks: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[str] = ""
+    examples: ClassVar[Mapping[str, str]] = {}
     no_problem: ClassVar[str] = ""
     problem: ClassVar[str] = "quadratic"
     takes: ClassVar[tuple[str, ...]] = ()
@@ -220,7 +222,7 @@ class World(ClosedView):
     @classmethod
     def example_of(cls, statement: str) -> str:
         """Options that show the statement of that id at work, default ``example``."""
-        return cls.example
+        return cls.examples.get(statement.partition("/")[2], cls.example)
 
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Any:

@@ -62,7 +62,7 @@ def _kappa_0(name: str, ratio: float) -> float:
     """Of a theorem at lambda_2/beta, for beta = 1; NaN below its threshold."""
     least, which, _, _ = THRESHOLDS[name]
     constants = ElasticConstants(CLIENTS, 1, 1.0, 0.0, ratio)
-    chosen = constants.theorem_b() if which == "theorem_b" else getattr(constants, which)
+    chosen = getattr(constants, which)
     return chosen[2] if ratio > least else float("nan")
 
 

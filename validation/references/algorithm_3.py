@@ -21,15 +21,22 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import exact_pieces
 from fedtheory.theorems.fedelasticnet.expectation import round_view
-from fedtheory.theorems.fedelasticnet.fractions_read import exact_array
 from fedtheory.theorems.fedelasticnet.notation import RULES
-from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, sgn
+from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.rounds.declare import in_fractions
-from fedtheory.theory.rounds.losses import SeparableLosses
+from fedtheory.theory.rounds.losses import SeparableLosses, fractions
 from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.oracles import SeparableWorld
 
 __all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round"]
+
+
+def exact_array(values: Any) -> np.ndarray:
+    """Nested lists or an array of ints, floats, strings such as '3/7' or Fractions, as Fractions."""
+    try:
+        return fractions(values)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+        raise InvalidInput(f"not a rational number: {error} (write 3, 0.25 or '3/7')") from error
 
 
 class RationalLosses:
@@ -61,9 +68,24 @@ class RationalLosses:
 
 
 class PiecewiseLosses(RationalLosses, exact_pieces.PiecewiseLosses):
-    """The package's, with the clients' means."""
+    """The package's, with the clients' means, values, and gradients at the optimum."""
 
     is_exact = True
+
+    @cached_property
+    def grad_star(self) -> np.ndarray:
+        """A subgradient of each client at theta*, whose mean is 0: (m, d)."""
+        out = np.empty(self.shape, dtype=object)
+        for i, x in enumerate(self.theta_star):
+            ends = [row[i].slopes(x) for row in self.pieces]
+            low, width = sum(e[0] for e in ends), sum(e[1] - e[0] for e in ends)
+            share = -low / width if width else Fraction(0)  # 0 lies between the sums of the ends
+            for k, (left, right) in enumerate(ends):
+                out[k, i] = left + share * (right - left)
+        return out
+
+    def values_each(self, y: Any) -> Any:
+        return np.frompyfunc(exact_pieces.Piece.value, 2, 1)(self.table, y).sum(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -116,7 +138,7 @@ class DiagonalLosses(RationalLosses):
     def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
         """argmin L_k(y) - <g_k, y> + l2/2 ||y - anchor||^2 + l1 ||y - anchor||_1 for all clients: (S, m, d)."""
         v = stored - self.gradients_each(anchor)
-        return anchor + sgn(v) * np.maximum(abs(v) - l1, 0 * v) / (self.h + l2)
+        return anchor + np.sign(v) * np.maximum(abs(v) - l1, 0 * v) / (self.h + l2)
 
     def nearest_gradients(self, y: Any, g: Any) -> Any:
         """The gradients at y_k, whatever they should be near."""
@@ -234,9 +256,9 @@ class DiagonalInstance:
         tilde = self.virtual(state) if tilde is None else tilde
         delta = tilde - state.theta[:, None, :]
         if self.rule == "sign":
-            new = state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta)  # line 5
+            new = state.stored - self.lambda2 * delta - self.lambda1 * np.sign(delta)  # line 5
         else:
-            new = self.losses.nearest_gradients(tilde, state.stored - self.lambda2 * delta - self.lambda1 * sgn(delta))
+            new = self.losses.nearest_gradients(tilde, state.stored - self.lambda2 * delta - self.lambda1 * np.sign(delta))
         here = members[None, :, :, None]
         stored = np.where(here, new[:, None], state.stored[:, None])  # lines 5 and 9
         local = np.where(here, tilde[:, None], state.local[:, None])

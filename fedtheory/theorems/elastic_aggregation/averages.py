@@ -1,7 +1,5 @@
 """Moving averages of sensitivities over the clients' batches, in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -8,8 +8,6 @@ them lie inside the unit circle is decided without computing one: Lyapunov's equ
 system, is solved, and its solution must be positive definite.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -37,9 +35,8 @@ BETWEEN = Fact("sensitivity against curvature, not beyond it", lambda q: q.pair 
 LOCAL_STEPS = Fact("several local steps", lambda q: q.E > 1)
 TWO = Fact("two parameters, each sensitive by itself", lambda q: len(q.theta) == 2 and q.plain)
 SMOOTH = Fact(
-    "a derivative of zeta: in every cohort some sensitivity, none that passes 0, "
-    "and one coordinate with the largest",
-    lambda q: q.slopes is not None,
+    "a derivative of zeta: in every cohort some sensitivity, none that passes 0, and one "
+    "coordinate with the largest", lambda q: q.slopes is not None,
 )
 ATTRACTS = Fact("small steps lead to it", lambda q: q.slopes is not None and q.X is not None)
 PLAIN = Fact("diagonal Hessians and Gram matrices, and no theta_i = 0", lambda q: q.plain)

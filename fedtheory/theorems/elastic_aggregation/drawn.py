@@ -1,7 +1,5 @@
 """Random numbers, matrices and clients of which the instances are made, in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any

@@ -26,17 +26,15 @@ def still(q):
 
 @paper.statement(
     "full-participation", about=ELASTIC, over=Aggregation,
-    title="where it ends when all clients take part",
     source="poster: 'to prevent the server model from drifting to any one client distribution'",
     assumptions=QUADRATICS
 )
 def full_participation(q):
-    """The fixed points of a round of all clients: FedAvg's, not the optimum."""
+    """where it ends when all clients take part"""
     yield form(
         "the optimum", lambda: stays(q, q.star),
         r"\tau>0,\ \Omega'>0:\ \theta^*+\eta\zeta(\theta^*)\Delta(\theta^*)=\theta^*"
-        r"=\arg\min\textstyle\sum_kw_kf_k",
-        needs=(TAU, SENSITIVE), wording="in words", fails=True,
+        r"=\arg\min\textstyle\sum_kw_kf_k", needs=(TAU, SENSITIVE), wording="in words", fails=True,
         note="a reading of the quoted words; the paper gives no formula. The bias of E > 1 local "
         "steps on unlike clients stays: only the path and the speed change",
     )
@@ -44,8 +42,7 @@ def full_participation(q):
         lambda: stays(q, q.fedavg),
         r"\bar\theta+\eta\zeta(\bar\theta)\Delta(\bar\theta)=\bar\theta\text{ where }"
         r"\textstyle\sum_kw_kM_k(\bar\theta-c_k)=0",
-        wrong("the first client's minimiser", lambda: stays(q, q.c[0])),
-        holds=True, proof="note",
+        wrong("the first client's minimiser", lambda: stays(q, q.c[0])), holds=True, proof="note",
         note="Delta, the clients' weighted mean, is 0 there, and zeta finite",
     )
     yield form(

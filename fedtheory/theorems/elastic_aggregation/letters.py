@@ -1,10 +1,9 @@
 """Letters of Elastic Aggregation's formulas: a round of all clients as symbols."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from fedtheory.theory.judge.symbolic import Letters, symbol
+from fedtheory.theory import Letters
+from fedtheory.theory.judge.symbolic import symbol
 
 _MODELS = {
     "theta": r"\theta", "next": r"\theta^+", "minus": r"\theta^+",

@@ -30,12 +30,10 @@ def moved(q, share=1):
 
 @paper.statement(
     "moving-average", about=ELASTIC, over=Averages,
-    title="the moving average that starts at 0",
-    source="Algorithm 1, Omega_k <- mu Omega_k + (1 - mu)|g|",
-    assumptions=("0 < mu < 1",)
+    source="Algorithm 1, Omega_k <- mu Omega_k + (1 - mu)|g|", assumptions=("0 < mu < 1",),
 )
 def moving_average(q):
-    """The average as printed, corrected for its start at 0, and what this does to zeta."""
+    """the moving average that starts at 0"""
     yield printed(
         lambda: eq(q.printed, first(q)), r"\text{batches alike}\Rightarrow\Omega_k=|g_k|",
         needs=(ALIKE,), fails=True, note="it is (1 - mu^m) |g_k| for a client with m batches",
@@ -43,14 +41,12 @@ def moving_average(q):
     yield repaired(
         lambda: eq(q.corrected, first(q)),
         r"\text{batches alike}\Rightarrow\Omega_k/(1-\mu^{m_k})=|g_k|",
-        wrong("as printed", lambda: eq(q.printed, first(q))),
-        needs=(ALIKE,), holds=True, proof="note",
-        note="(1 - mu)(1 + mu + ... + mu^(m - 1)) = 1 - mu^m",
+        wrong("as printed", lambda: eq(q.printed, first(q))), needs=(ALIKE,), holds=True,
+        proof="note", note="(1 - mu)(1 + mu + ... + mu^(m - 1)) = 1 - mu^m",
     )
     yield form(
         "it cancels", lambda: eq(q.zeta(q.printed), q.zeta(q.corrected)),
-        r"\zeta_{\text{printed}}=\zeta_{\text{corrected}}",
-        fails=True,
+        r"\zeta_{\text{printed}}=\zeta_{\text{corrected}}", fails=True,
         note="not between clients with different numbers of batches: small clients count for less "
         "twice",
     )
@@ -65,8 +61,7 @@ def moving_average(q):
         "distance", lambda: moved(q),
         r"|\zeta^i_{\text{printed}}-\zeta^i_{\text{corrected}}|\le"
         r"1-\tfrac{\min_k(1-\mu^{m_k})}{\max_k(1-\mu^{m_k})}",
-        wrong("nine tenths of it", lambda: moved(q, Fraction(9, 10))),
-        holds=True, proof="note",
+        wrong("nine tenths of it", lambda: moved(q, Fraction(9, 10))), holds=True, proof="note",
         note="with q = min/max, q Omega <= Omega_printed/max_k(1 - mu^m_k) <= Omega in every "
         "coordinate, so that q r <= r_printed <= min(1, r/q) for r = Omega/Omega': r_printed - r "
         "<= min(1 - r, r (1/q - 1)) <= 1 - q, and r - r_printed <= (1 - q) r. Attained by two "

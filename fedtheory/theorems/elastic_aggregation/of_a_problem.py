@@ -5,8 +5,6 @@ So Gram matrices stay positive semidefinite, as they must, and a verdict is exac
 are held out, Algorithm 1 measures on those that are trained on, and so do these data.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -19,8 +17,7 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares, LinearModel
 from fedtheory.rational import simplest
-from fedtheory.theory import World
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, World
 from fedtheory.theory.rounds.linear_algebra import identity, product, solve
 
 MOST_PARAMETERS, MOST_STEPS = 12, 20

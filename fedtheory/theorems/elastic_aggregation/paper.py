@@ -1,7 +1,5 @@
 """The paper Elastic Aggregation (Chen et al., CVPR 2023), which states no theorem."""
 
-from __future__ import annotations
-
 from fedtheory.algorithms import ElasticAggregation
 from fedtheory.theory import Paper, method
 
@@ -23,8 +21,6 @@ SYMBOLS = {
 paper = Paper(
     "elastic-aggregation", "Elastic Aggregation", symbols=SYMBOLS,
     about="what Elastic Aggregation does on convex problems (Algorithm 1; the paper states no "
-    "theorem)",
-    printed="as the paper's text claims or Algorithm 1 is printed",
-    figures="paper_figures.elastic_aggregation",
-    witnesses="fedtheory.theorems.elastic_aggregation",
+    "theorem)", printed="as the paper's text claims or Algorithm 1 is printed",
+    figures="paper_figures.elastic_aggregation", witnesses="fedtheory.theorems.elastic_aggregation",
 )

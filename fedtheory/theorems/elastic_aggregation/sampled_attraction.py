@@ -69,8 +69,7 @@ def spread(q, share=1, squares=True):
 @paper.statement(
     "sampled-attraction", about=REPAIRED, over=Linearised,
     title="which steps a zero of its mean motion attracts with, in mean and in mean square, when "
-    "some clients take part",
-    source="Algorithm 1, 'for each activated client'",
+    "some clients take part", source="Algorithm 1, 'for each activated client'",
     assumptions=(
         *QUADRATICS, "cohorts of P clients, all alike",
         "J_C, the derivative of zeta_C Delta_C at theta_infinity, exists; J = E J_C, "
@@ -125,20 +124,17 @@ def sampled_attraction(q):
     yield form(
         "dominance", lambda: dominance(q, 2),
         r"H_k,S_k\text{ diagonal: }A_i>2\textstyle\sum_j\max(0,-q_{ij})\ \forall i\Rightarrow"
-        + NEGATIVE,
-        wrong("nineteen tenths for 2", lambda: dominance(q, NEARLY)),
-        wrong("0 for 2", lambda: dominance(q, 0)),
-        needs=(SMOOTH, PLAIN), holds=True, proof="note",
+        + NEGATIVE, wrong("nineteen tenths for 2", lambda: dominance(q, NEARLY)),
+        wrong("0 for 2", lambda: dominance(q, 0)), needs=(SMOOTH, PLAIN), holds=True, proof="note",
         note="A and q as in sampled-stability, for diagonal Hessians and Gram matrices. -J is "
         "similar to diag(A + q) - (q_ij), and Gershgorin's discs lie on the right, as A_i + sum_j "
-        "q_ij > sum_j |q_ij|. The 2 is needed: for two parameters with A_1 = A_2 and q_1 = q_2 = "
-        "q < 0 the determinant is A (A + 2q)",
+        "q_ij > sum_j |q_ij|. The 2 is needed: for two parameters with A_1 = A_2 and q_1 = q_2 = q "
+        "< 0 the determinant is A (A + 2q)",
     )
     yield form(
-        "all take part", lambda: everyone(q, NEARLY),
-        r"P=N,\ \eta(1+\tau)L<2\Rightarrow" + SQUARE,
-        wrong("21/10 for 2", lambda: everyone(q, BEYOND)),
-        needs=(SMOOTH, ALL), holds=True, proof="note",
+        "all take part", lambda: everyone(q, NEARLY), r"P=N,\ \eta(1+\tau)L<2\Rightarrow" + SQUARE,
+        wrong("21/10 for 2", lambda: everyone(q, BEYOND)), needs=(SMOOTH, ALL), holds=True,
+        proof="note",
         note="judged at eta (1 + tau) L = 19/10. One cohort, A = I - eta zeta M, and zeta M is "
         "similar to zeta^(1/2) M zeta^(1/2) <= (1 + tau) L. M is positive definite. The limit is "
         "attained where the steepest parameter is not sensitive at all",

@@ -31,8 +31,7 @@ def nearer(q):
     title="whether the zero of its mean motion is nearer to the optimum than FedAvg's when some "
     "clients take part",
     source="conference abstract: 'robust to large numbers of clients, partial participation, and "
-    "imbalanced data'",
-    assumptions=(*QUADRATICS, "as many samples at every client")
+    "imbalanced data'", assumptions=(*QUADRATICS, "as many samples at every client"),
 )
 def sampled_bias(q):
     """The distance of the zero to the optimum, against FedAvg's."""
@@ -50,8 +49,7 @@ def sampled_bias(q):
     yield repaired(
         lambda: farther(q),
         PAIRS + r"(h_1^i-h_2^i)(v_1^i-v_2^i)\le0\ \forall i\Rightarrow" + FARTHER,
-        wrong("nearer", lambda: nearer(q)),
-        needs=(PAIR, FOLLOWS), holds=True, proof="note",
+        wrong("nearer", lambda: nearer(q)), needs=(PAIR, FOLLOWS), holds=True, proof="note",
         note="the end's distance to theta* is |p - h_1/(h_1 + h_2)| |c_1 - c_2|, p client 1's "
         "share. Local steps already give the steeper client too little, p = m_1/(m_1 + m_2), as "
         "m_k/h_k falls with h_k ((1 - (1 - lr h)^E)/h does: concave through 0); held back where it "
@@ -62,8 +60,7 @@ def sampled_bias(q):
         "nearer", lambda: nearer(q),
         PAIRS + r"h_1^i\ge h_2^i,\ \tfrac{m_1^i}{m_2^i}\le\tfrac{m_1^iv_1^i}{m_2^iv_2^i}"
         r"\le\tfrac{h_1^i}{h_2^i}\ \forall i\Rightarrow" + NEARER,
-        wrong("farther", lambda: farther(q)),
-        needs=(PAIR, BETWEEN), holds=True, proof="note",
+        wrong("farther", lambda: farther(q)), needs=(PAIR, BETWEEN), holds=True, proof="note",
         note="in each coordinate the steeper client is called 1: its share lies between FedAvg's "
         "and the optimum's; only where it is the less sensitive one",
     )

@@ -49,12 +49,11 @@ def unbiased(q):
 
 @paper.statement(
     "sampled-fixed-point", about=ELASTIC, over=Cohorts,
-    title="where its mean motion is 0 when some clients take part",
     source="Algorithm 1, 'for each activated client'",
     assumptions=(*QUADRATICS, "cohorts of P clients, all alike")
 )
 def sampled_fixed_point(q):
-    """The zeros of the mean motion, and how far they are from FedAvg's fixed point."""
+    """where its mean motion is 0 when some clients take part"""
     yield form(
         "as FedAvg", lambda: unbiased(q),
         r"\mathbb E[\zeta_C\Delta_C]=0\Rightarrow\mathbb E\Delta_C=0", fails=True,
@@ -129,7 +128,6 @@ def sampled_fixed_point(q):
     )
     yield form(
         "one local step", lambda: eq(q.theta, q.star),
-        Z + r"E=1,\ n_1=\dots=n_N\Rightarrow\theta_\infty=\theta^*",
-        needs=(ONE_STEP, EQUAL), fails=True,
-        note="FedAvg with one local step has no bias; with cohorts this method has",
+        Z + r"E=1,\ n_1=\dots=n_N\Rightarrow\theta_\infty=\theta^*", needs=(ONE_STEP, EQUAL),
+        fails=True, note="FedAvg with one local step has no bias; with cohorts this method has",
     )

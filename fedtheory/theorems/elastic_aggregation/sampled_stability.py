@@ -50,9 +50,8 @@ def sampled_stability(q):
     yield form(
         "one parameter", lambda: eq(q.J, -q.tau * q.M_mean),
         Z + r"n=1\Rightarrow J=-\tau\textstyle\sum_ku_kM_k,\ u_k=\mathbb Ew_k",
-        wrong("1 + tau", lambda: eq(q.J, -(1 + q.tau) * q.M_mean)),
-        needs=(ONE, SMOOTH), holds=True, proof="note",
-        note="zeta is tau in every cohort with some sensitivity",
+        wrong("1 + tau", lambda: eq(q.J, -(1 + q.tau) * q.M_mean)), needs=(ONE, SMOOTH), holds=True,
+        proof="note", note="zeta is tau in every cohort with some sensitivity",
     )
     yield form(
         "two parameters", lambda: two_parameters(q),

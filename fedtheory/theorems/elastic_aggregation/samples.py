@@ -1,7 +1,5 @@
 """Clients given by labelled samples, some of which measure the sensitivities, in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -25,23 +25,20 @@ def growth(q, tau):
 
 @paper.statement(
     "sign", about=ELASTIC, over=Aggregation,
-    title="the sign of the server's step", source="Algorithm 1, last line",
-    assumptions=QUADRATICS
+    source="Algorithm 1, last line", assumptions=QUADRATICS,
 )
 def sign(q):
-    """The direction of the server's step: with minus it walks away from the clients."""
+    """the sign of the server's step"""
     yield printed(
         lambda: nearer(q, -1),
         before=r"\theta^+=\theta-\eta\zeta\Delta,\ \tau>0,\ \Omega'>0,"
-        r"\ \eta(1+\tau)L<2\Rightarrow ",
-        needs=(SMALL, TAU, SENSITIVE), fails=True,
+        r"\ \eta(1+\tau)L<2\Rightarrow ", needs=(SMALL, TAU, SENSITIVE), fails=True,
         note="Delta_k = theta_k - theta points to the clients; minus walks away from them",
     )
     yield repaired(
         lambda: nearer(q, 1), "", wrong("as printed", lambda: nearer(q, -1)),
-        before=r"\theta^+=\theta+\eta\zeta\Delta,\ \eta(1+\tau)L<2\Rightarrow ",
-        needs=(SMALL,), holds=True, proof="note",
-        note="from the decrease in elastic-aggregation/stability",
+        before=r"\theta^+=\theta+\eta\zeta\Delta,\ \eta(1+\tau)L<2\Rightarrow ", needs=(SMALL,),
+        holds=True, proof="note", note="from the decrease in elastic-aggregation/stability",
     )
     yield form(
         "growth", lambda: growth(q, q.tau), "",

@@ -1,7 +1,5 @@
 """The derivative of Omega/Omega' in the server's model."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -34,8 +34,7 @@ def path(q, zeta):
     "speed", about=REPAIRED, over=Aggregation,
     title="whether it converges faster than naive aggregation",
     source="conference abstract: 'leads to efficient training in both convex and non-convex "
-    "settings'",
-    assumptions=QUADRATICS
+    "settings'", assumptions=QUADRATICS,
 )
 def speed(q):
     """The factor rho of the contraction near the fixed point, beside the naive server's."""

@@ -48,11 +48,10 @@ def coordinates(q, low, high, share=1):
 
 @paper.statement(
     "stability", about=REPAIRED, over=Aggregation,
-    title="which server steps are stable", source="Algorithm 1",
-    assumptions=(*QUADRATICS, "M = sum_k w_k M_k, M_k = I - (I - lr H_k)^E")
+    source="Algorithm 1", assumptions=(*QUADRATICS, "M = sum_k w_k M_k, M_k = I - (I - lr H_k)^E"),
 )
 def stability(q):
-    """The decrease of V in a round, and the contraction of the distance to FedAvg's end."""
+    """which server steps are stable"""
     yield form(
         "as FedAvg", lambda: le(q.V(q.step(q.theta)), q.V(q.theta)),
         before=r"\eta L<2,\ \tau>0,\ \Omega'>0\Rightarrow ",
@@ -73,14 +72,13 @@ def stability(q):
         "everywhere with eta < 2/((1 + tau) L)",
     )
     yield form(
-        "rate", lambda: rate(q, q.tau), "",
-        wrong("1 + tau for tau", lambda: rate(q, 1 + q.tau)),
+        "rate", lambda: rate(q, q.tau), "", wrong("1 + tau for tau", lambda: rate(q, 1 + q.tau)),
         wrong("eleven tenths of tau", lambda: rate(q, Fraction(11, 10) * q.tau)),
         before=DIAG + r"\Omega'>0,\ \eta(1+\tau)L<2\Rightarrow ",
         needs=(SMALL, DIAGONAL, SENSITIVE), holds=True, proof="note",
-        note="mu_M the least eigenvalue of M: from the form above with zeta >= tau and "
-        "|M e|^2 >= mu_M e' M e = 2 mu_M V. Every layer must have some sensitivity, unless "
-        "tau <= 1 or zero='boost': see the next two",
+        note="mu_M the least eigenvalue of M: from the form above with zeta >= tau and |M e|^2 >= "
+        "mu_M e' M e = 2 mu_M V. Every layer must have some sensitivity, unless tau <= 1 or "
+        "zero='boost': see the next two",
     )
     yield form(
         "rate, always", lambda: rate(q, q.tau), before=DIAG + r"\eta(1+\tau)L<2\Rightarrow ",

@@ -23,10 +23,9 @@ def order(q):
 
 
 @paper.statement(
-    "unlabelled", about=REPAIRED, over=Labels,
-    title="what the sensitivity is measured from",
-    source="poster: 'pioneers in utilizing unlabeled client data'; "
-    "Algorithm 1, g = grad ||F(theta; x)||^2",
+    "unlabelled", about=REPAIRED, over=Labels, title="what the sensitivity is measured from",
+    source="poster: 'pioneers in utilizing unlabeled client data'; Algorithm 1, g = grad "
+    "||F(theta; x)||^2",
     assumptions=(
         "linear models with the loss (a' theta - y)^2/2, one batch of held-out samples B_k a "
         "client",
@@ -50,8 +49,7 @@ def unlabelled(q):
     yield form(
         "no trace of labels",
         lambda: eq(q.sensitivities(q.after(q.labels)), q.sensitivities(q.after(q.others))),
-        r"\Omega_k(\theta^+)\text{ is the same for other labels of }D_k",
-        fails=True,
+        r"\Omega_k(\theta^+)\text{ is the same for other labels of }D_k", fails=True,
         note="labels come in by theta: a round's model depends on them, and the next round's "
         "sensitivities on the model",
     )
@@ -59,8 +57,7 @@ def unlabelled(q):
         "as the loss", lambda: order(q),
         r"\Omega^i>\Omega^j\Rightarrow"
         r"\big|\tfrac{\partial}{\partial\theta_i}\textstyle\sum_kw_k\ell_k\big|\ge"
-        r"\big|\tfrac\partial{\partial\theta_j}\textstyle\sum_kw_k\ell_k\big|",
-        fails=True,
+        r"\big|\tfrac\partial{\partial\theta_j}\textstyle\sum_kw_k\ell_k\big|", fails=True,
         note="the poster explains a more sensitive parameter as one of 'a larger gradient norm': "
         "it is the output's, not the loss's. l_k is the mean of (a' theta - y)^2 over B_k, with "
         "its labels. Near a fit the loss's gradient is small while the output's is not",

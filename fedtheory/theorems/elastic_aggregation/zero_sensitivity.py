@@ -18,12 +18,11 @@ def outputs_vanish(q):
 
 
 @paper.statement(
-    "zero-sensitivity", about=ELASTIC, over=Aggregation,
-    title="a layer whose largest sensitivity is 0", source="Algorithm 1, Omega' = max(Omega)",
-    assumptions=("linear models, one batch a client",)
+    "zero-sensitivity", about=ELASTIC, over=Aggregation, source="Algorithm 1, Omega' = max(Omega)",
+    assumptions=("linear models, one batch a client",),
 )
 def zero_sensitivity(q):
-    """The factors zeta where Omega' is 0, and near there."""
+    """a layer whose largest sensitivity is 0"""
     yield printed(
         lambda: le(Fraction(1), 1 - undefined(q)), r"\Omega'(\theta)>0\text{ for every }\theta",
         fails=True, note="0/0 in the first round of every linear model that starts at 0",

@@ -8,8 +8,8 @@ sign(0) = 0, expectations over everything random, and (1/m) sum_k where an index
 from fedtheory.theorems.fedelasticnet.paper import FILE
 
 FILE.read(f"{__name__}.statements", first=(
-    "equations_11_to_17", "equations_19_to_22", "lemmas_b3_b4", "lemma_b5", "theorem_b6",
-    "theorem_3_1", "theorem_c", "theorem_e", "algorithm_1", "algorithm_1_bias", "dynamics",
+    "equations", "lemmas", "theorem_b6",
+    "theorem_3_1", "theorem_c", "theorem_e", "algorithm_1", "dynamics",
     "theorem_d", "algorithm_2", "algorithm_2_at_rest", "threshold", "regression", "objective",
     "local_problem", "scaffold_steps", "everybody", "concentration", "messages",
 ))

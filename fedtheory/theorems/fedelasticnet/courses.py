@@ -4,8 +4,6 @@ Over all sequences of cohorts where these are few, on scenarios that are drawn w
 and in fractions for a witness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,10 +15,9 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.exact_witness import MERGED
 from fedtheory.theorems.fedelasticnet.expectation import round_of, round_view
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Witness
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
-from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, integer
+from fedtheory.rational import fraction, integer, table
+from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import after_a_round
 from fedtheory.theorems.fedelasticnet.exact_witness import MERGED, DiagonalWitness
-from fedtheory.theorems.fedelasticnet.fractions_read import exact_array
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+from fedtheory.theory import World
 from fedtheory.theory.judge.statement import Undefined
-from fedtheory.theory.world import World
 
 __all__ = ["MAX_ROUNDS", "StillRun"]
 
@@ -53,41 +53,31 @@ class _Reach:
 class _Moments:
     """Means of a = theta - theta*, h and of the products that the next round needs; (d,) each.
 
-    q is the mean square of the stored gradients, s the sum of gamma - theta* so far.
+    In units in which lambda_2 is 1. q is the mean square of the stored gradients, s the sum of
+    gamma - theta* so far.
     """
 
-    def __init__(self, away: Any, curvature: Any, l2: Any, m: Any, P: Any) -> None:
-        self.curvature, self.l2, self.m, self.P = curvature, l2, m, P
+    def __init__(self, away: Any, curvature: Any, m: Any, P: Any) -> None:
+        self.curvature, self.m, self.P = curvature, m, P
         self.a, self.aa = away.sum(axis=0) / len(away), (away * away).sum(axis=0) / len(away)
-        zero = 0 * self.a
-        self.h, self.ah, self.hh, self.q = zero, zero, zero, zero
-        self.ss, self.sa, self.sh = zero, zero, zero
+        self.h = self.ah = self.hh = self.q = self.ss = self.sa = self.sh = 0 * self.a
 
     def look(self) -> tuple[Any, Any, Any]:
         """Adds gamma to s. Returns E <gamma - theta*, mean_k lambda_1 s_k>, its split version, E s^2."""
-        l2, curvature = self.l2, self.curvature
-        gamma, ga, gh = self.a + self.h / l2, self.aa + self.ah / l2, self.ah + self.hh / l2
-        whole, split = gh - curvature * ga, gamma * (self.h - curvature * self.a)
-        sg = self.sa + self.sh / l2
-        self.ss = self.ss + 2 * sg + ga + gh / l2
+        ga, gh = self.aa + self.ah, self.ah + self.hh
+        whole = gh - self.curvature * ga
+        split = (self.a + self.h) * (self.h - self.curvature * self.a)
+        self.ss = self.ss + 2 * (self.sa + self.sh) + ga + gh
         self.sa, self.sh = self.sa + ga, self.sh + gh
         return whole.sum(axis=-1), split.sum(axis=-1), self.ss
 
     def step(self) -> None:
-        """One round: with d_k = grad L_k(theta) - g_k the cohort adds sum_{k in P_t} d_k/m to h."""
-        c, l2, m, P = self.curvature, self.l2, self.m, self.P
-        share = P / m
-        square = c * c * self.aa - 2 * c * self.ah + self.q  # E mean_k d_k^2
-        joint = c * c * self.aa - 2 * c * self.ah + self.hh  # E (mean_k d_k)^2
-        pairs = P * (P - 1) * (m * joint - square) / (m - 1) if P > 1 else 0 * joint
-        hd, ad, sd = c * self.ah - self.hh, c * self.aa - self.ah, c * self.sa - self.sh  # times mean_k d_k
-        hh = self.hh + 2 * share * hd + (P * square + pairs) / (m * m)
-        ah, sh = self.ah + share * ad, self.sh + share * sd  # old theta and s, new h
-        self.q = (1 - share) * self.q + share * c * c * self.aa
-        self.h = self.h + share * (c * self.a - self.h)
-        self.aa = self.aa - 2 * ah / l2 + hh / (l2 * l2)
-        self.a, self.sa = self.a - self.h / l2, self.sa - sh / l2
-        self.ah, self.hh, self.sh = ah - hh / l2, hh, sh
+        """One round, in which the cohort stores its gradients at theta."""
+        share, moments = self.P / self.m, (self.aa, self.ah, self.hh, self.q)
+        self.aa, self.ah, self.hh, self.q = after_a_round(self.m, self.P, self.curvature, moments)
+        self.h = self.h + share * (self.curvature * self.a - self.h)
+        self.sh = self.sh + share * (self.curvature * self.sa - self.sh)
+        self.a, self.sa = self.a - self.h, self.sa - self.sh
 
 
 class StillRun(World):
@@ -125,7 +115,7 @@ class StillRun(World):
         ]
 
     def __init__(self, w: Any) -> None:
-        h, c, x0 = (exact_array(v) for v in (w.h, w.c, w.starts))
+        h, c, x0 = (table(v) for v in (w.h, w.c, w.starts))
         m, self.l1, self.l2 = Fraction(w.m), fraction(w.lambda1), fraction(w.lambda2)
         if not isinstance(w.P, int) or not 1 <= w.P <= w.m:
             raise InvalidInput(f"P = {w.P!r} of {w.m}: it must be an integer between 1 and m")
@@ -140,7 +130,7 @@ class StillRun(World):
         self.method, self.beta = self, curvature.max()
         self.constants: Any = ElasticConstants(m, Fraction(w.P), self.beta, self.l1, self.l2)
         reach = _Reach(away, curvature, self.l2, w.P / m)
-        moments = _Moments(away, curvature, self.l2, m, w.P)
+        moments = _Moments(away, curvature / self.l2, m, w.P)
         sums, rows = (Fraction(0), Fraction(0)), []
         for t in range(1, integer(w.T, "T", 1, MAX_ROUNDS) + 1):
             if not reach.still(self.l1):
@@ -164,7 +154,7 @@ class StillRun(World):
                 "models anchored at theta_k are not followed: write the merged clients out"
             )
         found = {"s": self._split if split else self._whole, "sign": 0 * self.T}[name]
-        return 2 * factor * found / (self.l2 * self.T)
+        return 2 * factor * found / self.T
 
     def once(self, of: Any) -> Any:
         """These letters."""

@@ -24,12 +24,12 @@ from fedtheory.arrays import read_only
 from fedtheory.errors import InvalidInput
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort
-from fedtheory.rational import fraction
-from fedtheory.theory.fields import derived
+from fedtheory.rational import fraction, objects
+from fedtheory.theory import derived
 from fedtheory.theory.rounds.losses import Unbounded, corners, minimum
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
-__all__ = ["Everyone", "Piece", "PiecewiseLosses", "absolute", "huber", "piece_of", "quadratic", "ramp"]
+__all__ = ["ZERO", "Everyone", "Piece", "PiecewiseLosses", "absolute", "clipped", "huber", "piece_of", "quadratic", "ramp"]
 
 ZERO = Fraction(0)
 _FIELDS = ("slope", "curvature", "centre", "ramps")
@@ -87,7 +87,7 @@ class Piece:
         return (None, None) if self.curvature else (pieces[0][1], pieces[-1][1])
 
     breakpoints = derived(
-        lambda v: v.corners[0], "the points at which the slope bends or jumps, in order"
+        lambda v: v.corners[0], "The points at which the slope bends or jumps, in order"
     )
 
     @property
@@ -95,10 +95,6 @@ class Piece:
         """The largest curvature; None where the slope jumps."""
         jumps = any(p == q for p, q, _ in self.ramps)
         return None if jumps else max(k for k, _ in self.corners[1])
-
-    least_curvature = derived(
-        lambda v: v.curvature, "the least curvature, ramps that span the whole line being none"
-    )
 
     def where(self, level: Fraction) -> tuple[Fraction | None, Fraction | None] | None:
         """The closed interval of the x at which `level` is a subgradient; None for an end at infinity, or for no such x."""
@@ -170,12 +166,9 @@ def piece_of(data: Any, name: str) -> Piece:
     return Piece(slope, curvature, centre, ramps)  # type: ignore[arg-type]
 
 
-def _each(function: Any, *arrays: np.ndarray) -> np.ndarray:
-    """A function of numbers, entry by entry, as an object array."""
-    out = np.empty(arrays[0].shape, dtype=object)
-    for index in np.ndindex(out.shape):
-        out[index] = function(index, *(a[index] for a in arrays))
-    return out
+def clipped(x: Fraction, low: Fraction | None, high: Fraction | None) -> Fraction:
+    """The point of an interval that is nearest to x; None for an end at infinity."""
+    return low if low is not None and x < low else high if high is not None and x > high else x
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +187,7 @@ class PiecewiseLosses:
 
     shape = derived(lambda v: (len(v.pieces), len(v.pieces[0])), "clients and coordinates")
     m = derived(lambda v: v.shape[0], "the number of clients")
+    table = derived(lambda v: objects(v.pieces), "the losses as an array (m, d)")
 
     @cached_property
     def joint(self) -> list[Piece]:
@@ -222,23 +216,9 @@ class PiecewiseLosses:
     @cached_property
     def theta_star(self) -> np.ndarray:
         """The minimiser of R nearest to `near`: (d,)."""
-        out = np.empty(self.shape[1], dtype=object)
-        for i, (low, high) in enumerate(self.minimisers):
-            x = Fraction(0 if self.near is None else self.near[i])
-            out[i] = low if low is not None and x < low else high if high is not None and x > high else x
-        return out
-
-    @cached_property
-    def grad_star(self) -> np.ndarray:
-        """A subgradient of each client at theta*, whose mean is 0: (m, d)."""
-        out = np.empty(self.shape, dtype=object)
-        for i, x in enumerate(self.theta_star):
-            ends = [row[i].slopes(x) for row in self.pieces]
-            low, width = sum(e[0] for e in ends), sum(e[1] - e[0] for e in ends)
-            share = -low / width if width else ZERO  # 0 lies between the sums of the ends
-            for k, (left, right) in enumerate(ends):
-                out[k, i] = left + share * (right - left)
-        return out
+        near = [ZERO] * self.shape[1] if self.near is None else self.near
+        ends = zip(near, self.minimisers, strict=True)
+        return objects([clipped(Fraction(x), *pair) for x, pair in ends])
 
     @cached_property
     def beta(self) -> Fraction | None:
@@ -247,42 +227,30 @@ class PiecewiseLosses:
         return None if None in betas else max(betas)  # type: ignore[type-var]
 
     mu = derived(
-        lambda v: min(r.least_curvature for r in v.joint), "a curvature that R has everywhere"
+        lambda v: min(r.curvature for r in v.joint), "a curvature that R has everywhere"
     )
-
-    def values_each(self, y: Any) -> Any:
-        return _each(lambda at, x: self.pieces[at[-2]][at[-1]].value(x), y).sum(axis=-1)
-
-    def gradients_each(self, y: Any) -> Any:
-        """The subgradient of least size at y_k: (..., m, d) -> (..., m, d)."""
-
-        def one(at: tuple[int, ...], x: Fraction) -> Fraction:
-            low, high = self.pieces[at[-2]][at[-1]].slopes(x)
-            return low if low > 0 else high if high < 0 else ZERO
-
-        return _each(one, y)
-
-    def gradients(self, x: Any) -> Any:
-        """The same at one point for all: (..., d) -> (..., m, d)."""
-        return self.gradients_each(np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape)))
 
     def nearest_gradients(self, y: Any, g: Any) -> Any:
         """The subgradient at y_k that is nearest to g_k: (..., m, d) each."""
+        nearest = np.frompyfunc(lambda p, x, wanted: clipped(wanted, *p.slopes(x)), 3, 1)
+        return nearest(self.table, y, g)
 
-        def one(at: tuple[int, ...], x: Fraction, wanted: Fraction) -> Fraction:
-            low, high = self.pieces[at[-2]][at[-1]].slopes(x)
-            return min(max(wanted, low), high)
+    def gradients_each(self, y: Any) -> Any:
+        """The subgradient of least size at y_k: (..., m, d) -> (..., m, d)."""
+        return self.nearest_gradients(y, 0 * y)
 
-        return _each(one, y, g)
+    def gradients(self, x: Any) -> Any:
+        """The same at one point for all: (..., d) -> (..., m, d)."""
+        return self.gradients_each(x[..., None, :])
 
     def excess(self, x: Any) -> Any:
         """R(x) - R*: (..., d) -> (...)."""
-        gap = _each(lambda at, v: self.joint[at[-1]].value(v) - self.joint[at[-1]].value(self.theta_star[at[-1]]), x)
-        return gap.sum(axis=-1)
+        gap = np.frompyfunc(lambda r, v, star: r.value(v) - r.value(star), 3, 1)
+        return gap(objects(self.joint), x, self.theta_star).sum(axis=-1)
 
     def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
         """The local models of (10): (..., m, d) each."""
-        return _each(lambda at, x, g: self.pieces[at[-2]][at[-1]].minimise(x, g, l1, l2), anchor, stored)
+        return np.frompyfunc(Piece.minimise, 5, 1)(self.table, anchor, stored, l1, l2)
 
 
 class Everyone(SlotClients):

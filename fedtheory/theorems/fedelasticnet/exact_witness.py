@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.rational import fraction
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory import Witness, derived
+from fedtheory.theory.judge.replay import check_fields
 
-__all__ = [
-    "MERGED",
-    "DiagonalWitness",
-    "as_draw",
-    "at_the_last_horizon",
-    "read_version_1",
-]
+__all__ = ["MERGED", "DiagonalWitness", "as_draw", "read_version_1"]
 
 MERGED = "identical clients"  # the kind of witnesses about many, of whom some stay away
 _CLAIM = ("statement", "form", "rule", "lhs", "rhs", "found_by", "provenance")
@@ -68,20 +58,23 @@ class DiagonalWitness:
 
     @classmethod
     def from_witness(cls, witness: Witness) -> DiagonalWitness:
-        """From the data of a witness file.
+        """From the data of a witness file, as `from_data`."""
+        return cls.from_data(witness.data, witness.kind, **{k: getattr(witness, k) for k in _CLAIM})
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any], kind: str, **claim: Any) -> DiagonalWitness:
+        """From such data alone, and what is claimed of them, if anything.
 
         Raises
         ------
         InvalidInput
             Data with missing or unknown fields, numbers that are no strings, rows that are no lists.
         """
-        return cls.from_data(witness.data, witness.kind, **{k: getattr(witness, k) for k in _CLAIM})
-
-    @classmethod
-    def from_data(cls, data: dict[str, Any], kind: str, **claim: Any) -> DiagonalWitness:
-        """From such data alone, and what is claimed of them, if anything."""
-        if problem := _malformed(data):
-            raise InvalidInput(f"data of kind {kind!r}: {problem}")
+        try:
+            check_fields(data, _NEEDED, _OPTIONAL, f"data of kind {kind!r}")
+            _check_values(data, f"data of kind {kind!r}")
+        except DataFileError as error:
+            raise InvalidInput(str(error)) from error
         bare: dict[str, Any] = dict.fromkeys(_CLAIM[:3], "")
         return cls(**bare | claim, **data)
 
@@ -106,26 +99,26 @@ class DiagonalWitness:
         return f"m = {self.m}, P = {self.P}, d = {len(self.h[0])}, {when}"
 
 
-def _malformed(data: dict[str, Any]) -> str:
-    """Say what is wrong with the fields of an instance; '' where nothing is."""
-    missing = [k for k in _NEEDED if k not in data]
-    unknown = sorted(set(data) - {*_NEEDED, *_OPTIONAL})
-    if missing or unknown:
-        what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
-        return f"wrong fields ({'; '.join(what)})"
-    for key in ("lambda1", "lambda2"):
-        if not isinstance(data[key], str):
-            return f"{key} is {data[key]!r}; write it as a string, for example \"1/2\""
+def _check_values(data: dict[str, Any], label: str) -> None:
+    """Raise `DataFileError` for fields of an instance that are of another type."""
+    _check_texts(data, ("lambda1", "lambda2"), label)
     for key in ("h", "c", "x0"):
         rows = data[key]
         if not isinstance(rows, list) or not all(isinstance(r, list) for r in rows if key != "x0"):
-            return f"{key} is {data[key]!r}; expected a list" + " of rows" * isinstance(rows, list)
-    copies = data.get("copies")
+            of = " of rows" * isinstance(rows, list)
+            raise DataFileError(f"{label}: {key} is {rows!r}; expected a list{of}")
+    copies, rows = data.get("copies"), len(data["h"])
     good = isinstance(copies, list) and all(type(n) is int and n >= 1 for n in copies)
-    if copies is not None and (not good or len(copies) != len(data["h"])):
-        rows = len(data["h"])
-        return f"copies = {copies!r}: expected one integer >= 1 for each of the {rows} rows of h"
-    return ""
+    if copies is not None and (not good or len(copies) != rows):
+        told = f"expected one integer >= 1 for each of the {rows} rows of h"
+        raise DataFileError(f"{label}: copies = {copies!r}: {told}")
+
+
+def _check_texts(fields: dict[str, Any], names: tuple[str, ...], label: str) -> None:
+    for key in names:
+        if not isinstance(fields[key], str):
+            told = 'write it as a string, for example "1/2"'
+            raise DataFileError(f"{label}: {key} is {fields[key]!r}; {told}")
 
 
 def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
@@ -138,14 +131,9 @@ def read_version_1(fields: dict[str, Any], label: str) -> Witness | None:
     """
     if not {"h", "c", "lambda1", "lambda2"} & fields.keys():
         return None
-    data = {k: v for k, v in fields.items() if k not in _CLAIM}
-    missing = [k for k in _CLAIM[:5] if k not in fields]
-    problem = f"wrong fields (missing: {', '.join(missing)})" if missing else _malformed(data)
-    if problem:
-        raise DataFileError(f"{label}: {problem}")
-    for key in _CLAIM[:5]:
-        if not isinstance(fields[key], str):
-            raise DataFileError(f"{label}: {key} is {fields[key]!r}; write it as a string, for example \"1/2\"")
+    check_fields(fields, (*_CLAIM[:5], *_NEEDED), (*_CLAIM[5:], *_OPTIONAL), label)
+    _check_values(fields, label)
+    _check_texts(fields, _CLAIM[:5], label)
     return DiagonalWitness(**fields).witness()
 
 
@@ -194,15 +182,3 @@ def as_draw(witness: Witness, over: str) -> Witness:
         "drawn": {"method.l1": w.lambda1, "method.l2": str(ratio)}, **state,
     }  # fmt: skip
     return replace(witness, kind=kind, data=data)
-
-
-def at_the_last_horizon(sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
-    """The sides at the longest horizon of a run: a witness claims it for that one."""
-
-    def last(run: Any) -> Sides:
-        whole = sides(run)
-        parts = (np.asarray(a) for a in (whole.lhs, whole.rhs, whole.scale, whole.noise))
-        lhs, rhs, scale, noise = (a[-1:] if a.ndim else a for a in parts)
-        return Sides(lhs, rhs, scale, whole.relation, noise)
-
-    return last

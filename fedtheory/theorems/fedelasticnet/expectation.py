@@ -1,7 +1,5 @@
 """One round of Algorithm 3 from given states, and what is known of a problem's optimum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

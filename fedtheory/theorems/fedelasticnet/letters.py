@@ -1,7 +1,5 @@
 """The letters of FedElasticNet's formulas: a round as symbols, from which the formula of a form is made by its own code."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 
@@ -9,9 +7,9 @@ import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants, RoundLetters
-from fedtheory.theory.fields import derived
+from fedtheory.theory import Letters, derived
 from fedtheory.theory.judge.statement import Undefined
-from fedtheory.theory.judge.symbolic import Letters, symbol, written
+from fedtheory.theory.judge.symbolic import symbol, written
 
 __all__ = ["BY_RULE", "ROUND", "definition"]
 
@@ -32,10 +30,8 @@ class _Constants(ElasticConstants):
         return kappa * self.P / self.m, kappa, symbol("kappa_0^" + of, rf"\kappa_0^{of}")
 
     theorem_a = derived(lambda v: v._own("A"))
+    theorem_b = derived(lambda v: v._own("B"))
     theorem_e = derived(lambda v: v._own("E"))
-
-    def theorem_b(self, tau: Any = 2) -> tuple[Any, Any, Any]:
-        return self._own("B")
 
 
 def definition(of: str) -> str:
@@ -43,7 +39,7 @@ def definition(of: str) -> str:
     constants = ElasticConstants(*(getattr(ROUND, name) for name in _CONSTANTS))
     if of == "E":
         return _definition_of_e(constants)
-    _, kappa, kappa_0 = {"A": constants.theorem_a, "B": constants.theorem_b()}[of]
+    _, kappa, kappa_0 = getattr(constants, f"theorem_{of.lower()}")
     return rf",\quad\kappa^{of}={written(kappa)},\ \kappa_0^{of}={written(kappa_0)}"
 
 
@@ -60,11 +56,10 @@ def _definition_of_e(constants: ElasticConstants) -> str:
 def _of_theorems(constants: Any, view_constants: Any) -> dict[Any, Any]:
     """The symbols of every theorem's kappa and kappa_0: symbol -> number, where it has one."""
     out: dict[Any, Any] = {}
-    for of in (
-        lambda c: c.printed, lambda c: c.theorem_a, lambda c: c.theorem_b(), lambda c: c.theorem_e,
-    ):  # fmt: skip
+    for of in ("printed", "theorem_a", "theorem_b", "theorem_e"):
         with suppress(Undefined):
-            out |= dict(zip(of(constants)[1:], of(view_constants)[1:], strict=True))
+            pairs = getattr(constants, of)[1:], getattr(view_constants, of)[1:]
+            out |= dict(zip(*pairs, strict=True))
     return out
 
 

@@ -1,7 +1,5 @@
 """Symbols, rules, thresholds, notes and a short constructor for FedElasticNet's files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -14,11 +12,11 @@ from fedtheory.theory.rounds.forms import Claimed, Wrong, wrong
 from fedtheory.theory.rounds.forms import form as authored
 
 __all__ = [
-    "ALGORITHM_3", "CONVEX_SMOOTH", "EXACT", "LAST_SIGN", "PRINTED_THRESHOLD", "PROOF_OF_A",
-    "PROOF_OF_B", "PROOF_OF_B6", "RATIO",
-    "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE", "SMOOTH", "START_NOTE", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS",
+    "ALGORITHM_3", "CONVEX_SMOOTH", "EXACT", "LAST_SIGN", "MORE", "ONE", "PRINTED_THRESHOLD",
+    "PROOF_OF_A", "PROOF_OF_B", "PROOF_OF_B6", "RATIO", "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE",
+    "SMOOTH", "START_NOTE", "STORED_GRADIENTS", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS", "TENTH",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
-    "in_units_of", "nine_tenths", "ratio_above", "tight", "total",
+    "Share", "in_units_of", "nine_tenths", "part", "ratio_above", "tight", "total",
 ]  # fmt: skip
 
 EXACT = LocalWork((Exact,), "the statement is about exact local solutions; leave local_solver out, or use Exact()")
@@ -50,6 +48,10 @@ THEOREM_B_THRESHOLD = (21 + 609**0.5) / 2  # 22.839... (tau = 2)
 THEOREM_C_THRESHOLD = (21 + 693**0.5) / 2  # 23.662..., of strongly convex clients
 THEOREM_E_THRESHOLD = (1 + 13**0.5) / 3  # 1.535...
 
+Share = tuple[int, int]  # of a mutant: so much in place of 1
+ONE, TENTH, MORE = (1, 1), (9, 10), (11, 10)
+
+
 def in_units_of(lambda2: float, beta: float) -> str:
     """' = 30 beta': lambda_2 beside the smoothness; nothing where losses of no curvature have none."""
     return f" = {lambda2 / beta:.6g} beta" if beta > 0 else ""
@@ -58,6 +60,9 @@ def in_units_of(lambda2: float, beta: float) -> str:
 ALGORITHM_3 = ("lambda_1 > 0 and lambda_2 > 0, as Algorithm 3 asks",)
 SMOOTH = ("every L_k is beta-smooth", *ALGORITHM_3)
 CONVEX_SMOOTH = ("every L_k is convex and beta-smooth", *ALGORITHM_3)
+STORED_GRADIENTS = (
+    "what is stored is the gradient at the new local model (true-gradient rule)"
+)
 SAMPLED = (*CONVEX_SMOOTH, "P of the m clients are drawn uniformly each round")
 
 PROOF_OF_A = "docs/fedelasticnet.md#theorem-a-the-true-gradient-rule-has-no-l1-floor"
@@ -93,6 +98,11 @@ def tight(
 def nine_tenths(sides: Sides) -> Sides:
     """The same with a tenth less on the right: what a bound that is attained must not survive."""
     return replace(sides, rhs=sides.rhs * 9 / 10)
+
+
+def part(value: Any, share: Share) -> Any:
+    """value * share, in fractions or floats."""
+    return value * share[0] / share[1]
 
 
 def total(terms: list[Any]) -> Any:

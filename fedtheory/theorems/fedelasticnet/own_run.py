@@ -1,16 +1,13 @@
 """A run of anyone's Algorithm 3, or FedDyn, as the statements about runs take it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
 from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Form
 from fedtheory.theory.judge.record import Record
-from fedtheory.theory.judge.statement import Form
 
 __all__ = ["in_states_of_algorithm_3"]
 

@@ -2,8 +2,7 @@
 
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
 from fedtheory.theorems.fedelasticnet.exact_witness import as_draw, read_version_1
-from fedtheory.theory.judge.witness import Witness
-from fedtheory.theory.paper import Paper
+from fedtheory.theory import Paper, Witness
 
 __all__ = ["FILE"]
 
@@ -14,13 +13,8 @@ def older(witness: Witness) -> Witness:
 
 
 FILE = Paper(
-    "fedelasticnet",
-    "FedElasticNet",
-    tested=True,
-    older=older,
-    version_1=read_version_1,
-    worlds=(StillRun,),
-    about="the convergence theory of FedElasticNet (Appendix B)",
+    "fedelasticnet", "FedElasticNet", tested=True, older=older, version_1=read_version_1,
+    worlds=(StillRun,), about="the convergence theory of FedElasticNet (Appendix B)",
     printed="on the printed algorithm (sign rule)",
     rules="the sign rule and the true-gradient rule",
     aliases={
@@ -30,8 +24,6 @@ FILE = Paper(
         "fedelasticnet/eq-31": "fedelasticnet/lemma-b4",
         "fedelasticnet/eq-22": "fedelasticnet/lemma-b2",
     },
-    figures="paper_figures.fedelasticnet",
-    witnesses="fedtheory.theorems.fedelasticnet",
-    rule_order=("sign", "any", "true-gradient"),
-    rule_short={"true-gradient": "true-gr."},
+    figures="paper_figures.fedelasticnet", witnesses="fedtheory.theorems.fedelasticnet",
+    rule_order=("sign", "any", "true-gradient"), rule_short={"true-gradient": "true-gr."},
 )

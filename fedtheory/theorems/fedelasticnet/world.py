@@ -1,7 +1,5 @@
 """Closed worlds of FedElasticNet's statements: what their instances have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
@@ -12,8 +10,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.world import Draws, World, WorldInstance
+from fedtheory.theory import Draws, Prepared, World
+from fedtheory.theory.world import WorldInstance
 
 __all__ = ["Data", "ElasticWorld", "check_everybody", "positive", "signed", "start_of"]
 

@@ -6,8 +6,6 @@ with losses beta L_k and lambda_2 = lambda beta the value is beta times this one
 every m >= 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction

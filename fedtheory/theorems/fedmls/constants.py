@@ -1,7 +1,5 @@
 """The constants of Theorems 1 and 2 of FedMLS, and the factors of their proofs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate

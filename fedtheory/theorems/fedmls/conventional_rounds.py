@@ -14,8 +14,6 @@ With s = 2 epsilon it needs s_1 (c - 1/2)/(2 epsilon^2) rounds at least for F(x_
 s_1 c_1, whatever h.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -150,7 +148,7 @@ def above(q, scale=1):
 
 
 @paper.statement(
-    "conventional-rounds", over=ConventionalView, title="rounds of conventional methods",
+    "conventional-rounds", over=ConventionalView,
     source=QUOTED, assumptions=("x_0 = 0; at a tie the first index gives the subgradient",),
     symbols={
         "F(x_k) - F*": "ConventionalView.excess", "mu, n, h": "of the instance",
@@ -158,7 +156,7 @@ def above(q, scale=1):
     },
 )
 def conventional_rounds(q):
-    """Other methods stay above a floor for so many rounds, on functions made for it."""
+    """rounds of conventional methods"""
     more = wrong("1.1 times as much", lambda: above(q, Fraction(11, 10)))
     yield form(
         "one subgradient a round", lambda: above(q),

@@ -1,7 +1,5 @@
 """A run of FedMLS as the proof of Theorem 1 looks at it: one round after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +8,9 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.quantities import MLSView
-from fedtheory.theory import derived
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Witness, derived
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
-from fedtheory.theory.judge.witness import Witness
 
 WALKED = {"printed": "joint G", "repaired": "repaired"}  # the variant in which a form is walked
 

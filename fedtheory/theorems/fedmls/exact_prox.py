@@ -39,11 +39,9 @@ def recursion(q, clients=1, server=1):
     gamma = 2 / (k + 1)
     moved = gamma * (4 / (q.lam * k)) / 2
     return le(
-        q.psi[1:], (1 - gamma) * q.psi[:-1],
-        server * moved * (q.server_sq[:-1] - q.server_sq[1:]),
-        clients * moved * (q.client_sq[:-1] - q.client_sq[1:]),
-        gamma * q.gaps, noise=q.noise,
-    )  # fmt: skip
+        q.psi[1:], (1 - gamma) * q.psi[:-1], server * moved * (q.server_sq[:-1] - q.server_sq[1:]),
+        clients * moved * (q.client_sq[:-1] - q.client_sq[1:]), gamma * q.gaps, noise=q.noise,
+    )
 
 
 def bound(q, start=8, penalty=1):
@@ -58,11 +56,10 @@ def within(q, share=1):
 
 @paper.statement(
     "exact-prox-recursion", over=ProxView,
-    title="one round, the local problems solved", source=SOURCE, assumptions=WITH_GAPS,
-    measures="gap of the penalised loss",
-)  # fmt: skip
+    source=SOURCE, assumptions=WITH_GAPS, measures="gap of the penalised loss",
+)
 def exact_prox_recursion(q):
-    """The recursion of Theorem 1's proof, of which the local errors are the certified gaps."""
+    """one round, the local problems solved"""
     yield repaired(
         lambda: recursion(q),
         r"\Psi_k-F(x^*)\le(1-\gamma_k)(\Psi_{k-1}-F(x^*))"
@@ -77,12 +74,11 @@ def exact_prox_recursion(q):
 
 
 @paper.statement(
-    "exact-prox", over=ProxView,
-    title="FedMLS with the local problems solved", source=SOURCE, assumptions=WITH_GAPS,
-    measures="suboptimality of the last iterate",
-)  # fmt: skip
+    "exact-prox", over=ProxView, source=SOURCE,
+    assumptions=WITH_GAPS, measures="suboptimality of the last iterate",
+)
 def exact_prox(q):
-    """Theorem 1 with 8 for its 10 and no slack for local steps, and the rounds to epsilon."""
+    """FedMLS with the local problems solved"""
     yield repaired(
         lambda: bound(q), BOUND % 8 + r",\quad " + ARGMIN,
         wrong("7.2 for 8", lambda: bound(q, Fraction(36, 5))),

@@ -1,7 +1,5 @@
 """Runs of FedMLS in which every local problem is solved: in fractions, and in floats to gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -171,9 +169,8 @@ def prox_view_of_run(problem: Problem, algorithm: FedMLS, x0: Any, bounds: Bound
         lam, K, float(np.mean(bounds.G_i**2)), float(server_sq[0]),
         np.array([[objective[-1] - optimum.lower_bound]]), (psi - optimum.lower_bound)[:, None],
         server_sq[:, None], client_sq[:, None], np.array(gaps or [0.0])[:, None],
-        bounds.noise(size),
-        {"largest certified gap": max(gaps, default=0.0)},
-    )  # fmt: skip
+        bounds.noise(size), {"largest certified gap": max(gaps, default=0.0)},
+    )
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ BOUND = rf"T\le{MOST},\ \sigma_i=0:\quad" + LOCAL + r"\tfrac{4G_i^2}{\beta T}"
 
 
 @paper.statement(
-    "inner-loop-few-steps", over=Algebra, title="local training of few steps without noise",
+    "inner-loop-few-steps", over=Algebra,
     source="ours, for lines 18-27", assumptions=ASSUMPTIONS, ours=True,
 )
 def few_steps(q):
-    """The error of few local steps, of their average and of the last one."""
+    """local training of few steps without noise"""
     yield form(
         "repaired", None, BOUND % r"\tilde u_T", holds=True, symbolic=average_is_proved,
         proves=True,

@@ -4,8 +4,6 @@ With beta = G = 1 and u_0 = 0 a local step solves s_{t-1} + g + u_t + (t/2)(u_t 
 0: s_{t-1} is a subgradient at u_{t-1}, g the linear term, and n_t a normal of the set at u_t.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 

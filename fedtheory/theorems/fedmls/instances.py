@@ -1,7 +1,5 @@
 """The instances that FedMLS's theorems are run on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,11 +1,9 @@
 """The letters of FedMLS's formulas: a run as symbols, from which the formula of a form is made by its own code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theorems.fedmls.constants import MLSConstants
-from fedtheory.theory.judge.symbolic import Letters
+from fedtheory.theory import Letters
 
 _CONSTANTS = {
     "K": "K", "lam": r"\lambda", "D": r"\tilde D", "N": "N", "G_sq": "G^2", "joint_G_sq": "G^2",
@@ -38,8 +36,7 @@ class _Run(Letters):
 
 RUN = _Run(
     {"last_excess": r"\mathbb E F(x_K)-F(x^*)", "epsilon": r"\epsilon", "joint_epsilon": r"\epsilon", "lam": r"\lambda"},
-    ("last_excess",),
-    zero=("noise",),
+    ("last_excess",), zero=("noise",),
 )
 
 

@@ -5,8 +5,6 @@ Every loss is a maximum of affine functions, f(u) = max_j p_j u + q_j, written a
 same at all times: they are one client here, with the number of its copies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """MOPES, with projections, and MOLES, with linear minimisations: their bounds on convex sets."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -55,14 +53,13 @@ def all_calls(q, factor=16.0):
 
 
 @paper.statement(
-    "mopes-bound", over=MopesView, title="convergence of MOPES on a convex set",
+    "mopes-bound", over=MopesView,
     source=f"{SOURCE} (abstract read only); the poster prints its update, and Theorem 1 is its "
-    "bound for the consensus set",
-    assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
+    "bound for the consensus set", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     measures="suboptimality of the last iterate",
 )
 def mopes_bound(q):
-    """The bound of Theorem 1 for any convex set, and where it ends."""
+    """convergence of MOPES on a convex set"""
     yield form(
         "10 and 8", lambda: bound(q), BOUND % (10, 8, ""),
         wrong("a hundredth of the first term", lambda: bound(q, *HUNDREDTH[:2])),
@@ -108,13 +105,13 @@ def mopes_bound(q):
 
 
 @paper.statement(
-    "moles-bound", over=MopesView, title="convergence of MOLES on a convex set",
+    "moles-bound", over=MopesView,
     source=f"{SOURCE} (abstract read only); stopping rule, constants and proof are ours",
     assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
     measures="suboptimality of the last iterate",
 )
 def moles_bound(q):
-    """The bound of MOPES with an allowance for inexact projections."""
+    """convergence of MOLES on a convex set"""
     yield form(
         "with 2C", lambda: bound(q, allowance=2), BOUND % (10, 8, "+2C"),
         wrong("a hundredth of the first term", lambda: bound(q, *HUNDREDTH)),
@@ -127,21 +124,19 @@ def moles_bound(q):
 
 
 @paper.statement(
-    "moles-calls", over=MopesView, title="linear minimisations of MOLES",
+    "moles-calls", over=MopesView,
     source=f"{SOURCE}, abstract: 'O(epsilon^-2) LMO calls'; stopping rule, constants and proof are "
-    "ours",
-    assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
+    "ours", assumptions=ASSUMPTIONS, symbols={**SYMBOLS, **MORE},
 )
 def moles_calls(q):
-    """The number of linear minimisations, in all and in a round."""
+    """linear minimisations of MOLES"""
     yield form(
         "calls in all", lambda: all_calls(q),
         r"\sum_{k\le K}\mathrm{calls}_k\le16K^2,\quad C=\Delta^2",
-        wrong("a hundredth", lambda: all_calls(q, 0.16)),
-        holds=True, rules=EXACT, needs=(LINEAR, NATURAL), wording="in words",
-        note="with K(K+1) >= 4 (9 ||x_0 - x*||^2 + Delta^2) G^2/epsilon^2 rounds that is "
-        "O(G^2 Delta^2/epsilon^2)",
-        proof="[calls a round] with C = Delta^2, over K rounds",
+        wrong("a hundredth", lambda: all_calls(q, 0.16)), holds=True, rules=EXACT,
+        needs=(LINEAR, NATURAL), wording="in words",
+        note="with K(K+1) >= 4 (9 ||x_0 - x*||^2 + Delta^2) G^2/epsilon^2 rounds that is O(G^2 "
+        "Delta^2/epsilon^2)", proof="[calls a round] with C = Delta^2, over K rounds",
     )
     yield form(
         "calls a round", lambda: le(q.calls, q.call_limit()),
@@ -149,6 +144,5 @@ def moles_calls(q):
         wrong("a hundredth, and no 3", lambda: le(q.calls, q.call_limit(Fraction(4, 25)) * 0.3)),
         holds=True, rules=EXACT, needs=(LINEAR,),
         note="Delta the diameter of X; proved in fedtheory.central.moles. It is within 21 times "
-        "what the simplex needs",
-        proof="the docstring of fedtheory.central.moles, 2",
+        "what the simplex needs", proof="the docstring of fedtheory.central.moles, 2",
     )

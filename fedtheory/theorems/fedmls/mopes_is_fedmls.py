@@ -1,7 +1,5 @@
 """FedMLS as MOPES on the consensus set, from the same data in one dimension."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -78,7 +76,7 @@ def longer(q):
 
 
 @paper.statement(
-    "mopes-is-fedmls", over=SameView, title="FedMLS is MOPES on the consensus set",
+    "mopes-is-fedmls", over=SameView,
     source="poster, Selected Results: 'the FL version of MOPES, denoted ... FedMLS'",
     assumptions=(
         "every f_i is a maximum of affine functions on the line, the first of the largest giving "
@@ -86,16 +84,15 @@ def longer(q):
     ),
 )
 def mopes_is_fedmls(q):
-    """The inner product in which the two are one method."""
+    """FedMLS is MOPES on the consensus set"""
     yield form(
         "mean product", lambda: same(q.fedmls, q.mopes()),
         r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES}\ \forall i,\quad\langle "
         r"u,v\rangle=\tfrac1N\sum_i\langle u_i,v_i\rangle",
-        wrong("lambda a tenth larger", lambda: same(q.fedmls, longer(q).mopes())),
-        holds=True, wording="in words",
+        wrong("lambda a tenth larger", lambda: same(q.fedmls, longer(q).mopes())), holds=True,
+        wording="in words",
         note="x_k is compared in every coordinate and round; the server projects onto the ball, "
-        "line 14 averages",
-        proof="docs/fedmls.md#mopes-and-moles",
+        "line 14 averages", proof="docs/fedmls.md#mopes-and-moles",
     )
     yield form(
         "plain product, rescaled", lambda: same(q.fedmls, q.mopes(q.clients, q.clients)),
@@ -108,8 +105,7 @@ def mopes_is_fedmls(q):
     yield form(
         "plain product, the same parameters", lambda: same(q.fedmls, q.mopes(1, q.clients)),
         r"x_k^{\rm FedMLS}=x_{k,i}^{\rm MOPES},\quad\langle "
-        r"u,v\rangle=\sum_i\langle u_i,v_i\rangle",
-        fails=True,
+        r"u,v\rangle=\sum_i\langle u_i,v_i\rangle", fails=True,
         note="the same lambda, D-tilde and G^2 mean other methods in the two inner products",
     )
     yield form(

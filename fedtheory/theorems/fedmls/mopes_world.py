@@ -20,8 +20,7 @@ from fedtheory.theorems.fedmls import lines, of_files
 from fedtheory.theorems.fedmls.of_files import entry, quarter
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.requests import refuse_others
-from fedtheory.theory import Fact, anything, derived, number
-from fedtheory.theory.judge.request import Prepared
+from fedtheory.theory import Fact, Prepared, anything, derived, number
 
 STEPS = Fact("local training takes the T_k subgradient steps of line 4")
 EXACT_PROX = Fact("every local problem is solved exactly")

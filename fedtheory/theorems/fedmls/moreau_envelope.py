@@ -1,7 +1,5 @@
 """Moreau's envelope: what minimum and minimiser of Psi, the regularised problem, say of F."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -202,12 +200,12 @@ def at_minimiser(q, share=QUARTER):
 
 
 @paper.statement(
-    "moreau-envelope", over=EnvelopeView, title="the minimum of Psi against the minimum of F",
+    "moreau-envelope", over=EnvelopeView,
     source="poster, eq. (2): 'a regularized Equation (1)'; ours: what it says of eq. (1)",
     assumptions=ASSUMPTIONS, symbols=SYMBOLS,
 )
 def moreau_envelope(q):
-    """The minimum and the minimiser of Psi against those of F."""
+    """the minimum of Psi against the minimum of F"""
     yield form(
         "the same minimiser", lambda: le(entry(q.F_at), entry(q.F_star)),
         r"(\hat x,\hat u)\in\arg\min\Psi\ \Rightarrow\ F(\hat x)=\min_XF", fails=True,
@@ -222,9 +220,8 @@ def moreau_envelope(q):
     )
     yield form(
         "Psi from above", lambda: from_above(q), r"\min\Psi\le\min_XF",
-        wrong("a tenth of lambda G^2 less", lambda: from_above(q, Fraction(1, 10))),
-        holds=True, proof="note",
-        note="u_i = x; attained where all f_i have the minimiser in common",
+        wrong("a tenth of lambda G^2 less", lambda: from_above(q, Fraction(1, 10))), holds=True,
+        proof="note", note="u_i = x; attained where all f_i have the minimiser in common",
     )
     yield form(
         "F at Psi's minimiser", lambda: at_minimiser(q),

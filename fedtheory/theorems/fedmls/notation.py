@@ -1,11 +1,8 @@
 """Symbols, assumptions, a form's needs of a run, and short constructors of FedMLS's statements."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form
 
 PAPER_ID = "fedmls"
 SYMBOLS = {

@@ -1,7 +1,5 @@
 """Numbers of instances in fractions: read from files, drawn, and held as sides."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction

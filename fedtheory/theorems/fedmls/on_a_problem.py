@@ -1,7 +1,5 @@
 """A user's problem and FedMLS: the assumptions that fail, and the runs that forms are judged on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,9 +20,7 @@ from fedtheory.theorems.fedmls.notation import LINE_14, LINE_22, ROUNDS, SLACK, 
 from fedtheory.theorems.fedmls.paper import FEWEST, MOST
 from fedtheory.theorems.fedmls.quantities import Bounds, MLSView, view_of_run
 from fedtheory.theorems.fedmls.readings import Reading, reading_of
-from fedtheory.theory import derived
-from fedtheory.theory.judge.case import Case
-from fedtheory.theory.judge.statement import Form
+from fedtheory.theory import Case, Form, derived
 
 
 def given_numbers(given: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:

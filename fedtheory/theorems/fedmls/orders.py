@@ -3,8 +3,6 @@
 The O(...) of the papers with their constants.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -153,13 +151,11 @@ def counted(name, q, sides, constant, tenths, of, **more):
 
 @paper.statement(
     "theorem-2-orders", about=method(FedMLS), over=OrdersView,
-    title="the orders of Theorem 2, with their constants",
-    source="Theorem 2: 'of order O(G sqrt(D)/epsilon) communication rounds', "
-    "'sum T_k is O((4G^2+sigma^2) D/epsilon^2)'",
-    assumptions=ASSUMPTIONS, symbols=SYMBOLS,
+    source="Theorem 2: 'of order O(G sqrt(D)/epsilon) communication rounds', 'sum T_k is "
+    "O((4G^2+sigma^2) D/epsilon^2)'", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
 )
 def theorem_2_orders(q):
-    """Rounds and local steps with the printed K, from above and from below."""
+    """the orders of Theorem 2, with their constants"""
     of = {"after": PRINTED, "needs": (PRINTED_COUNTS,)}
     yield counted(
         "local training rounds", q, printed_above, 864, 9, of, wording="in words",
@@ -182,13 +178,11 @@ def theorem_2_orders(q):
 
 @paper.statement(
     "mopes-calls", about=method(FedMLS), over=OrdersView,
-    title="projections and subgradients of MOPES to accuracy epsilon",
     source="Thekumparampil et al. 2020, abstract: 'O(epsilon^-1) PO calls and optimal "
-    "O(epsilon^-2) FO calls'; the constants are ours",
-    assumptions=ASSUMPTIONS, symbols=SYMBOLS,
+    "O(epsilon^-2) FO calls'; the constants are ours", assumptions=ASSUMPTIONS, symbols=SYMBOLS,
 )
 def mopes_calls(q):
-    """Projections and subgradients with the fewest K, from above and from below."""
+    """projections and subgradients of MOPES to accuracy epsilon"""
     of = {"after": FEWEST, "needs": (FEWEST_COUNTS,)}
     yield counted(
         "projections", q, rounds_above, 36, 9, of, wording="in words",

@@ -1,7 +1,5 @@
 """Theorems 1 and 2 of FedMLS on a run of anyone's, from its last model and the hyperparameters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +9,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.quantities import MLSView, constants_of
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory import Case, Form, Statement
 from fedtheory.theory.judge.record import Missing, OwnRun, Record, not_about_runs
-from fedtheory.theory.judge.statement import Form, Statement
 
 LEFT = (
     "F(x_K) - F*, x_K the server's model after the K rounds that FedMLS was made for, F* over the "
@@ -67,7 +64,6 @@ def _view(where: str, known: UsersRuns, constants: Any, models: np.ndarray | Non
         f"{where} needs the clients' iterates, which such runs do not hold: use verify"
     )
     return MLSView(
-        constants, *(unknown,) * 7, excess=excess,
-        noise=known.bounds.noise(size), points=optimum.x[None],
-        exact=known.case_rule == "deterministic",
-    )  # fmt: skip
+        constants, *(unknown,) * 7, excess=excess, noise=known.bounds.noise(size),
+        points=optimum.x[None], exact=known.case_rule == "deterministic",
+    )

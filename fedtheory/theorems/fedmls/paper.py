@@ -1,11 +1,8 @@
 """FedMLS and MOPES: the paper, its letters, and what its worlds share."""
 
-from __future__ import annotations
-
 from fedtheory.local import Exact, ExactProx, SubgradientSliding
 from fedtheory.theorems.fedmls.notation import PAPER_ID, SYMBOLS
-from fedtheory.theory import Paper
-from fedtheory.theory.judge.case import LocalWork
+from fedtheory.theory import LocalWork, Paper
 
 FEWEST, MOST = 50, 200  # runs that a statement about expectations is judged on
 SLIDING = LocalWork(

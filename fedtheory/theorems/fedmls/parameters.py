@@ -1,8 +1,6 @@
 """FedMLS with Theorem 2's parameters for an accuracy relative to G ||x_0 - x*||, and what else a
 user sets in place of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace

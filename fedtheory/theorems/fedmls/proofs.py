@@ -14,8 +14,6 @@ the proof drops, c(T_1) <= 3/2, the local steps of line 4, which are enough for 
 penalty gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -23,9 +21,9 @@ import numpy as np
 
 from fedtheory.theorems.fedmls.courses import SlidingRound, course, replayed
 from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theory import Sides, Witness
 from fedtheory.theory.judge.proof import Ended, Proof, Step
-from fedtheory.theory.judge.statement import Sides, le
-from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.judge.statement import le
 
 
 def _arrives(e: Ended) -> Any:

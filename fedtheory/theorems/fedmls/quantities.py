@@ -5,8 +5,6 @@ Norms are those of the mean product <u, v> = (1/N) sum_i <u_i, v_i>, in which th
 lives. Rounds stand on axis 0, scenarios on the last axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -29,8 +27,7 @@ from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
 from fedtheory.theorems.fedmls.notation import applies
 from fedtheory.theorems.fedmls.of_files import OfRounds
-from fedtheory.theory import derived
-from fedtheory.theory.judge.statement import Form
+from fedtheory.theory import Form, derived
 
 
 @dataclass
@@ -260,9 +257,8 @@ def view_of_run(
     return MLSView(
         constants, x, z, local_x, local_z, average, gradient, values_of(problem),
         excess=objective - optimum.lower_bound, noise=bounds.noise(size),
-        points=np.concatenate([optimum.x[None], others]),
-        exact=not noisy, facts=facts,
-    )  # fmt: skip
+        points=np.concatenate([optimum.x[None], others]), exact=not noisy, facts=facts,
+    )
 
 
 def constants_of(

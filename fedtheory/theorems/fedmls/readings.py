@@ -6,8 +6,6 @@ one. A run in floats may violate one that is on record as false, or not: that no
 proves nothing. The witnesses, in fractions, are what refutes them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """FedMLS as a user asks for it in words, at the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar
@@ -13,9 +11,7 @@ from fedtheory.theorems.fedmls.notation import PRINTED_COUNTS, ROUNDS
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns, given_numbers
 from fedtheory.theorems.fedmls.paper import ACCEPTS, FEWEST, MOST, SLIDING
 from fedtheory.theorems.fedmls.parameters import make_fedmls
-from fedtheory.theory import World
-from fedtheory.theory.judge.request import Prepared, Request
-from fedtheory.theory.judge.statement import Statement
+from fedtheory.theory import Prepared, Request, Statement, World
 
 PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
@@ -91,9 +87,8 @@ class Asked(World):
         return Prepared(
             problem, made.algorithm, {"x0": x0},
             head=[f"{problem.name}: N = {n}, d = {problem.dim}, {rule} subgradients"],
-            details={"algorithm": made.to_json(skip_last=False)},
-            facts=lambda checks: rows,
-        )  # fmt: skip
+            details={"algorithm": made.to_json(skip_last=False)}, facts=lambda checks: rows,
+        )
 
 
 class OfUsers(Asked):

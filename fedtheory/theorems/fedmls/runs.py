@@ -1,7 +1,5 @@
 """The world of FedMLS's statements about runs: where its runs come from, and what they are for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -16,10 +14,9 @@ from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theorems.fedmls.readings import READINGS
 from fedtheory.theorems.fedmls.requests import OfUsers, refuse_cohorts
-from fedtheory.theory import Draws
+from fedtheory.theory import Draws, Witness
 from fedtheory.theory.judge.replay import check_fields
 from fedtheory.theory.judge.request import Tuned
-from fedtheory.theory.judge.witness import Witness
 
 COMPUTED = {  # what `tuned` finds itself
     "--lam": "from --epsilon", "--D": "from --epsilon", "--rounds": "from --epsilon",

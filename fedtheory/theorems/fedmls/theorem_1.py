@@ -85,16 +85,14 @@ def of_the_joint_gradient(q):
         note="the poster's F = (1/N) sum_i f_i(x_i) has the gradient (grad f_i/N)_i on R^{Nd}, "
         "which the printed G bounds. Along it the theorem holds as printed, with all norms those "
         "of R^{Nd}: these are the iterates of [repaired] with lambda/N and D/N, and its bound "
-        "(mopes-is-fedmls)",
-        proof=LINE_22_PROOF,
+        "(mopes-is-fedmls)", proof=LINE_22_PROOF,
     )
 
 
 def of_the_mean_product(q):
     """Yield the repaired theorem and what can be sharpened in it."""
     yield repaired(
-        lambda: theorem(q), "",
-        wrong(THOUSANDTH, lambda: theorem(q, start=0.01, slack=0.008)),
+        lambda: theorem(q), "", wrong(THOUSANDTH, lambda: theorem(q, start=0.01, slack=0.008)),
         holds=True, rules=BOTH_RULES, proof=PROVED, worst=worst_of("fedmls", 10, 8),
         note="G is the root mean square of the G_i, norms are those of the mean product, the "
         "server projects onto the ball, line 14 averages",
@@ -161,12 +159,11 @@ def of_the_last_iterate(q):
 
 
 @paper.statement(
-    "theorem-1", over=FedMLSRuns,
-    title="convergence of FedMLS", source="Theorem 1", assumptions=ASSUMPTIONS,
-    measures="suboptimality of the last iterate",
+    "theorem-1", over=FedMLSRuns, source="Theorem 1",
+    assumptions=ASSUMPTIONS, measures="suboptimality of the last iterate",
 )
 def theorem_1(q):
-    """Every reading of Theorem 1."""
+    """convergence of FedMLS"""
     yield from of_the_joint_gradient(q)
     yield from of_the_mean_product(q)
     yield from of_the_last_iterate(q)

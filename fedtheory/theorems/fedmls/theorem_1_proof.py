@@ -6,8 +6,7 @@ from fedtheory.theorems.fedmls.constants import c_factor
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS, BOTH_RULES, PROVED
 from fedtheory.theorems.fedmls.paper import ACCEPTS, SLIDING, paper
 from fedtheory.theorems.fedmls.runs import FedMLSRuns
-from fedtheory.theory import Identities, form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Identities, Sides, form, le, repaired, wrong
 
 LOCAL = (  # the gap of the local problem at a model is at most this, and an error
     r"\Phi_i(%s)-\Phi_i(u)\le\tfrac{\beta}{T(T+3)}\|u-u_0\|^2"
@@ -127,50 +126,44 @@ def gap_of_penalty(q, gap=1.0):
 
 @paper.statement(
     "identities", over=Algebra, assumptions=ASSUMPTIONS,
-    title="weights of the outer and the inner loop, and Theorem 2's plug-in",
     source="proof of Theorems 1 and 2 (symbolic)",
 )
 def weights(q):
-    """The weights of both loops, as symbols."""
+    """weights of the outer and the inner loop, and Theorem 2's plug-in"""
     yield form(
         "repaired", None,
         r"\Gamma_k=(1-\gamma_k)\Gamma_{k-1},\ \gamma_k/\Gamma_k=k,"
         r"\ \gamma_k\beta_k/\Gamma_k=4/\lambda,"
-        r"\ \theta_t=w_t/W_t,\ \tfrac{18}{72}+\tfrac12=\tfrac34",
-        holds=True, symbolic=identities,
+        r"\ \theta_t=w_t/W_t,\ \tfrac{18}{72}+\tfrac12=\tfrac34", holds=True, symbolic=identities,
     )
 
 
 @paper.statement(
-    "inner-loop", over=FedMLSRuns, title="local training nearly solves the proximal problem",
-    source="Lan 2016, Proposition 1, for lines 18-27", assumptions=ASSUMPTIONS,
-    measures="gap of the local problem",
+    "inner-loop", over=FedMLSRuns, source="Lan 2016, Proposition 1, for lines 18-27",
+    assumptions=ASSUMPTIONS, measures="gap of the local problem",
 )
 def inner_loop(q):
-    """The error of T local steps, as we prove it and as Lan does."""
+    """local training nearly solves the proximal problem"""
     yield repaired(
-        lambda: inner(q),
-        E + r"\tfrac{8G_i^2(T+H_T)+4\sigma_i^2(T+\frac32-H_{T+2})}{\beta T(T+3)}",
-        wrong("E ten times smaller", lambda: inner(q, error=0.1)),
-        holds=True, rules=BOTH_RULES, proof=PROVED,
+        lambda: inner(q), E + r"\tfrac{8G_i^2(T+H_T)+4\sigma_i^2(T+\frac32-H_{T+2})}{\beta T(T+3)}",
+        wrong("E ten times smaller", lambda: inner(q, error=0.1)), holds=True, rules=BOTH_RULES,
+        proof=PROVED,
         note="for every client, round and point u of the ball; Lan's E_i = "
         "8(4G_i^2+sigma_i^2)/(beta(T+3)) is larger",
     )
     yield form(
         "Lan", lambda: inner(q, "lan"), E + r"\tfrac{8(4G_i^2+\sigma_i^2)}{\beta(T+3)}",
-        wrong("E a hundred times smaller", lambda: inner(q, "lan", error=0.01)),
-        holds=True, rules=BOTH_RULES,
-        proof="Lan 2016, Proposition 1; as [repaired], whose E_i is smaller",
+        wrong("E a hundred times smaller", lambda: inner(q, "lan", error=0.01)), holds=True,
+        rules=BOTH_RULES, proof="Lan 2016, Proposition 1; as [repaired], whose E_i is smaller",
     )
 
 
 @paper.statement(
-    "recursion", over=FedMLSRuns, title="one round of the outer loop",
-    source="proof of Theorem 1, the recursion", assumptions=ASSUMPTIONS,
-    measures="gap of the penalised loss",
+    "recursion", over=FedMLSRuns, source="proof of Theorem 1, the recursion",
+    assumptions=ASSUMPTIONS, measures="gap of the penalised loss",
 )
 def recursion(q):
-    """The recursion of the rounds."""
+    """one round of the outer loop"""
     yield repaired(
         lambda: recursion_of(q),
         r"\Psi_k-\Psi(u)\le(1-\gamma_k)(\Psi_{k-1}-\Psi(u))"
@@ -182,12 +175,11 @@ def recursion(q):
 
 
 @paper.statement(
-    "telescoped", over=FedMLSRuns, title="the recursion summed over the rounds",
-    source="proof of Theorem 1, the telescoped sum", assumptions=ASSUMPTIONS,
-    measures="gap of the penalised loss",
+    "telescoped", over=FedMLSRuns, source="proof of Theorem 1, the telescoped sum",
+    assumptions=ASSUMPTIONS, measures="gap of the penalised loss",
 )
 def telescoped(q):
-    """The sum of the recursion."""
+    """the recursion summed over the rounds"""
     yield repaired(
         lambda: sum_of_rounds(q),
         r"\Psi_K-F(u)\le\tfrac2{K(K+1)}\big[\tfrac2\lambda(1+c(T_1))\|u-x_0\|^2"
@@ -206,7 +198,6 @@ def penalty_gap(q):
     """The loss of the server's model, and the penalised loss."""
     yield repaired(
         lambda: gap_of_penalty(q), r"F(x_k)\le\Psi(x_k,x'_k)+\tfrac{\lambda G^2}2",
-        wrong("gap dropped", lambda: gap_of_penalty(q, 0.0)),
-        holds=True, rules=BOTH_RULES, proof=PROVED,
-        note="needs x_k where G_i bounds the subgradients: in the ball",
+        wrong("gap dropped", lambda: gap_of_penalty(q, 0.0)), holds=True, rules=BOTH_RULES,
+        proof=PROVED, note="needs x_k where G_i bounds the subgradients: in the ball",
     )

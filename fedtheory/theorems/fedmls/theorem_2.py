@@ -58,12 +58,11 @@ def tenth_more(q):
 
 
 @paper.statement(
-    "theorem-2", over=FedMLSRuns,
-    title="rounds and local steps to epsilon", source="Theorem 2", assumptions=ASSUMPTIONS,
-    measures="suboptimality of the last iterate",
+    "theorem-2", over=FedMLSRuns, source="Theorem 2",
+    assumptions=ASSUMPTIONS, measures="suboptimality of the last iterate",
 )
 def theorem_2(q):
-    """Rounds to epsilon, as printed, repaired and fewer; and the sum of the local steps."""
+    """rounds and local steps to epsilon"""
     yield printed(
         lambda: within_joint(q), after=PLAN + JOINT, fails=True, rules=EXACT_RULES,
         note="G is the one of Theorem 1, a bound of the joint gradient, and ||x_0 - x*|| is in "
@@ -78,9 +77,8 @@ def theorem_2(q):
     )
     yield form(
         "line 22 with grad f_i/N", lambda: within_joint(q), "",
-        wrong(THOUSANDTH, lambda: within_joint(q, 1e-3)),
-        after=JOINT_PLAN + STEP, needs=(ROUNDS["printed"], LINE_22),
-        holds=True, rules=BOTH_RULES, proof=LINE_22_PROOF,
+        wrong(THOUSANDTH, lambda: within_joint(q, 1e-3)), after=JOINT_PLAN + STEP,
+        needs=(ROUNDS["printed"], LINE_22), holds=True, rules=BOTH_RULES, proof=LINE_22_PROOF,
         note="as theorem-1 [line 22 with grad f_i/N]: with the same K as in [printed, joint "
         "distance], and its witness ends at 0.24 epsilon instead of 1.05",
     )
@@ -116,8 +114,7 @@ def theorem_2(q):
     )
     yield form(
         "local steps, from below", lambda: step_total_below(q), "",
-        wrong("a tenth more", lambda: tenth_more(q)),
-        holds=True, rules=BOTH_RULES, proof=PROVED,
+        wrong("a tenth more", lambda: tenth_more(q)), holds=True, rules=BOTH_RULES, proof=PROVED,
         note="with the form above: sum T_k ~ (4G^2+sigma^2) lambda^2 K^4/(6D), the asymptotic "
         "constant of Theorem 2",
     )

@@ -1,7 +1,5 @@
 """The worst case of FedMLS and MOPES at small K, against the theorems' bounds."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from typing import Any

@@ -207,7 +207,7 @@ class _Changed:
 
 def place(function: Callable[..., Any], error: BaseException | None, statement: str, line: int | None = None) -> str:
     """'file.py, line 12, my-paper/lemma-4': where in the author's function an error came up, or that line of it."""
-    code = function.__code__
+    code = inspect.unwrap(function).__code__
     at = (error and last_line(error, code.co_filename)) or line or code.co_firstlineno
     return f"{os.path.basename(code.co_filename)}, line {at}, {statement}"
 
@@ -275,6 +275,10 @@ class Outline:
 
     def __init__(self, rule: str = "any") -> None:
         self.rule = rule
+
+    def once(self, of: Any) -> Any:
+        """Stand for what a function would make of a view."""
+        return self
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -424,7 +428,7 @@ def _made(
 
 def _last_line(function: Callable[..., Any]) -> int:
     """The line at which a function that is no generator most likely returns."""
-    code = function.__code__
+    code = inspect.unwrap(function).__code__
     return max(line or 0 for *_, line in code.co_lines()) or code.co_firstlineno
 
 

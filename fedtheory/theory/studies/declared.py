@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import dis
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -79,7 +80,7 @@ def scope(statement: Any) -> str:
 
 def symbols(statement: Any) -> dict[str, str]:
     """The quantities that the statement's function takes by name, and what they are."""
-    used, known = set(_names(statement.function.__code__)), told_quantities(statement.over)
+    used, known = set(_names(inspect.unwrap(statement.function).__code__)), told_quantities(statement.over)
     found = {name: words for name, words in known.items() if name in used}
     own = found.pop("method", "") and hyperparameters(statement.about)
     return found | {

@@ -15,8 +15,8 @@ from fedtheory.theorems.fedelasticnet.dynamics import motion_view
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import FROZEN, HALF, OWN, RESTS, STRONG, TWO_STILL
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.dynamics.standstill_view import _between, _clipped
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
+from fedtheory.theorems.fedelasticnet.dynamics.standstills import _between
+from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, clipped, huber, quadratic, ramp
 from fedtheory.theory import Fact
 
 SIGN, TRUE = "sign", "true-gradient"
@@ -316,7 +316,7 @@ def test_where_a_slope_lies_between_two_numbers(low, high):
 @pytest.mark.parametrize(("x", "low", "high", "said"), [(1, 0, 2, 1), (-1, 0, 2, 0), (3, 0, 2, 2), (3, 0, None, 3), (-3, None, 2, -3),
                                                         (3, None, 2, 2), (-3, 0, None, 0), (5, None, None, 5)])  # fmt: skip
 def test_the_nearest_point_of_an_interval(x, low, high, said):
-    assert _clipped(x, low, high) == said
+    assert clipped(x, low, high) == said
 
 
 def test_slopes_at_jumps_are_those_of_least_size():
@@ -328,6 +328,3 @@ def test_slopes_at_jumps_are_those_of_least_size():
     assert (view.moves(at) != 0).tolist() == [[False, False, True], [True, False, False], [False, False, False], [True] * 3]
     quarter = F(3, 4)
     assert view.subgradients(at).tolist() == [[0, 0, -quarter], [quarter, 0, 0], [0, 0, F(1, 2)], [quarter] * 3]
-    assert view.slopes_each(np.array([[F(x)] * 3 for x in (1, -1, 1, 2)], dtype=object)).tolist() == [
-        [5, 1, 3], [-3, F(-1, 2), -2], [2, F(1, 4), F(1, 2)], [4, 1, 5],
-    ]  # fmt: skip

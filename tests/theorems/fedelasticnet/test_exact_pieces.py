@@ -92,7 +92,7 @@ def test_sums_multiples_and_curvatures():
     assert one.beta is None and PIECES[3].beta == F(7, 5)
     # on (-1, 1/3) both ramps rise: 3/2 over 7/3, and 2/5 over 7/2
     assert other.beta == F(5, 3) + F(9, 14) + F(4, 35)
-    assert [p.least_curvature for p in PIECES] == [F(2, 7), 0, F(5, 3), F(7, 5)]
+    assert [p.curvature for p in PIECES] == [F(2, 7), 0, F(5, 3), F(7, 5)]
 
 
 def test_the_named_losses():

@@ -14,6 +14,7 @@ from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import Quadratics
 from fedtheory.theorems.fedelasticnet.main_text.world import exact as in_fractions
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
+from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.statements.messages import MessageView
 from fedtheory.theory.judge.statement import le
 
@@ -60,11 +61,10 @@ def test_r_is_minimised_where_the_mean_gradient_is_0():
     assert view.gradients([view.theta, view.theta * 0]).tolist() == [[F(3), F(91, 6)], [F(5, 4), F(-2)]]
 
 
-def test_signs_and_thresholds_are_fractions():
-    assert quadratics.sign(exact("-5/2 0 1/3")).tolist() == [-1, 0, 1]
-    assert quadratics.soft(exact("-5/2 0 1/3 3/7 1"), F(3, 7)).tolist() == [F(-29, 14), 0, 0, 0, F(4, 7)]
+def test_thresholds_are_fractions():
+    assert soft(exact("-5/2 0 1/3 3/7 1"), F(3, 7)).tolist() == [F(-29, 14), 0, 0, 0, F(4, 7)]
     assert quadratics.sq(exact("1 2;-1/2 3")).tolist() == [5, F(37, 4)]
-    assert {type(v) for v in quadratics.soft(exact("-5/2 0 1"), F(3, 7))} == {F}
+    assert {type(v) for v in soft(exact("-5/2 0 1"), F(3, 7))} == {F}
     found = in_fractions(np.array([True, False]))
     assert found.tolist() == [F(1), F(0)] and {type(v) for v in found} == {F}
     assert in_fractions(F(1) > 0) == F(1) and isinstance(in_fractions(F(1) > 0), F)

@@ -10,8 +10,8 @@ import pytest
 from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.rational import simplest_between
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.fedelasticnet import exact_witness
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness, read_version_1
+from fedtheory.theorems.fedelasticnet.proofs import at_the_last_horizon
 from fedtheory.theory.judge import replay as witnesses
 from fedtheory.theory.judge.check import RELATIVE_TOLERANCE, worst_sides
 from fedtheory.theory.judge.registry import paper, setting_of
@@ -132,7 +132,7 @@ def test_merged_clients_will_do_where_no_model_is_anchored_at_theta_k():
 
 def test_a_run_is_judged_at_its_last_horizon():
     sides = Sides(*(np.array([[n], [n + 1], [n + 2]]) for n in (1, 4, 7)), "<=")
-    last = exact_witness.at_the_last_horizon(lambda run: sides)(None)
+    last = at_the_last_horizon(lambda run: sides)(None)
     assert [a.tolist() for a in (last.lhs, last.rhs, last.scale)] == [[[3]], [[6]], [[9]]] and last.relation == "<="
 
 
@@ -222,7 +222,7 @@ def test_a_file_of_version_1_says_what_it_claims(tmp_path):
     path.write_text(json.dumps({k: v for k, v in fields.items() if k not in ("found_by", "provenance")}))
     assert witnesses.load(path) == STALL.witness() and STALL.witness().kind == "round"
     assert replace(STALL, cohorts=None, T=2).witness().kind == "run"
-    assert exact_witness.read_version_1({"statement": "x"}, "x") is None
+    assert read_version_1({"statement": "x"}, "x") is None
 
 
 def test_missing_and_binary_files_are_refused(tmp_path):

@@ -10,11 +10,8 @@ With 0 < q < 1:
   however small r is.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,9 +19,8 @@ from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldSta
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
+from fedtheory.theory import Fact, derived, number
 from fedtheory.theory.draws import rows
-from fedtheory.theory.fields import derived, number
-from fedtheory.theory.judge.view import Fact
 
 __all__ = ["AT_OPTIMUM", "AWAY", "STEADY", "RestView", "kept_share", "one_round", "state_of"]
 
@@ -85,8 +81,11 @@ class RestView(ElasticWorld):
         "shift_k": number("m d"), **rounds.NUMBERS,
     }  # fmt: skip
 
-    def __init__(self, h: Any, c: Any, sigma: Any, method: rounds.Method, shift: Any, shift_k: Any) -> None:
-        self.h, self.c, self.sigma, self.method, self.shift, self.shift_k = h, c, sigma, method, shift, shift_k
+    def __init__(
+        self, h: Any, c: Any, sigma: Any, shift: Any, shift_k: Any, **numbers: Any
+    ) -> None:
+        self.method = method = rounds.Method(**numbers)
+        self.h, self.c, self.sigma, self.shift, self.shift_k = h, c, sigma, shift, shift_k
         self.m, self.world, self.q = len(h), rounds.quadratics(h, c), kept_share(h, method)
         self.rho = method.lambda1 * rounds.sums(self.q, method.B - 1) / rounds.sums(self.q, method.B)
         r = sigma * self.rho
@@ -109,16 +108,18 @@ class RestView(ElasticWorld):
         "a round from the point of rest plus the shifts",
     )
 
-    @cached_property
-    def linear(self) -> FedElasticNetScaffoldState:
-        """The shifts after a round of SCAFFOLD with lambda_2 and without lambda_1, on the same curvatures with all minimisers 0."""
-        return one_round(rounds.quadratics(self.h, 0 * self.c), rounds.without_l1(self.method), state_of(self.shift, self.shift_k))
-
-    @cached_property
-    def residual(self) -> Any:
-        """r_k where the round begins (m, d)."""
-        c_k = self.c_k + self.shift_k
-        return self.h * (self.theta + self.shift - self.c) - c_k + c_k.sum(axis=0) / self.m
+    linear = derived(
+        lambda v: one_round(
+            rounds.quadratics(v.h, 0 * v.c), rounds.without_l1(v.method), state_of(v.shift, v.shift_k)
+        ),
+        "the shifts after a round of SCAFFOLD with lambda_2 and without lambda_1, on the same "
+        "curvatures with all minimisers 0",
+    )
+    begun = derived(lambda v: v.c_k + v.shift_k, "the c_k where the round begins")
+    residual = derived(
+        lambda v: v.h * (v.theta + v.shift - v.c) - v.begun + v.begun.sum(axis=0) / v.m,
+        "r_k where the round begins (m, d)",
+    )
 
     def jump(self, odd: int = -1) -> Any:
         """The terms of the signs near r = 0, where a client rests with r = 0; 0 elsewhere: (m, d)."""
@@ -129,19 +130,11 @@ class RestView(ElasticWorld):
     @property
     def steady(self) -> bool:
         """True if the signs of the round from close by are those that the formulas assume."""
-        c_k = self.c_k + self.shift_k
-        _, signs, _ = rounds.trace(self.world, self.method, self.theta + self.shift, c_k, c_k.sum(axis=0) / self.m)
-        first = np.sign(self.residual)
+        c, first = self.begun.sum(axis=0) / self.m, np.sign(self.residual)
+        _, signs, _ = rounds.trace(self.world, self.method, self.theta + self.shift, self.begun, c)
         return all(
             (signs[b] == np.where(self.sigma == 0, (-1) ** b * first, -self.sigma)).all() for b in range(1, self.method.B)
         )
-
-    @classmethod
-    def made(
-        cls, h: Any, c: Any, sigma: Any, shift: Any, shift_k: Any, **numbers: Any
-    ) -> Self:
-        """Make the point of rest, and what is around it."""
-        return cls(h, c, sigma, rounds.Method(**numbers), shift, shift_k)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:

@@ -1,7 +1,5 @@
 """Rounds of the package's methods, in fractions on separable quadratics or on a problem."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
@@ -17,10 +15,8 @@ from fedtheory.rational import integer, objects
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.notation import in_units_of
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed, start_of
+from fedtheory.theory import Fact, Prepared, anything, derived, number, whole
 from fedtheory.theory.draws import rows
-from fedtheory.theory.fields import anything, derived, number, whole
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld

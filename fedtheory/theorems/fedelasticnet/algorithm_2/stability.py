@@ -23,8 +23,8 @@ from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import one_round, state_of
 from fedtheory.theorems.fedelasticnet.main_text.quadratics import hessians
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
-from fedtheory.theory.fields import Read, number
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, number
+from fedtheory.theory.fields import Read
 from fedtheory.theory.rounds.linear_algebra import determinant, identity, semidefinite
 
 __all__ = ["SERVER", "TWO_CLIENTS", "FloatStabilityView", "StabilityView", "contractions"]

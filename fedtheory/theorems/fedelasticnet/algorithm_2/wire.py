@@ -1,7 +1,5 @@
 """The threshold epsilon: states at which nothing is sent, and runs whose messages it changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,10 +25,8 @@ from fedtheory.theorems.fedelasticnet.world import (
     signed,
     start_of,
 )
+from fedtheory.theory import Fact, Prepared, derived, number, whole
 from fedtheory.theory.draws import rows
-from fedtheory.theory.fields import derived, number, whole
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.view import Fact
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.oracles import ProblemWorld
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
@@ -44,9 +40,8 @@ MOST_ROUNDS = 200
 WIRE_ROUNDS = 300  # on a user's problem
 # what a form may need
 STOPPED_1_3 = Fact(
-    "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in "
-    "Algorithm 3",
-    lambda q: q.number != 2,
+    "Algorithm 1 or 3, at a state in which every update is at most epsilon, and h = 0 in Algorithm "
+    "3", lambda q: q.number != 2,
 )
 STOPPED_2 = Fact(
     "Algorithm 2, at a state in which every update is at most epsilon", lambda q: q.number == 2
@@ -86,9 +81,18 @@ class StoppedView(ElasticWorld):
         "B": whole(1, rounds.MOST_STEPS, default=1),
     }  # fmt: skip
 
-    def __init__(self, number: int, h: Any, theta: Any, share: Any, g: Any, epsilon: Any, method: rounds.Method) -> None:
-        self.number, self.h, self.theta, self.epsilon, self.method, self.m = number, h, theta, epsilon, method, len(h)
-        if number == 2:
+    def __init__(
+        self, algorithm: int, h: Any, theta: Any, share: Any, epsilon: Any, g: Any, **numbers: Any
+    ) -> None:
+        g, method = g if algorithm == 3 else 0 * h, rounds.Method(**numbers)  # g is of Algorithm 3
+        if g is None or (g.sum(axis=0) != 0).any():
+            told = "give one a client, whose mean is h, which must be 0 at rest"
+            raise InvalidInput(f"g = {to_file(g)}: {told}")
+        if algorithm != 2 and method.lambda2 <= 0:
+            raise InvalidInput(f"lambda_2 = {method.lambda2}: it must be > 0")
+        self.number, self.h, self.theta, self.m = algorithm, h, theta, len(h)
+        self.epsilon, self.method = epsilon, method
+        if algorithm == 2:
             slopes, state, self.bound = self._scaffold(share)
         else:
             within = method.lambda1 + epsilon * (h + method.lambda2)
@@ -98,7 +102,7 @@ class StoppedView(ElasticWorld):
             raise InvalidInput("h = 0 where a slope is asked for: take curvatures > 0")
         self.grad = slopes.sum(axis=0) / self.m
         world = rounds.quadratics(h, theta - slopes / np.where(h == 0, 1, h))
-        everyone, steps = [list(range(self.m))], (method.B if number == 2 else None)
+        everyone, steps = [list(range(self.m))], (method.B if algorithm == 2 else None)
         both = (rounds.play(world, a, steps, method.eta, state, everyone)[0][-1] for a in self._algorithms)
         (self.after_state, self.after), (_, self.without) = ((s, s.x[0]) for s in both)
         self.state = state
@@ -136,19 +140,6 @@ class StoppedView(ElasticWorld):
         """The move of the whole state in a round with the threshold, without the clients' own models."""
         parts = [n for n in self.state._fields if n != "local"]
         return np.array([abs(getattr(self.after_state, n) - getattr(self.state, n)).max() for n in parts])
-
-    @classmethod
-    def made(
-        cls, algorithm: int, h: Any, theta: Any, share: Any, epsilon: Any, g: Any, **numbers: Any
-    ) -> Self:
-        """Make the state of the algorithm of that number; g is of Algorithm 3."""
-        g, method = g if algorithm == 3 else 0 * h, rounds.Method(**numbers)
-        if g is None or (g.sum(axis=0) != 0).any():
-            told = "give one a client, whose mean is h, which must be 0 at rest"
-            raise InvalidInput(f"g = {to_file(g)}: {told}")
-        if algorithm != 2 and method.lambda2 <= 0:
-            raise InvalidInput(f"lambda_2 = {method.lambda2}: it must be > 0")
-        return cls(algorithm, h, theta, share, g, epsilon, method)
 
     @classmethod
     def draw(cls, rng: Any) -> tuple[str, Data]:
@@ -242,11 +233,10 @@ class WireView(rounds.OfRounds):
         lambda v: (v.h - v.stored.sum(axis=1) / v.m)[1:],
         "h less the mean of what clients store, after every round (T, d)",
     )
-
-    @property
-    def left_out(self) -> Any:
-        """The mean over the clients of all slopes so far of which the server got another one (T, d)."""
-        return np.cumsum((self.slope(self.delta) - self.slope(self.arrived)).sum(axis=1) / self.m, axis=0)
+    left_out = derived(
+        lambda q: np.cumsum((q.slope(q.delta) - q.slope(q.arrived)).sum(axis=1) / q.m, axis=0),
+        "The mean over the clients of all slopes so far of which the server got another one (T, d)",
+    )
 
     @classmethod
     def made(cls, h: Any, c: Any, theta: Any, **numbers: Any) -> Self:

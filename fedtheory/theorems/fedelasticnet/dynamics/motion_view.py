@@ -1,7 +1,5 @@
 """A run of Algorithm 3 in which everyone takes part, state by state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
-from fedtheory.theorems.fedelasticnet.quantities import norm_sq, sgn
+from fedtheory.theorems.fedelasticnet.quantities import norm_sq, soft
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
-from fedtheory.theory.fields import derived
-from fedtheory.theory.judge.statement import Form
-from fedtheory.theory.judge.view import Fact
+from fedtheory.theory import Fact, Form, Sides, derived
+from fedtheory.theory.judge.statement import le
 
 __all__ = [
     "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG",
@@ -80,14 +77,14 @@ class MotionView(ElasticWorld):
     h: Any
     stored: Any
     y: Any
-    grad_y: Any
-    grad: Any
     excess: Any
     excess_gamma: Any
     theta_star: Any
-    beta: Any
-    mu: Any
-    beta_joint: Any
+    grad_y: Any = None
+    grad: Any = None
+    beta: Any = None
+    mu: Any = None
+    beta_joint: Any = None
     top: Any = None
     frozen: bool | None = None
     noise: Any = 0
@@ -102,12 +99,10 @@ class MotionView(ElasticWorld):
         "v_k = g_k - grad L_k(theta) before each round, and after the last: (T + 1, m, d)",
     )
 
-    @cached_property
-    def push(self) -> Any:
-        """The part of v_k beyond lambda_1, in rounds 1..T: (T, m, d)."""
-        v = self.pull[:-1]
-        return sgn(v) * np.maximum(abs(v) - self.lambda1, 0 * v)
-
+    push = derived(
+        lambda v: soft(v.pull[:-1], v.lambda1),
+        "the part of v_k beyond lambda_1, in rounds 1..T: (T, m, d)",
+    )
     slope = derived(
         lambda v: v.mean(v.grad), "grad R(theta^t), the mean of the clients': (T + 1, d)"
     )
@@ -115,6 +110,7 @@ class MotionView(ElasticWorld):
         lambda v: ~np.asarray(v.delta != 0).any(axis=(1, 2)),
         "true where no client moves in round t = 1..T: (T,) bool",
     )
+    at = derived(lambda v: np.flatnonzero(v.still), "the states before the rounds without moves")
     most = derived(
         lambda v: abs(v.pull[0]).max(),
         "the largest |g_k - grad L_k(theta)| of a client and coordinate at the first state",
@@ -124,6 +120,11 @@ class MotionView(ElasticWorld):
         """(1/m) sum over the clients, the axis before the last."""
         m = values.shape[-2]
         return values.sum(axis=-2) / (Fraction(m) if values.dtype == object else m)
+
+    def at_most(self, found: Any, limit: Any = 0, noise: Any = None, axes: Any = ()) -> Sides:
+        """Sides of found <= limit; the noise is by default that of a gradient."""
+        noise = self.gradient_noise if noise is None else noise
+        return le(found, limit + 0 * found, noise=noise, axes=axes)
 
     def same(self, s: int, t: int) -> bool:
         """True if the states s and t are one."""
@@ -135,6 +136,11 @@ class MotionView(ElasticWorld):
         """After how many rounds the last state was reached again; 0 where it was not there before."""
         last = len(self.y)
         return next((last - s for s in range(last - 1, -1, -1) if self.same(s, last)), 0)
+
+    mean_gradient = derived(
+        lambda v: v.mean(v.grad_y[-v.period :]).sum(axis=0) / v.period,
+        "the mean over the orbit and the clients of grad L_k(theta_k): (d,)",
+    )
 
     @cached_property
     def gradient_noise(self) -> float:

@@ -1,7 +1,5 @@
 """Runs of Algorithm 3 with everyone: in fractions from a file, or on a user's problem."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -32,16 +30,14 @@ from fedtheory.theorems.fedelasticnet.exact_pieces import (
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_everybody, start_of
+from fedtheory.theory import Prepared, Witness, number, whole, word
 from fedtheory.theory.draws import part
-from fedtheory.theory.fields import Read, number, whole, word
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.fields import Read
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
-    "DescendingMotion", "Everybody", "Motion", "StandingMotion", "data_of", "drift_of_one",
-    "in_file", "rows_of",
+    "Everybody", "Motion", "data_of", "drift_of_one", "in_file", "rows_of",
 ]  # fmt: skip
 
 F = Fraction
@@ -266,6 +262,10 @@ class Motion(MotionView, Everybody):
     kind, size, family = "motion", 60, "Algorithm 3, everyone takes part"
     about = "about a run of T rounds of Algorithm 3 in which everyone takes part"
     example, rules = "--problem diabetes", RULES
+    examples: ClassVar = {
+        **dict.fromkeys(("at-rest", "stalls", "returns"), "--problem quadratic --l1 100"),
+        "descent": "--problem quadratic --l1 100 --rule true-gradient",
+    }
     by_hand = known()
     reads: ClassVar = {
         **Everybody.reads, "rule": word(*RULES), "stored": number("m d", default=None),
@@ -283,13 +283,7 @@ class Motion(MotionView, Everybody):
         cls, losses: Any, lambda1: Any, lambda2: Any, theta: Any, rounds: int, rule: Any,
         stored: Any,
     ) -> Self:  # fmt: skip
-        """Follow the run, from the algorithm's own start where there are no stored gradients.
-
-        Raises
-        ------
-        InvalidInput
-            A run of too many numbers, R without a minimiser.
-        """
+        """Follow the run, from the algorithm's own start where there are no stored gradients."""
         losses, l1, l2 = PiecewiseLosses(losses, theta), lambda1, lambda2
         m, d = losses.shape
         stored = np.full((m, d), F(0), dtype=object) if stored is None else stored
@@ -306,21 +300,26 @@ class Motion(MotionView, Everybody):
             clients = Everyone(losses, states[-1].x)
             states.append(method.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])
-        theta, kept, h = (np.stack([s[i][0] for s in states]) for i in range(3))
-        y, every = np.stack(ys), np.stack([theta] * m, axis=1)
-        curvatures = [r.beta for r in losses.joint]
-        known = [beta for beta in curvatures if beta is not None]
-        joint = max(known) if len(known) == d else None
-        top = None
+        v, curvatures = cls._of_states(method, losses, states, ys), [r.beta for r in losses.joint]
+        every, known = np.stack([v.theta] * m, axis=1), [b for b in curvatures if b is not None]
+        v.grad_y = losses.nearest_gradients(v.y, v.stored[:-1] - l2 * (v.y - every[:-1]))
+        v.grad, v.beta, v.mu = losses.nearest_gradients(every, v.stored), losses.beta, losses.mu
+        v.beta_joint = max(known) if len(known) == d else None
         if not any(p.ramps for row in losses.pieces for p in row):
-            top = np.array([F(int(i == curvatures.index(joint))) for i in range(d)], dtype=object)
+            at = curvatures.index(v.beta_joint)
+            v.top = np.array([F(int(i == at)) for i in range(d)], dtype=object)
+        last = v.theta[-1], v.h[-1], v.stored[-1]
+        v.frozen = _frozen(losses, *last, l1 if rule == "sign" else 0)
+        return v
+
+    @classmethod
+    def _of_states(cls, method: Any, losses: Any, states: list[Any], ys: list[Any]) -> Self:
+        """Take a run's states and local models; what is known of its gradients comes after."""
+        theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
         return cls(
-            rule=rule, lambda1=l1, lambda2=l2, theta=theta, h=h, stored=kept, y=y,
-            grad_y=losses.nearest_gradients(y, kept[:-1] - l2 * (y - every[:-1])),
-            grad=losses.nearest_gradients(every, kept), excess=losses.excess(theta),
-            excess_gamma=losses.excess(theta + h / l2), theta_star=losses.theta_star,
-            beta=losses.beta, mu=losses.mu, beta_joint=joint, top=top,
-            frozen=_frozen(losses, theta[-1], h[-1], kept[-1], l1 if rule == "sign" else 0),
+            rule=method.rule, lambda1=method.l1, lambda2=method.l2, theta=theta, h=h,
+            stored=stored, y=np.stack(ys), excess=losses.excess(theta),
+            excess_gamma=losses.excess(theta + h / method.l2), theta_star=losses.theta_star,
         )  # fmt: skip
 
     @classmethod
@@ -347,16 +346,7 @@ class Motion(MotionView, Everybody):
     # --- a problem of the user's ------------------------------------------------------------------
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Data | Self:
-        """Follow the user's run: in fractions where losses are separable and it is short enough.
-
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            What the statement is not about; a nonsmooth problem whose local problems are not
-            solved exactly.
-        NotCertified
-            R's optimum cannot be certified.
-        """
+        """Follow the user's run: in fractions where losses are separable and it is short enough."""
         if reason := _refusal(case):
             raise InvalidInput(reason)
         check_everybody(case)
@@ -378,23 +368,18 @@ class Motion(MotionView, Everybody):
             clients = Clients(problem, everyone, Exact(), states[-1].x)
             states.append(algorithm.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])
-        theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
-        y, constants = np.stack(ys), problem.constants()
-        top, joint = None, constants.beta_joint
+        v, constants = cls._of_states(algorithm, losses, states, ys), problem.constants()
+        v.grad_y, v.grad = problem.gradient_each(v.y), problem.gradient(v.theta)
+        v.beta, v.mu = float(problem.beta_k.max()), constants.mu
+        v.beta_joint, v.rounding = constants.beta_joint, ROUNDING
         if problem.constant_hessian:
             values, vectors = np.linalg.eigh(problem.full_hessian(losses.theta_star))
-            top, joint = vectors[:, -1], float(values[-1])
-        points = np.concatenate([theta, theta + h / algorithm.l2])
-        excess, pull = losses.excess(points), stored[-1] - problem.gradient(theta[-1])
-        rests = not h[-1].any() and bool(np.abs(pull).max() <= algorithm.l1)
-        return cls(
-            rule=algorithm.rule, lambda1=algorithm.l1, lambda2=algorithm.l2, theta=theta, h=h,
-            stored=stored, y=y, grad_y=problem.gradient_each(y), grad=problem.gradient(theta),
-            excess=excess[: len(theta)], excess_gamma=excess[len(theta) :],
-            theta_star=losses.theta_star, beta=float(problem.beta_k.max()), mu=constants.mu,
-            beta_joint=joint, top=top, noise=float(np.max(losses.noise(points))),
-            rounding=ROUNDING, frozen=algorithm.rule == "sign" and rests,
-        )  # fmt: skip
+            v.top, v.beta_joint = vectors[:, -1], float(values[-1])
+        points = np.concatenate([v.theta, v.theta + v.h / v.lambda2])
+        v.noise = float(np.max(losses.noise(points)))
+        held = bool(np.abs(v.stored[-1] - v.grad[-1]).max() <= v.lambda1)
+        v.frozen = v.rule == "sign" and held and not v.h[-1].any()
+        return v
 
     @classmethod
     def prepared(cls, statement: Any, request: Any, problem: Any) -> Prepared:
@@ -410,18 +395,6 @@ class Motion(MotionView, Everybody):
         ratio = "" if beta is None else in_units_of(algorithm.l2, beta)
         words = f"{ratio}, {algorithm.rule} rule"
         return cls.followed_for(request, problem, algorithm, rounds, words)
-
-
-class StandingMotion(Motion):
-    """A run that stands still in its example."""
-
-    example = "--problem quadratic --l1 100"
-
-
-class DescendingMotion(Motion):
-    """A run that goes down in its example."""
-
-    example = "--problem quadratic --l1 100 --rule true-gradient"
 
 
 def _frozen(

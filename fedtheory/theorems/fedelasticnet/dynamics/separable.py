@@ -1,7 +1,5 @@
 """A problem of a user's as separable losses in fractions, to the last bit, where it is one: so a run of it is exact."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

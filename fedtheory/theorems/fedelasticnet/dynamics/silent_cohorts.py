@@ -5,8 +5,6 @@ theta - theta* and g_k less grad L_k(theta*), a silent round makes a x of the g_
 x - h of x. Followed are the means of x^2, x h, h^2, and the g_k^2 averaged over the clients.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -14,7 +12,7 @@ __all__ = ["after_a_round", "potential", "potential_is_exact", "threshold", "thr
 
 
 def after_a_round(m: Any, P: Any, a: Any, moments: Any) -> tuple[Any, Any, Any, Any]:
-    """E x^2, E x h, E h^2 and E mean g_k^2 after a round, from before: numbers, or symbols."""
+    """E x^2, E x h, E h^2 and E mean g_k^2 after a round, from before: numbers, arrays, or symbols."""
     xx, xh, hh, gg = moments
     share, spread = P / m, (m - P) / (P * (m - 1))
     each = a * a * xx - 2 * a * xh + gg  # the squares of a x - g_k

@@ -1,7 +1,5 @@
 """Fractions on either side of e^-x: what turns a comparison with an exponential into one of fractions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Quadratics in fractions: their Hessians in a file, and exact minimisers with an l1 term."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,28 +17,15 @@ from fedtheory.theory.rounds.linear_algebra import identity, semidefinite, solve
 
 __all__ = [
     "BETA_SMOOTH", "SOLVED", "WIDEST", "Quadratics", "hessian", "hessians", "identity", "minimiser",
-    "minimisers", "semidefinite", "sign", "soft", "solved", "sq",
+    "minimisers", "semidefinite", "solved", "sq",
 ]  # fmt: skip
 
 WIDEST = 5  # coordinates up to which every pattern of signs is tried
 
 SOLVED = Fact("R has one minimiser", lambda v: v.star is not None)
 BETA_SMOOTH = Fact(
-    "beta-smooth losses",
-    lambda v: all(semidefinite(v.beta * identity(v.d) - h) for h in v.H),
+    "beta-smooth losses", lambda v: all(semidefinite(v.beta * identity(v.d) - h) for h in v.H),
 )
-
-
-def sign(x: Any) -> Any:
-    """sign with sign(0) = 0, in fractions."""
-    x = np.asarray(x)
-    return (x > 0) * Fraction(1) - (x < 0) * Fraction(1)
-
-
-def soft(x: Any, level: Any) -> Any:
-    """The soft threshold, entry by entry: what is left of x when it is moved by ``level`` towards 0."""
-    x = np.asarray(x)
-    return sign(x) * np.maximum(abs(x) - level, 0 * x)
 
 
 def solved(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:

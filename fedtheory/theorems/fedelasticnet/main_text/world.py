@@ -5,8 +5,6 @@ semidefinite, as they must; lambda_1, lambda_2, step sizes and what is given are
 fractions that round to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,15 +18,14 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.notation import EXACT
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
-from fedtheory.theory.judge.request import Prepared
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Prepared, Sides, World
 from fedtheory.theory.rounds.of_a_problem import quadratics_of
-from fedtheory.theory.world import World, WorldInstance
+from fedtheory.theory.world import WorldInstance
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
     "ALL", "MOST_FEATURES", "QUADRATIC", "TRIAL", "EachOf", "MainTextWorld", "above",
-    "clients", "exact", "hessian", "lambdas", "largest", "point", "quadratics", "steps_of",
+    "clients", "exact", "hessian", "lambdas", "largest", "losses_of", "point", "quadratics", "steps_of",
     "trial_of", "whole",
 ]  # fmt: skip
 
@@ -175,6 +172,12 @@ def quadratics(case: Any) -> tuple[np.ndarray, np.ndarray]:
         curvatures.append(a.T @ a / Fraction(int(n)) + ridge)
         slopes.append(a.T @ b / Fraction(int(n)))
     return np.stack(curvatures), np.stack(slopes)
+
+
+def losses_of(case: Any) -> dict[str, Any]:
+    """H and q of the user's losses, his start as theta, and lambda_1 and lambda_2."""
+    H, q = quadratics(case)
+    return {"H": H, "q": q, "theta": exact(case.x0), **lambdas(case)}
 
 
 def above(value: float) -> Fraction:

@@ -1,7 +1,5 @@
 """FedElasticNet, Algorithm 2 (SCAFFOLD with penalties): its messages, and its l1 term."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -11,8 +9,7 @@ from fedtheory.algorithms import FedElasticNetScaffold
 from fedtheory.theorems.fedelasticnet.algorithm_2.rounds import EVERYBODY, ONE_STEP, SEPARABLE, RoundsView, sums
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theory import eq, form, le, method, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, method, wrong
 
 __all__ = ["NUMBERS"]
 
@@ -62,33 +59,15 @@ def _what_c_k_holds(v: RoundsView, l1: int = 1, l2: int = 1) -> Sides:
     return eq(v.of_members(v.c_k[1:]), v.of_members(_parts(v, l1, l2)), v.of_members(sizes), axes=PLACES)
 
 
-def _l1_part(v: RoundsView, steps: int = 1) -> Sides:
-    part = v.of_members(abs(v.c_k[1:] - _parts(v, l1=0)))
-    most = v.method.lambda1 * (v.method.B - steps) / v.method.B
-    scale = v.of_members(abs(v.slopes).max(axis=1) + abs(v.c_k[:-1]))
-    return le(part, most + 0 * part, 0 * scale, noise=1e-9 * _floats(scale), axes=PLACES)
-
-
 def _floats(scale: Any) -> Any:
     """The scale as floats, for rounding noise; fractions have none."""
     return 0 if scale.dtype == object else scale
-
-
-def _servers_step(v: RoundsView, of: str = "after") -> Sides:
-    c = v.c[1:] if of == "after" else v.c[:-1]
-    step = -v.method.eta_g * v.method.B * v.method.eta * c
-    return eq(v.theta[1:] - v.theta[:-1], step, abs(v.theta[1:]), abs(v.delta).sum(axis=1), axes=("round", "coordinate"))
 
 
 # --- the second message ---------------------------------------------------------------------------
 def _recovered(v: RoundsView, with_c: int = 1, B: int = 0) -> Any:
     c = v.c[:-1, None] + 0 * v.delta
     return v.of_members(-with_c * c - v.delta / ((v.method.B + B) * v.method.eta))
-
-
-def _recovery(v: RoundsView, with_c: int = 1, B: int = 0) -> Sides:
-    sizes = abs(v.c[:-1, None]) + abs(v.slopes).max(axis=1) + v.method.lambda1
-    return eq(v.of_members(v.change), _recovered(v, with_c, B), v.of_members(sizes), axes=PLACES)
 
 
 def _twice(v: RoundsView) -> Sides:
@@ -104,43 +83,6 @@ def _count(values: Any, like: Any) -> Any:
     return (values != 0).sum(axis=-1) + like.ravel()[0] * 0
 
 
-def _nonzeros(v: RoundsView, second: int = 1) -> Sides:
-    there = v.here + v.theta.ravel()[0] * 0
-    c = _count(v.c[:-1], v.theta)[:, None] * there
-    both = _count(v.delta, v.theta) + second * _count(v.change, v.theta)
-    return le(c, both * there, axes=("round", "client"))
-
-
-# --- sparsity -------------------------------------------------------------------------------------
-def _zero(v: RoundsView) -> Sides:
-    held = abs(v.delta) * v.outweighed
-    return le(held, 0 * held, axes=PLACES)
-
-
-def _chatter(v: RoundsView, of_l1: Any = 1, of_slope: Any = 1) -> Sides:
-    held = abs(v.delta) * v.outweighed
-    return le(held, v.method.eta * (of_l1 * v.method.lambda1 + of_slope * v.steepest) * v.outweighed, axes=PLACES)
-
-
-def _threshold(v: RoundsView, times: int = 2) -> Sides:
-    held = abs(v.delta) * v.outweighed
-    return le(held, times * v.method.eta * v.method.lambda1 * v.outweighed, axes=PLACES)
-
-
-def _one_step(v: RoundsView, l1: int = 0) -> Sides:
-    r = v.slopes[:, 0]
-    move = v.of_members(-v.method.eta * (r + l1 * v.method.lambda1 * np.sign(r)))
-    return eq(v.of_members(v.delta), move, v.of_members(abs(r)), axes=PLACES)
-
-
-def _drag(v: RoundsView, later: int = 1) -> Sides:
-    method, r = v.method, v.slopes[:, 0]
-    q = 1 - method.eta * (v.h + method.lambda2)
-    back = method.lambda1 * sums(q, method.B - later) * np.sign(r)
-    move = v.one_way * -method.eta * (sums(q, method.B) * r - back)
-    return eq(v.one_way * v.delta, move, axes=PLACES)
-
-
 @statement(
     "algorithm-2-variates",
     title="what Algorithm 2's control variates are, and which way its server steps",
@@ -149,6 +91,20 @@ def _drag(v: RoundsView, later: int = 1) -> Sides:
 )
 def algorithm_2_variates(q):
     """Control variates, their parts, and the server's step."""
+
+    def l1_part(steps: int = 1) -> Sides:
+        part = q.of_members(abs(q.c_k[1:] - _parts(q, l1=0)))
+        most = q.method.lambda1 * (q.method.B - steps) / q.method.B
+        scale = q.of_members(abs(q.slopes).max(axis=1) + abs(q.c_k[:-1]))
+        return le(part, most + 0 * part, 0 * scale, noise=1e-9 * _floats(scale), axes=PLACES)
+
+    def servers_step(c: int = 1) -> Sides:
+        """With c after the round, or with the one before it."""
+        c = q.c[1:] if c else q.c[:-1]
+        step, sizes = -q.method.eta_g * q.method.B * q.method.eta * c, abs(q.delta).sum(axis=1)
+        moved = q.theta[1:] - q.theta[:-1]
+        return eq(moved, step, abs(q.theta[1:]), sizes, axes=("round", "coordinate"))
+
     yield form(
         "c is the mean", lambda: _mean_of_c_k(q), r"c^t=\tfrac1m\sum_{k\in[m]}c_k^t",
         wrong("line 13 with 1/|P_t|", lambda: _mean_of_c_k(q, of_cohort=True)), holds=True,
@@ -166,17 +122,17 @@ def algorithm_2_variates(q):
         "of the c_k is no gradient of R",
     )
     yield form(
-        "its l1 part", lambda: _l1_part(q),
+        "its l1 part", l1_part,
         r"\Big|c_k^t-\tfrac1B\sum_{b<B}\big[\nabla "
         r"L_k(y_{kb})+\lambda_2(y_{kb}-\theta^{t-1})\big]\Big|_i\le\lambda_1\tfrac{B-1}B",
-        wrong("a tenth less", lambda: nine_tenths(_l1_part(q))),
-        wrong("two steps without a sign", lambda: _l1_part(q, steps=2)), holds=True, proof="note",
+        wrong("a tenth less", lambda: nine_tenths(l1_part())),
+        wrong("two steps without a sign", steps=2), holds=True, proof="note",
         note="the first of the B steps has sign(0) = 0; attained where a coordinate moves one way",
     )
     yield form(
-        "the server's step", lambda: _servers_step(q),
+        "the server's step", servers_step,
         r"\mathcal P_t=[m]:\quad\theta^t-\theta^{t-1}=-\eta_gB\eta_l\,c^t",
-        wrong("c before the round", lambda: _servers_step(q, of="before")), holds=True,
+        wrong("c before the round", c=0), holds=True,
         needs=(EVERYBODY,), proof="docs/fedelasticnet_algorithm_2.md#what-the-messages-are",
         note="the mean of line 9: with full participation the server steps along the new c alone",
     )
@@ -189,6 +145,17 @@ def algorithm_2_variates(q):
 )
 def second_message(q):
     """The second message against what the first one says."""
+
+    def recovery(with_c: int = 1, B: int = 0) -> Sides:
+        sizes = abs(q.c[:-1, None]) + abs(q.slopes).max(axis=1) + q.method.lambda1
+        sides = q.of_members(q.change), _recovered(q, with_c, B), q.of_members(sizes)
+        return eq(*sides, axes=PLACES)
+
+    def nonzeros(second: int = 1) -> Sides:
+        there = q.here + q.theta.ravel()[0] * 0
+        both = _count(q.delta, q.theta) + second * _count(q.change, q.theta)
+        return le(_count(q.c[:-1], q.theta)[:, None] * there, both * there, axes=("round", "client"))
+
     yield form(
         "twice", lambda: _twice(q),
         r"\text{numbers from which the server gets }\theta^t\text{ and }c^t:\quad "
@@ -199,18 +166,18 @@ def second_message(q):
         "lambda_1 = 0 is SCAFFOLD with option II; the gradients of its option I are another matter",
     )
     yield form(
-        "recovered", lambda: _recovery(q),
+        "recovered", recovery,
         r"\Delta c_k=-c^{t-1}-\tfrac1{B\eta_l}\Delta_k^t\quad\forall k\in\mathcal P_t",
-        wrong("without c", lambda: _recovery(q, with_c=0)),
-        wrong("B + 1", lambda: _recovery(q, B=1)), holds=True,
+        wrong("without c", with_c=0),
+        wrong("B + 1", B=1), holds=True,
         proof="line 9, as line 10 sends c_k^t - c_k^{t-1} and theta_k^t - theta^{t-1}",
         note="of what is sent, where nothing is thresholded or compressed in between; "
         "`control='recovered'` of both methods sends no second message",
     )
     yield form(
-        "nonzeros of both", lambda: _nonzeros(q),
+        "nonzeros of both", nonzeros,
         r"\mathrm{nnz}(\Delta_k^t)+\mathrm{nnz}(\Delta c_k)\ge\mathrm{nnz}(c^{t-1})",
-        wrong("the first message alone", lambda: _nonzeros(q, second=0)), holds=True,
+        wrong("the first message alone", second=0), holds=True,
         proof="[recovered]: where Delta_ki = 0 the second message is -c_i",
         note="a coordinate with c_i != 0 is not 0 in both messages: with a dense c a sparse "
         "Delta_k saves at most half of 2d",
@@ -225,8 +192,27 @@ def second_message(q):
 )
 def algorithm_2_sparsity(q):
     """Updates where the l1 norm outweighs the slope, and where it does not."""
+    held, l1, r = abs(q.delta) * q.outweighed, q.method.lambda1, q.slopes[:, 0]
+
+    def chatter(slope: int = 1) -> Sides:
+        most = q.method.eta * (l1 + slope * q.steepest)
+        return le(held, most * q.outweighed, axes=PLACES)
+
+    def threshold(times: int = 2) -> Sides:
+        return le(held, times * q.method.eta * l1 * q.outweighed, axes=PLACES)
+
+    def one_step(with_l1: int = 0) -> Sides:
+        move = q.of_members(-q.method.eta * (r + with_l1 * l1 * np.sign(r)))
+        return eq(q.of_members(q.delta), move, q.of_members(abs(r)), axes=PLACES)
+
+    def drag(later: int = 1) -> Sides:
+        kept = 1 - q.method.eta * (q.h + q.method.lambda2)
+        back = l1 * sums(kept, q.method.B - later) * np.sign(r)
+        move = q.one_way * -q.method.eta * (sums(kept, q.method.B) * r - back)
+        return eq(q.one_way * q.delta, move, axes=PLACES)
+
     yield form(
-        "sparsifies", lambda: _zero(q),
+        "sparsifies", lambda: le(held, 0 * held, axes=PLACES),
         r"|g_{kb}|_i\le\lambda_1\ \forall b<B\ \Rightarrow\ \Delta_{ki}^t=0", fails=True,
         wording="in words",
         note="the penalty outweighs the slope at every step, as where a minimiser of the "
@@ -236,35 +222,35 @@ def algorithm_2_sparsity(q):
         "r_k but as many values it is not 0",
     )
     yield form(
-        "to and fro", lambda: _chatter(q),
+        "to and fro", chatter,
         r"|g_{kb}|_i\le\lambda_1\ \forall b<B\ \Rightarrow\ |\Delta_{ki}^t|\le\eta_l\big("
-        r"\lambda_1+\max_b|g_{kb}|_i\big)", wrong("a tenth less", lambda: nine_tenths(_chatter(q))),
-        wrong("the slope dropped", lambda: _chatter(q, of_slope=0)), holds=True,
+        r"\lambda_1+\max_b|g_{kb}|_i\big)", wrong("a tenth less", lambda: nine_tenths(chatter())),
+        wrong("the slope dropped", slope=0), holds=True,
         proof="docs/fedelasticnet_algorithm_2.md#the-l1-term-does-not-make-zeros",
         note="proof: above theta a step goes down by at most eta_l (lambda_1 + max |g|) and not "
         "up, below it the other way; no convexity is used, and g may be a mini-batch gradient",
     )
     yield form(
-        "what epsilon has to be", lambda: _threshold(q),
+        "what epsilon has to be", threshold,
         r"|g_{kb}|_i\le\lambda_1\ \forall b<B\ \Rightarrow\ |\Delta_{ki}^t|\le2\eta_l\lambda_1",
-        wrong("eta_l lambda_1", lambda: _threshold(q, times=1)), holds=True,
+        wrong("eta_l lambda_1", times=1), holds=True,
         proof="[to and fro] with |g_kb|_i <= lambda_1",
         note="so a threshold epsilon >= 2 eta_l lambda_1 sends 0 in all these coordinates: the "
         "sparsity is the threshold's",
     )
     yield form(
-        "one local step", lambda: _one_step(q),
+        "one local step", one_step,
         r"B=1:\quad\Delta_k^t=-\eta_l\big(\nabla L_k(\theta^{t-1})-c_k^{t-1}+c^{t-1}\big)",
-        wrong("with the l1 term", lambda: _one_step(q, l1=1)), holds=True, needs=(ONE_STEP,),
+        wrong("with the l1 term", with_l1=1), holds=True, needs=(ONE_STEP,),
         proof="note",
         note="both penalties are 0 at the first local step, where theta_k = theta: with B = 1 "
         "Algorithm 2 is SCAFFOLD",
     )
     yield form(
-        "drag", lambda: _drag(q),
+        "drag", drag,
         r"\mathrm{sign}(y_{kb}-\theta)_i=s\ \forall "
         r"b\ge1:\quad\Delta_{ki}^t=-\eta_l\big(S_B\,r_{ki}-\lambda_1S_{B-1}\mathrm{sign}(r_{ki})"
-        r"\big)", wrong("at every step", lambda: _drag(q, later=0)), holds=True, needs=(SEPARABLE,),
+        r"\big)", wrong("at every step", later=0), holds=True, needs=(SEPARABLE,),
         proof="y_{b+1} = q y_b - eta_l r - eta_l lambda_1 sign(y_b), summed up with sign(y_b) = "
         "-sign(r) for b >= 1",
         note="where a coordinate moves one way the update is shortened by eta_l lambda_1 S_{B-1}, "

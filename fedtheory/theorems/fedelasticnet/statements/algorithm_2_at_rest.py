@@ -1,7 +1,5 @@
 """FedElasticNet, Algorithm 2: where it rests, what it does close by, and when SCAFFOLD is stable."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -13,26 +11,10 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.stability import SERVER, TWO_C
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.algorithm_2 import NUMBERS
-from fedtheory.theory import eq, form, le, method, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, method, repaired, wrong
 
 SEPARABLE = ("L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part", "full local gradients in line 6")
 SLOW = "0 < eta_l (a_ki + lambda_2) < 1, with q = 1 - eta_l (a_ki + lambda_2) and S_n = 1 + q + ... + q^(n-1)"
-
-
-# --- at rest --------------------------------------------------------------------------------------
-def _within(v: RestView) -> Sides:
-    return le(abs(v.grad), v.rho.sum(axis=0) / v.m, axes=("coordinate",))
-
-
-def _rests(v: RestView) -> Sides:
-    before, after = np.concatenate([v.theta[None], v.c_k]), np.concatenate([v.after.x, v.after.c_k[0]])
-    return eq(after, before, axes=("state", "coordinate"))
-
-
-def _optimum_rests(v: RestView, sign: int = 0) -> Sides:
-    moves = v.at_zero(sign)
-    return eq(moves + v.after.x[0] - v.theta, 0 * moves, axes=("client", "coordinate"))
 
 
 def _near(v: RestView, odd: int = -1, jump: int = 1) -> Sides:
@@ -43,26 +25,25 @@ def _near(v: RestView, odd: int = -1, jump: int = 1) -> Sides:
     return eq(moved, np.concatenate([theta, c_k]), axes=("state", "coordinate"))
 
 
-# --- stability ------------------------------------------------------------------------------------
-def _stable(v: StabilityView, eta_g: Any = 1) -> Sides:
-    largest = v.largest(eta_g)
-    return le(largest, Fraction(1) if isinstance(largest, Fraction) else 1.0)
-
-
-def _two_clients(v: StabilityView, more: Any = 0, cross: Any = 1) -> Sides:
-    stable, room = v.largest() < 1, v.room(cross) + more > 0
-    return eq(Fraction(int(stable)), Fraction(int(room)))
-
-
 @FILE.statement(
     "algorithm-2-at-rest", over=RestView,
-    title="where Algorithm 2 rests, and how far from stationary that is",
-    source="section 3.2: the control variate already addresses the client drift problem; the "
-    "paper states no theorem for Algorithm 2", assumptions=(*SEPARABLE, SLOW), symbols=NUMBERS,
-    ours=True,
+    source="section 3.2: the control variate already addresses the client drift problem; the paper "
+    "states no theorem for Algorithm 2", assumptions=(*SEPARABLE, SLOW), symbols=NUMBERS, ours=True,
 )
 def algorithm_2_at_rest(q):
-    """Points of rest against stationary ones."""
+    """where Algorithm 2 rests, and how far from stationary that is"""
+
+    def within() -> Sides:
+        return le(abs(q.grad), q.rho.sum(axis=0) / q.m, axes=("coordinate",))
+
+    def rests() -> Sides:
+        after, before = np.concatenate([q.after.x, q.after.c_k[0]]), [q.theta[None], q.c_k]
+        return eq(after, np.concatenate(before), axes=("state", "coordinate"))
+
+    def optimum_rests(sign: int = 0) -> Sides:
+        moves = q.at_zero(sign)
+        return eq(moves + q.after.x[0] - q.theta, 0 * moves, axes=("client", "coordinate"))
+
     yield form(
         "the drift is addressed", lambda: le(abs(q.grad), 0 * q.grad, axes=("coordinate",)),
         r"\text{a round leaves }(\theta,c_k)\text{ as it is}\ \Rightarrow\ \nabla R(\theta)=0",
@@ -72,24 +53,24 @@ def algorithm_2_at_rest(q):
         "with eta_l",
     )
     yield repaired(
-        lambda: _within(q),
+        within,
         r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\rho_{ki},\quad\rho_{ki}=\lambda_1S_{B-1}/S_B",
-        wrong("a tenth less", lambda: nine_tenths(_within(q))), holds=True,
+        wrong("a tenth less", lambda: nine_tenths(within())), holds=True,
         proof="docs/fedelasticnet_algorithm_2.md#where-algorithm-2-rests",
         note="at rest c = 0 and every client comes back to theta, which needs |r_k| <= rho_k, and "
         "grad R is the mean of the r_k; attained. lambda_1 (B-1)/B <= rho < lambda_1; 0 for B = 1",
     )
     yield form(
-        "these points rest", lambda: _rests(q),
+        "these points rest", rests,
         r"r_{ki}\in\{0,\pm\rho_{ki}\},\ c=0\ \Rightarrow\ \text{a round leaves "
         r"}(\theta,c_k)\text{ as it is}",
         wrong("the optimum alone", lambda: eq(q.grad, 0 * q.grad)), holds=True,
         proof="docs/fedelasticnet_algorithm_2.md#where-algorithm-2-rests",
     )
     yield form(
-        "the optimum rests", lambda: _optimum_rests(q),
+        "the optimum rests", optimum_rests,
         r"\nabla R(\theta)=0,\ c_k=\nabla L_k(\theta)\ \Rightarrow\ \text{a round leaves "
-        r"}(\theta,c_k)\text{ as it is}", wrong("sign(0) = 1", lambda: _optimum_rests(q, sign=1)),
+        r"}(\theta,c_k)\text{ as it is}", wrong("sign(0) = 1", sign=1),
         holds=True, needs=(AT_OPTIMUM,),
         proof="r_k = 0, as c = grad R(theta) = 0, and sign(0) = 0: no local step moves",
         note="with sign(0) = 0; for every lambda_1, lambda_2, eta_l and B",
@@ -148,10 +129,19 @@ def algorithm_2_near_rest(q):
 )
 def algorithm_2_stability(q):
     """The spectral radius of a round of SCAFFOLD."""
+
+    def stable(eta_g: Any = 1) -> Sides:
+        largest = q.largest(eta_g)
+        return le(largest, Fraction(1) if isinstance(largest, Fraction) else 1.0)
+
+    def two_clients(more: Any = 0, cross: Any = 1) -> Sides:
+        room = q.room(cross) + more > 0
+        return eq(Fraction(int(q.largest() < 1)), Fraction(int(room)))
+
     yield form(
-        "every heterogeneity", lambda: _stable(q),
+        "every heterogeneity", stable,
         r"0\preceq\eta_l(H_k+\lambda_2)\prec1,\ \eta_g<2\ \Rightarrow\ \text{spectral radius of a "
-        "round}<1", wrong("eta_g a tenth larger", lambda: _stable(q, eta_g=Fraction(11, 10))),
+        "round}<1", wrong("eta_g a tenth larger", eta_g=Fraction(11, 10)),
         holds=True, needs=(SERVER,), wording="in words",
         proof="docs/fedelasticnet_algorithm_2.md#scaffold-is-stable-whatever-the-clients",
         note="for every m, B and all Hessians, which need not commute, as long as their mean is "
@@ -160,11 +150,11 @@ def algorithm_2_stability(q):
         "on a problem in floats: the spectral radius itself",
     )
     yield form(
-        "two clients", lambda: _two_clients(q),
+        "two clients", two_clients,
         r"m=2:\ \text{spectral radius}<1\iff\eta_g\eta_l\Big(S_1a_1+S_2a_2-"
         r"\tfrac{S_1S_2(a_1+a_2)}{2B}\Big)<4-\tfrac{S_1+S_2}B",
-        wrong("a tenth less", lambda: _two_clients(q, more=Fraction(-1, 10))),
-        wrong("without the product", lambda: _two_clients(q, cross=0)), holds=True,
+        wrong("a tenth less", more=Fraction(-1, 10)),
+        wrong("without the product", cross=0), holds=True,
         needs=(TWO_CLIENTS,),
         proof="docs/fedelasticnet_algorithm_2.md#scaffold-is-stable-whatever-the-clients",
         note="the conditions of Jury on the 2 by 2 matrix of (theta, c_1 - c); the other two "

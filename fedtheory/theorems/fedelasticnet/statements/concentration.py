@@ -5,8 +5,6 @@ is enclosed between fractions: a bound on record as holding is judged against th
 other against the upper one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,9 +18,8 @@ from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import MOST, exp_minus
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, signed
-from fedtheory.theory import Fact, derived, eq, form, le, number, printed, whole, wrong
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, whole, wrong
 from fedtheory.theory.fields import Read
-from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.world import WorldInstance
 
 MOST_SUMS = 40_000
@@ -310,8 +307,7 @@ def fair_signs(q):
     yield _bounded(
         "repaired", lambda half: le(q.above, q.bound(q.m, half=half)),
         r"\mathbb P\Big[" + MEAN + r">\delta\Big]\le " + E
-        + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})", needs=IID,
-        proof="note",
+        + r",\quad X_k=\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})", needs=IID, proof="note",
         note="Hoeffding: E e^{s X} = cosh s <= e^{s^2/2} term by term, so P <= e^{m (s^2/2 - s "
         "delta)}, and s = delta. By the central limit theorem no number above 1/2 will do: 11/20 "
         "fails at m = 2500, delta = 9/50",
@@ -350,15 +346,14 @@ def fair_signs(q):
 
 
 @FILE.statement(
-    "concentration", over=SignsView,
-    title="the average of fair signs is small with high probability",
-    source="Appendix B.3, and the end of section 3",
+    "concentration", over=SignsView, source="Appendix B.3, and the end of section 3",
     assumptions=(
         "what each form says of the law of the signs: the paper assumes it, for a special case",
     ),
     symbols=SYMBOLS,
 )
 def concentration(q):
+    """the average of fair signs is small with high probability"""
     yield from fair_signs(q)
     yield form(
         "identical clients", lambda: _fails(q, q.above),

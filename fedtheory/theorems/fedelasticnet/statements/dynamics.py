@@ -5,8 +5,6 @@ bounded, and that the rate is O(1/T). Each of these is a form here, beside what 
 Proofs: docs/fedelasticnet_dynamics.md.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -27,14 +25,22 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     WIDE,
     MotionView,
 )
-from fedtheory.theorems.fedelasticnet.dynamics.motions import DescendingMotion, Motion, StandingMotion
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3, nine_tenths, tight
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
+from fedtheory.theorems.fedelasticnet.notation import (
+    ALGORITHM_3,
+    MORE,
+    ONE,
+    TENTH,
+    Share,
+    nine_tenths,
+    part,
+    tight,
+)
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
-__all__ = ["ASSUMED", "SIGN", "THEOREM_D", "TRUE", "about", "part"]
+__all__ = ["ASSUMED", "THEOREM_D", "TRUE", "about"]
 
 SIGN, TRUE = ("sign",), ("true-gradient",)
 ASSUMED = (
@@ -52,32 +58,16 @@ SYMBOLS = {
     "lambda_1, lambda_2": "algorithm.l1, algorithm.l2",
 }
 ROUND, COORDINATE, WITHOUT_MOVES = ("round",), ("coordinate",), ("round without moves",)
-TENTH = (9, 10)  # of a mutant: so much in place of 1
 
 
-def part(value: Any, share: tuple[int, int]) -> Any:
-    """value * share, in fractions or floats."""
-    return value * share[0] / share[1]
-
-
-# --- standing still -------------------------------------------------------------------------------
 def _stationary(v: MotionView, of_all: bool = True) -> Sides:
     """grad R(theta) = 0 at a state that rests."""
-    slope = v.slope[-1] if of_all else v.grad[-1][0]
-    return eq(slope[None], 0 * slope[None], abs(v.grad[-1]).max() + v.lambda1, vector=True, noise=v.gradient_noise)
+    slope = (v.slope[-1] if of_all else v.grad[-1][0])[None]
+    size = abs(v.grad[-1]).max() + v.lambda1
+    return eq(slope, 0 * slope, size, vector=True, noise=v.gradient_noise)
 
 
-def _small_slope(v: MotionView) -> Sides:
-    found = abs(v.slope[-1])
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
-
-
-def _small_excess(v: MotionView) -> Sides:
-    found = v.excess[-1:]
-    return le(found, v.lambda1 * v.lambda1 * v.d / (2 * v.mu) + 0 * found, noise=v.excess_noise)
-
-
-def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tuple[int, int] = (1, 1)) -> Sides:
+def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: Share = ONE) -> Sides:
     """1 where some round changes the state and 0 where none does, as it is and as a condition on the first state says."""
     size, limit = abs(v.mean(v.pull[0])).max() if joint else v.most, part(v.lambda1, share)
     moved = int(not all(v.same(0, t) for t in range(1, len(v.theta))))
@@ -89,69 +79,33 @@ def _stalls(v: MotionView, joint: bool = False, with_h: bool = True, share: tupl
 def _moves(v: MotionView, most: bool) -> Sides:
     """Sides of the part of v_k beyond lambda_1 and the move that it makes: a round and a client each."""
     move, push = norm_sq(v.delta), norm_sq(v.push)
-    if most:
-        return le(v.lambda2 * v.lambda2 * move, push, noise=v.gradient_noise, axes=("round", "client"))
-    return le(push, (v.lambda2 + v.beta) * (v.lambda2 + v.beta) * move, noise=v.gradient_noise, axes=("round", "client"))
+    sides = (v.lambda2**2 * move, push) if most else (push, (v.lambda2 + v.beta) ** 2 * move)
+    return le(*sides, noise=v.gradient_noise, axes=("round", "client"))
 
 
-# --- coming back ----------------------------------------------------------------------------------
-def _optimal(v: MotionView) -> Sides:
-    found = v.excess_gamma[-v.period :]
-    return le(found, 0 * found, noise=v.excess_noise, axes=("state of the orbit",))
+def _orbit(v: MotionView) -> Sides:
+    """R - R* at gamma over the orbit."""
+    return v.at_most(v.excess_gamma[-v.period :], noise=v.excess_noise, axes=("state of the orbit",))
 
 
-def _agree(v: MotionView) -> Sides:
-    """All stored gradients 0 over the orbit."""
-    found = np.array([abs(v.stored[-v.period :]).max()])
-    return le(found, 0 * found, noise=v.gradient_noise)
-
-
-def _mean_gradient(v: MotionView) -> Sides:
-    """The mean over the orbit and the clients of grad L_k(theta_k), a coordinate each."""
-    found = abs(v.mean(v.grad_y[-v.period :]).sum(axis=0) / v.period)
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=COORDINATE)
-
-
-# --- drifting away --------------------------------------------------------------------------------
-def _bounded(v: MotionView) -> Sides:
-    """h = 0 where nobody ever moves again: else theta goes on by -h/lambda_2 a round."""
-    found = abs(v.h[-1])
-    return le(found, 0 * found, noise=v.gradient_noise, axes=COORDINATE)
-
-
-def _drift(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
+def _drift(v: MotionView, share: Share = ONE) -> Sides:
     """theta^t and h^t after every round in which no client moves."""
-    at = np.flatnonzero(v.still)
-    found = np.concatenate([v.theta[at + 1], v.h[at + 1]], axis=-1)
-    said = np.concatenate([v.theta[at] - part(v.h[at], share) / v.lambda2, v.h[at]], axis=-1)
+    found = np.concatenate([v.theta[v.at + 1], v.h[v.at + 1]], axis=-1)
+    said = np.concatenate([v.theta[v.at] - part(v.h[v.at], share) / v.lambda2, v.h[v.at]], axis=-1)
     return eq(found, said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
-
-
-def _bias(v: MotionView) -> Sides:
-    """|h - grad R(theta)| before every round in which no client moves, a coordinate each."""
-    found = abs(v.mean(v.pull[:-1][v.still]))
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=(*WITHOUT_MOVES, *COORDINATE))
 
 
 def _growth(v: MotionView) -> Sides:
     """The rise of R in a round without moves that is followed by another one."""
     two = np.flatnonzero(v.still[:-1] & v.still[1:])
-    rise = v.excess[two + 1] - v.excess[two]
-    return le(rise, v.lambda1 * v.lambda1 * v.d / (4 * v.lambda2) + 0 * rise, noise=2 * v.noise, axes=("pair of rounds without moves",))
+    most, axes = v.lambda1**2 * v.d / (4 * v.lambda2), ("pair of rounds without moves",)
+    return v.at_most(v.excess[two + 1] - v.excess[two], most, noise=2 * v.noise, axes=axes)
 
 
-# --- gradient descent -----------------------------------------------------------------------------
-def _descent(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
+def _descent(v: MotionView, share: Share = ONE) -> Sides:
     """theta^t after every round in which no client moves."""
-    at = np.flatnonzero(v.still)
-    said = v.theta[at] - part(v.slope[at], share) / v.lambda2
-    return eq(v.theta[at + 1], said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
-
-
-def _silence(v: MotionView) -> Sides:
-    """The largest coordinate of the v_k, which no client moves below, before every round."""
-    found = abs(v.pull[:-1]).max(axis=(1, 2))
-    return le(found, v.lambda1 + 0 * found, noise=v.gradient_noise, axes=ROUND)
+    said = v.theta[v.at] - part(v.slope[v.at], share) / v.lambda2
+    return eq(v.theta[v.at + 1], said, vector=True, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 def _rate(v: MotionView) -> Sides:
@@ -160,22 +114,16 @@ def _rate(v: MotionView) -> Sides:
     return le(v.excess[1:], v.lambda2 * v.squares[0] / (4 * t + 2), noise=v.noise, axes=ROUND)
 
 
-# --- near the optimum -----------------------------------------------------------------------------
-def _nearer(v: MotionView) -> Sides:
-    at = np.flatnonzero(v.still)
-    return le(v.squares[at + 1], v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
+def _nearer(v: MotionView, factor: Any = 1) -> Sides:
+    """||theta - theta*||^2 after and before every round in which no client moves."""
+    before = factor * factor * v.squares[v.at]
+    return le(v.squares[v.at + 1], before, noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
-def _factor(v: MotionView) -> Sides:
-    at = np.flatnonzero(v.still)
-    most = max(abs(1 - c / v.lambda2) for c in (v.mu, v.beta_joint))
-    return le(v.squares[at + 1], most * most * v.squares[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
-
-
-def _along_the_top(v: MotionView, share: tuple[int, int] = (1, 1)) -> Sides:
+def _along_the_top(v: MotionView, share: Share = ONE) -> Sides:
     """The coordinate of theta - theta* along the direction of R's largest curvature."""
-    at, along = np.flatnonzero(v.still), inner(v.theta - v.theta_star, v.top)
-    return eq(along[at + 1], (1 - part(v.beta_joint, share) / v.lambda2) * along[at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
+    along, left = inner(v.theta - v.theta_star, v.top), 1 - part(v.beta_joint, share) / v.lambda2
+    return eq(along[v.at + 1], left * along[v.at], noise=v.gradient_noise, axes=WITHOUT_MOVES)
 
 
 AT_REST = r"\theta^t=\theta^{t-1},\ g_k^t=g_k^{t-1}\ (k\le m)\ \Rightarrow\ "
@@ -187,14 +135,12 @@ MOVES = "docs/fedelasticnet_dynamics.md#moves-and-stalls-moves-stalls-at-rest"
 DRIFTS = "docs/fedelasticnet_dynamics.md#drifts-without-end-drift"
 THEOREM_D = "docs/fedelasticnet_dynamics.md#convergence-of-the-true-gradient-rule-convergence-theorem-d-proof"
 DESCENT = "docs/fedelasticnet_dynamics.md#where-it-is-gradient-descent-descent-near-the-optimum"
-about = partial(FILE.statement, assumptions=ASSUMED, symbols=SYMBOLS)
+about = partial(FILE.statement, over=Motion, assumptions=ASSUMED, symbols=SYMBOLS)
 
 
-@about(
-    "at-rest", over=StandingMotion, title="where Algorithm 3 stands still",
-    source="section 3.3, after (9) and (12), in words",
-)
+@about("at-rest", source="section 3.3, after (9) and (12), in words")
 def at_rest(q):
+    """where Algorithm 3 stands still"""
     yield form(
         "in words", lambda: _stationary(q), AT_REST + r"\nabla R(\theta^t)=0",
         wrong("the first client's gradient only", lambda: _stationary(q, False)),
@@ -205,22 +151,22 @@ def at_rest(q):
         "keeps what it stored, wherever the optimum is",
     )
     yield tight(
-        "repaired", lambda: _small_slope(q), AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1",
+        "repaired", lambda: q.at_most(abs(q.slope[-1]), q.lambda1, axes=COORDINATE),
+        AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1",
         rules=SIGN, needs=(RESTS,), proof=MOVES, note="attained by L = x^2/2 at x = lambda_1",
     )
     yield tight(
-        "excess", lambda: _small_excess(q),
+        "excess",
+        lambda: q.at_most(q.excess[-1:], q.lambda1**2 * q.d / (2 * q.mu), noise=q.excess_noise),
         AT_REST + r"R(\theta^t)-R_*\le\tfrac{\lambda_1^2d}{2\mu}", rules=SIGN,
         needs=(RESTS, STRONG), proof=MOVES,
         note="attained by L_k = mu ||x||^2/2 where every |x_i| is lambda_1/mu",
     )
 
 
-@about(
-    "moves", over=Motion, title="when a client moves, and how far", source=OURS + ", from (11)",
-    ours=True,
-)
+@about("moves", source=OURS + ", from (11)", ours=True)
 def moves(q):
+    """when a client moves, and how far"""
     yield tight(
         "at most", lambda: _moves(q, True),
         r"\lambda_2\|\delta_k^t\|\le\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|", proof=MOVES,
@@ -235,18 +181,16 @@ def moves(q):
     )
 
 
-@about(
-    "stalls", over=StandingMotion, title="which states never change under the sign rule",
-    source=OURS, ours=True,
-)
+@about("stalls", source=OURS, ours=True)
 def stalls(q):
+    """which states never change under the sign rule"""
     yield form(
         "any state", lambda: _stalls(q),
         r"(\theta^t,g^t)=(\theta^0,g^0)\ \forall t\iff h^0=0,\ \max_k\|v_k^0\|_\infty\le\lambda_1",
         wrong("the mean of the v_k", lambda: _stalls(q, joint=True)),
         wrong("any h", lambda: _stalls(q, with_h=False)),
         wrong("lambda_1 a tenth less", lambda: _stalls(q, share=TENTH)),
-        wrong("lambda_1 a tenth more", lambda: _stalls(q, share=(11, 10))), rules=SIGN, holds=True,
+        wrong("lambda_1 a tenth more", lambda: _stalls(q, share=MORE)), rules=SIGN, holds=True,
         proof=MOVES,
         note="1 stands for a state that changes in one of T rounds: it does so in the first one, "
         "or never",
@@ -257,27 +201,25 @@ def stalls(q):
         r"L_k(\theta^0)\|_\infty\le\lambda_1",
         wrong("the mean of the gradients", lambda: _stalls(q, joint=True)),
         wrong("lambda_1 a tenth less", lambda: _stalls(q, share=TENTH)),
-        wrong("lambda_1 a tenth more", lambda: _stalls(q, share=(11, 10))), rules=SIGN, holds=True,
+        wrong("lambda_1 a tenth more", lambda: _stalls(q, share=MORE)), rules=SIGN, holds=True,
         needs=(OWN,), proof=MOVES, note="wherever the optimum is, and whatever lambda_2",
     )
 
 
-@about(
-    "returns", over=StandingMotion, title="states that come back",
-    source="section 3.3, after Theorem 3.1, and B.3, in words",
-)
+@about("returns", source="section 3.3, after Theorem 3.1, and B.3, in words")
 def returns(q):
+    """states that come back"""
     yield form(
-        "in words", lambda: _optimal(q), BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", fails=True,
+        "in words", lambda: _orbit(q), BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", fails=True,
         needs=(RETURNS,), wording="in words",
         note='"gamma - theta* tends to be small as training proceeds": a state that comes back '
         "does so for ever, so its orbit would have to be optimal. Under the true-gradient rule "
         "lambda_2 < beta/2 has a cycle of two rounds",
     )
     yield form(
-        "in words, lambda_2 > 27 beta", lambda: _optimal(q),
+        "in words, lambda_2 > 27 beta", lambda: _orbit(q),
         BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N),\quad\lambda_2>27\beta",
-        wrong("the clients agree, too", lambda: _agree(q)),
+        wrong("the clients agree, too", lambda: q.at_most(abs(q.stored[-q.period :]).max(keepdims=True).ravel())),
         rules={"sign": "violated", "true-gradient": "holds"}, needs=(RETURNS, WIDE),
         wording="in words", proof=THEOREM_D,
         note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer "
@@ -285,7 +227,7 @@ def returns(q):
         "fedelasticnet/convergence, which asks lambda_2 > beta/2 only",
     )
     yield tight(
-        "mean gradient", lambda: _mean_gradient(q),
+        "mean gradient", lambda: q.at_most(abs(q.mean_gradient), q.lambda1, axes=COORDINATE),
         BACK + r"\Big\|\tfrac1{Nm}\sum_{s=t+1}^{t+N}\sum_k\nabla "
         r"L_k(\theta_k^s)\Big\|_\infty\le\lambda_1", needs=(RETURNS,),
         proof="docs/fedelasticnet_dynamics.md#cycles-returns",
@@ -293,13 +235,11 @@ def returns(q):
     )
 
 
-@about(
-    "drift", over=Motion, title="rounds in which no client moves, under the sign rule",
-    source="B.3, in words",
-)
+@about("drift", source="B.3, in words")
 def drift(q):
+    """rounds in which no client moves, under the sign rule"""
     yield form(
-        "in words", lambda: _bounded(q), r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0",
+        "in words", lambda: q.at_most(abs(q.h[-1]), axes=COORDINATE), r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0",
         rules=SIGN, fails=True, needs=(FROZEN,), wording="in words",
         note='"it vanishes or at least is bounded by a constant vector", of gamma - theta*: where '
         "nobody ever moves again theta goes on by -h/lambda_2 a round, so h would have to be 0. "
@@ -314,7 +254,8 @@ def drift(q):
         proof="lines 5, 11 and 12 with delta_k = 0 and sign(0) = 0",
     )
     yield tight(
-        "bias", lambda: _bias(q),
+        "bias",
+        lambda: q.at_most(abs(q.mean(q.pull[q.at])), q.lambda1, axes=(*WITHOUT_MOVES, *COORDINATE)),
         NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", needs=(STILL,),
         proof="h - grad R is the mean of the v_k, and a client that does not move has |v_k| <= "
         "lambda_1",
@@ -332,11 +273,9 @@ def drift(q):
     )
 
 
-@about(
-    "descent", over=DescendingMotion, title="where Algorithm 3 is gradient descent",
-    source="section 3.3, after Theorem 3.1, in words; the conditions are ours",
-)
+@about("descent", source="section 3.3, after Theorem 3.1, in words; the conditions are ours")
 def descent(q):
+    """where Algorithm 3 is gradient descent"""
     yield form(
         "rate", lambda: _rate(q),
         SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}",
@@ -348,7 +287,8 @@ def descent(q):
         "the sign rule no such start ever moves",
     )
     yield tight(
-        "silence", lambda: _silence(q), SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1",
+        "silence", lambda: q.at_most(abs(q.pull[:-1]).max(axis=(1, 2)), q.lambda1, axes=ROUND),
+        SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1",
         needs=(SILENT,), proof=DESCENT, note="so no client ever moves: delta = 0 in all rounds",
     )
     yield form(
@@ -359,12 +299,9 @@ def descent(q):
     )
 
 
-@about(
-    "near-the-optimum", over=Motion,
-    title="rounds without moves near the optimum, true-gradient rule",
-    source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True,
-)
+@about("near-the-optimum", source="B.3, in words; Theorem 3.1 has no lambda_2", ours=True)
 def near_the_optimum(q):
+    """rounds without moves near the optimum, true-gradient rule"""
     yield form(
         "in words", lambda: _nearer(q),
         NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", rules=TRUE, fails=True,
@@ -380,7 +317,7 @@ def near_the_optimum(q):
         note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
     )
     yield tight(
-        "factor", lambda: _factor(q),
+        "factor", lambda: _nearer(q, max(abs(1 - c / q.lambda2) for c in (q.mu, q.beta_joint))),
         NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{"
         r"\lambda_2}|\big)\,\|\theta^{t-1}-\theta_*\|", rules=TRUE, needs=(STILL, SMOOTH),
         proof="gradient descent. With e = theta - theta_* and b = beta_R - mu, R - mu "

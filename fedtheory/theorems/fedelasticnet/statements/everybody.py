@@ -3,8 +3,6 @@
 The rule 'any' is FedDyn, lambda_1 = 0, where both rules are one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -21,22 +19,19 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
     minimiser,
     semidefinite,
-    sign,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import RULES, nine_tenths, tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, repaired, word, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, repaired, word, wrong
 
 AT_REST = Fact(
     "the round leaves theta and every g_k as they are",
     lambda q: not (q.stored_next != q.stored).any() and not (q.theta_next != q.theta).any(),
 )
 MU_CONVEX = Fact(
-    "a mu-strongly convex R",
-    lambda q: semidefinite(q.mean(q.H) - q.mu * identity(q.d)),
+    "a mu-strongly convex R", lambda q: semidefinite(q.mean(q.H) - q.mu * identity(q.d)),
 )
 OWN_RULE = Fact(
     "the rule 'any' where lambda_1 = 0, and only there",
@@ -60,6 +55,7 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     kind, size, method, ratio = "everybody", 50, "fedelasticnet-dyn", 30.0
     about, asks = "about the first round of Algorithm 3", (world.QUADRATIC, world.ALL)
     example, rules = "--problem diabetes --clients 3", (*RULES, "any")
+    examples: ClassVar = dict.fromkeys(("consistency", "deviation"), f"{example} --l1 1000")
     by_hand: ClassVar = {
         **{
             f"{label}, {rule}": {
@@ -128,13 +124,11 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take the first round of Algorithm 3, where all stored gradients are 0."""
         check_everybody(case)
-        H, q = world.quadratics(case)
-        numbers = world.lambdas(case)
-        spectrum = np.linalg.eigvalsh(H.sum(axis=0).astype(float) / len(H))
+        data = world.losses_of(case)
+        spectrum = np.linalg.eigvalsh(data["H"].sum(axis=0).astype(float) / len(data["H"]))
         least, most = Fraction(float(spectrum[0])), Fraction(float(spectrum[-1]))
-        rule = getattr(case.algorithm, "rule", "sign") if numbers["lambda1"] else "any"
-        data = {"H": H, "q": q, "theta": world.exact(case.x0), "rule": rule, **numbers}
-        data["beta"] = world.above(float(case.problem.beta_k.max()))
+        rule = getattr(case.algorithm, "rule", "sign") if data["lambda1"] else "any"
+        data |= {"rule": rule, "beta": world.above(float(case.problem.beta_k.max()))}
         return data | {"mu": max(Fraction(0), least - most / 10**12)}
 
     h = derived(lambda v: v.mean(v.stored))
@@ -157,7 +151,7 @@ class EverybodyView(Quadratics, world.MainTextWorld):
     def stored_next(self) -> np.ndarray:
         """Line 5 of Algorithm 3, or the true gradient."""
         if self.rule == "sign":
-            return self.stored - self.lambda2 * self.delta - self.lambda1 * sign(self.delta)
+            return self.stored - self.lambda2 * self.delta - self.lambda1 * np.sign(self.delta)
         return self.grad_local
 
     theta_next = derived(lambda v: v.mean(v.local) - v.mean(v.stored_next) / v.lambda2)
@@ -190,12 +184,6 @@ def _at_rest(rng: Any, m: int, d: int, data: Data) -> Data:
     return {**data, "H": H, "q": q, "stored": stored, "beta": world.largest(H), "mu": mu}
 
 
-class RestingView(EverybodyView):
-    """A round from rest: in its example lambda_1 is above all slopes, so that nobody moves."""
-
-    example = EverybodyView.example + " --l1 1000"
-
-
 def _stationary(v: EverybodyView) -> Sides:
     return eq(v.mean(v.slopes), 0 * v.theta)
 
@@ -205,7 +193,7 @@ def _each_stationary(v: EverybodyView) -> Sides:
 
 
 def _signs(v: EverybodyView, exact: bool = True, ridge: Any = 1) -> Sides:
-    signs = v.lambda1_s if exact else v.lambda1 * sign(v.delta)
+    signs = v.lambda1_s if exact else v.lambda1 * np.sign(v.delta)
     return eq(v.mean(signs), v.h - v.mean(v.grad_local) - ridge * v.lambda2 * v.mean(v.delta))
 
 
@@ -214,7 +202,7 @@ def _C(v: EverybodyView) -> Sides:
 
 
 def _known(v: EverybodyView, and_signs: bool = True) -> Sides:
-    sent = v.lambda2 * v.delta + (v.lambda1 * sign(v.delta) if and_signs else 0 * v.delta)
+    sent = v.lambda2 * v.delta + (v.lambda1 * np.sign(v.delta) if and_signs else 0 * v.delta)
     return eq(v.mean(v.stored_next), v.h - v.mean(sent))
 
 
@@ -224,7 +212,7 @@ SYMBOLS = {
     "C_t, epsilon_t": ".C_next, .epsilon", "z": ".zeros, a mean over the clients", "mu": "R is mu-strongly convex",
 }  # fmt: skip
 statement = partial(
-    FILE.statement, symbols=SYMBOLS,
+    FILE.statement, over=EverybodyView, symbols=SYMBOLS,
     assumptions=(
         "convex quadratic losses; the proofs are for any convex smooth ones",
         "all clients take part", "lambda_2 > 0",
@@ -235,12 +223,9 @@ REST = r"\text{at rest: }"
 TENTH = "9/10 of it"
 
 
-@statement(
-    "consistency", over=RestingView,
-    title="stationary points of the local objectives are consistent with the server's model",
-    source="section 3.3, after (9) and after (11)",
-)
+@statement("consistency", source="section 3.3, after (9) and after (11)")
 def consistency(q):
+    """stationary points of the local objectives are consistent with the server's model"""
     yield form(
         "stationary for R", lambda: _stationary(q), REST + r"\nabla R(\theta)=0",
         wrong("each client's gradient", lambda: _each_stationary(q)), rules=SIGN_FAILS,
@@ -260,9 +245,8 @@ def consistency(q):
     )
     yield tight(
         "repaired", lambda: le(abs(q.mean(q.slopes)), q.lambda1 + 0 * q.theta),
-        REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1",
-        rules=("sign",), less=TENTH, needs=(AT_REST,),
-        proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
+        REST + r"\|\nabla R(\theta)\|_\infty\le\lambda_1", rules=("sign",), less=TENTH,
+        needs=(AT_REST,), proof="docs/fedelasticnet_claims.md#consistent-with-the-server-model",
         note="the mean of g_k - grad L_k(theta), and h = 0; attained by one client that starts at "
         "slope lambda_1",
     )
@@ -276,13 +260,11 @@ def consistency(q):
     )
 
 
-@statement(
-    "average-of-signs", over=EverybodyView, title="the average of the sign vectors is negligible",
-    source="section 3.3, after Theorem 3.1; Appendix B.3",
-)
+@statement("average-of-signs", source="section 3.3, after Theorem 3.1; Appendix B.3")
 def average_of_signs(q):
+    """the average of the sign vectors is negligible"""
     yield form(
-        "a tenth", lambda: le(abs(q.mean(sign(q.delta))), Fraction(1, 10) + 0 * q.theta),
+        "a tenth", lambda: le(abs(q.mean(np.sign(q.delta))), Fraction(1, 10) + 0 * q.theta),
         r"\Big\|\tfrac1m\sum_k\mathrm{sign}(\delta_k)\Big\|_\infty\le\tfrac1{10}", rules=RULES,
         fails=True, wording="in words",
         note="'a small value', read as 1/10. What the signs are is decided by the data, not by "
@@ -299,11 +281,9 @@ def average_of_signs(q):
     )
 
 
-@statement(
-    "deviation", over=RestingView, title="gamma comes near theta_* as training proceeds",
-    source="section 3.3, after Theorem 3.1; Appendix B.3",
-)
+@statement("deviation", source="section 3.3, after Theorem 3.1; Appendix B.3")
 def deviation(q):
+    """gamma comes near theta_* as training proceeds"""
     yield form(
         "at the optimum", lambda: eq(q.gamma, q.star), REST + r"\gamma=\theta_*",
         wrong("gamma = 0", lambda: eq(q.gamma, 0 * q.gamma)), rules=SIGN_FAILS,
@@ -322,12 +302,9 @@ def deviation(q):
     )
 
 
-@statement(
-    "limits-of-c-and-epsilon", over=EverybodyView,
-    title="C_t and epsilon_t go to 0 if all theta_k^t go to theta_*",
-    source="Appendix B, after (21)",
-)
+@statement("limits-of-c-and-epsilon", source="Appendix B, after (21)")
 def limits_of_c_and_epsilon(q):
+    """C_t and epsilon_t go to 0 if all theta_k^t go to theta_*"""
     yield form(
         "C_t, as stored", lambda: _C(q),
         r"C_t\le\beta^2\tfrac1m\sum_k\|\theta_k^t-\theta_*\|^2,\quad "
@@ -365,12 +342,9 @@ def limits_of_c_and_epsilon(q):
     )
 
 
-@statement(
-    "no-additional-costs", over=EverybodyView,
-    title="FedElasticNet for FedDyn sends no more than FedDyn",
-    source="section 3, before Algorithm 1; section 1",
-)
+@statement("no-additional-costs", source="section 3, before Algorithm 1; section 1")
 def no_additional_costs(q):
+    """FedElasticNet for FedDyn sends no more than FedDyn"""
     yield form(
         "from the updates alone", lambda: _known(q),
         r"h^t=h^{t-1}-\tfrac1m\sum_k[\lambda_2\Delta_k+\lambda_1\mathrm{sign}(\Delta_k)]",

@@ -1,7 +1,5 @@
 """Identities between the constants, proved symbolically with SymPy."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD

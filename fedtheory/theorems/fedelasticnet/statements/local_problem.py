@@ -1,7 +1,5 @@
 """FedElasticNet, (4), (8), (9): the local problem, its solution, and what lambda_1 does to it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -15,15 +13,14 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
     minimiser,
     semidefinite,
-    soft,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, eq, form, le, number, printed, wrong
-from fedtheory.theory.fields import Read, derived
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, wrong
+from fedtheory.theory.fields import Read
 
 CONVEX = Fact("L_k is convex", lambda q: semidefinite(q.H))
 PLAIN = Fact("g_k = 0, as in (4)", lambda q: not q.g.any())
@@ -31,12 +28,9 @@ DYNAMIC = Fact("lambda_1 = 0, as in (8)", lambda q: not q.lambda1)
 WITH_L1 = Fact("lambda_1 > 0", lambda q: q.lambda1)
 DIAGONAL = Fact("H is diagonal", lambda q: not (q.H - np.diag(np.diagonal(q.H))).any())
 PRACTICE = Fact(
-    "lambda_1 = 10^-4 or 10^-6",
-    lambda q: q.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)),
+    "lambda_1 = 10^-4 or 10^-6", lambda q: q.lambda1 in (Fraction(1, 10**4), Fraction(1, 10**6)),
 )
-KNOWN = Fact(
-    "a convex loss, or the diagonal of H", lambda q: q.has(DIAGONAL) or q.has(CONVEX)
-)
+KNOWN = Fact("a convex loss, or the diagonal of H", lambda q: q.has(DIAGONAL) or q.has(CONVEX))
 LARGE = Fact(
     "H is diagonal, and |H_ii| <= beta < lambda_2",
     lambda q: q.has(DIAGONAL) and q.lambda2 > q.beta,
@@ -48,15 +42,7 @@ STANDS = Fact(
 
 @dataclass(kw_only=True)
 class LocalView(world.MainTextWorld):
-    """One client's problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1.
-
-    Attributes
-    ----------
-    H, q : (d, d), (d,), of L(y) = y'Hy/2 - q'y; H may have negative eigenvalues if it is diagonal
-    g, theta : the stored gradient of (8) and (10), 0 in (4); the server's model, (d,)
-    lambda1, lambda2 : at least 0, above 0
-    trial : any point, (d,), that the minimiser is compared with
-    """
+    """One client's problem, L(y) - <g, y> + lambda_2/2 ||y - theta||^2 + lambda_1 ||y - theta||_1."""
 
     kind, size = "local", 40
     about, asks = "about each client's local problem", (world.QUADRATIC,)
@@ -87,13 +73,14 @@ class LocalView(world.MainTextWorld):
     units = ("H", "q", "g", "lambda1", "lambda2")
     shows: ClassVar = {"d": "d", "lambda_1": "lambda1", "lambda_2": "lambda2"}
 
-    theta: np.ndarray = number("d")
+    theta: np.ndarray = number("d", "the server's model")
+    # of L(y) = y'Hy/2 - q'y; H may have negative eigenvalues if it is diagonal
     H: np.ndarray = field(metadata={"read": Read(hessian, shape=("d", "d"))})
     lambda1: Fraction = number(least=0)
     lambda2: Fraction = number(above=0)
     q: Any = number("d", default=None)
-    g: Any = number("d", default=None)
-    trial: Any = number("d", default=None)
+    g: Any = number("d", "the stored gradient of (8) and (10), 0 in (4)", default=None)
+    trial: Any = number("d", "any point that the minimiser is compared with", default=None)
 
     def __post_init__(self) -> None:
         zero = 0 * self.theta
@@ -203,11 +190,9 @@ statement = partial(
 TENTH, MORE = Fraction(9, 10), Fraction(11, 10)
 
 
-@statement(
-    "eq-4", title="the local problem of FedElasticNet has one solution, a soft threshold",
-    source="section 3, (4)",
-)
+@statement("eq-4", source="section 3, (4)")
 def eq_4(q):
+    """the local problem of FedElasticNet has one solution, a soft threshold"""
     yield printed(
         lambda: _least(q), r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_4,
         wrong("without l1", lambda: le(q.objective(q.without_l1.local), q.objective(q.local))),
@@ -245,8 +230,9 @@ def eq_4(q):
     )
 
 
-@statement("eq-8", title="FedDyn's local problem has one solution", source="section 3.3, (8)")
+@statement("eq-8", source="section 3.3, (8)")
 def eq_8(q):
+    """FedDyn's local problem has one solution"""
     yield printed(
         lambda: _least(q), r"F(\theta_k^t)\le F(y)\ \ \forall y" + F_8,
         wrong(
@@ -263,10 +249,10 @@ def eq_8(q):
 
 
 @statement(
-    "eq-9", title="first-order condition of FedDyn, and what it says of the server's model",
-    source="section 3.3, (9) and the sentence after it, which stands after (11) again",
+    "eq-9", source="section 3.3, (9) and the sentence after it, which stands after (11) again",
 )
 def eq_9(q):
+    """first-order condition of FedDyn, and what it says of the server's model"""
     yield printed(
         lambda: _condition(q), r"\nabla L_k(\theta_k^t)-g_k+\lambda_2(\theta_k^t-\theta^{t-1})=0",
         wrong("wrong sign", lambda: _condition(q, -1)), holds=True, needs=(CONVEX, DYNAMIC),
@@ -285,18 +271,15 @@ def eq_9(q):
         r"\theta_k^t=\theta^{t-1}\Leftrightarrow\|g_k-\nabla "
         r"L_k(\theta^{t-1})\|_\infty\le\lambda_1",
         wrong("never", lambda: eq(world.exact((q.delta == 0).all()), 0)), holds=True,
-        needs=(CONVEX,),
-        proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
+        needs=(CONVEX,), proof="docs/fedelasticnet_claims.md#4-8-9-and-sparsity",
         note="in (8), lambda_1 = 0, it is so when the stored gradient is the gradient at "
         "theta^{t-1}; in (10) within lambda_1 of it",
     )
 
 
-@statement(
-    "sparsification", title="the l1 norm sparsifies the local update",
-    source="section 3, after (4); sections 3.1 to 3.3",
-)
+@statement("sparsification", source="section 3, after (4); sections 3.1 to 3.3")
 def sparsification(q):
+    """the l1 norm sparsifies the local update"""
     yield form(
         "never more", lambda: _fedprox_and_no_less(q),
         r"\mathrm{nnz}(\delta)\le\mathrm{nnz}(\delta^0)", fails=True, needs=(CONVEX, WITH_L1),
@@ -334,13 +317,12 @@ def sparsification(q):
 )
 def impact_of_lambda_1(q):
     yield form(
-        "a hundredth",
-        lambda: le(10**4 * sq(q.delta - q.without_l1.delta), sq(q.without_l1.delta)),
+        "a hundredth", lambda: le(10**4 * sq(q.delta - q.without_l1.delta), sq(q.without_l1.delta)),
         r"\|\delta-\delta^0\|\le\tfrac1{100}\|\delta^0\|", fails=True, needs=(CONVEX, PRACTICE),
         wording="in words",
-        note="'would be negligible' for lambda_1 = 10^-4 or 10^-6, read as a hundredth; a "
-        "gradient below lambda_1 is lost whole, and where a run settles g_k - grad L_k may be as "
-        "small as one likes",
+        note="'would be negligible' for lambda_1 = 10^-4 or 10^-6, read as a hundredth; a gradient "
+        "below lambda_1 is lost whole, and where a run settles g_k - grad L_k may be as small as "
+        "one likes",
     )
     yield tight(
         "repaired", lambda: le(q.lambda2**2 * sq(q.delta - q.without_l1.delta), q.d * q.lambda1**2),

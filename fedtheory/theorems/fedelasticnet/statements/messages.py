@@ -5,8 +5,6 @@ entries and c_b of them in bin b it is H = log n - (1/n) sum_b c_b log c_b, so e
 by the whole numbers prod_b c_b^c_b.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable
@@ -22,12 +20,11 @@ from fedtheory.errors import InvalidInput
 from fedtheory.rational import fraction, objects, simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.main_text import world
 from fedtheory.theorems.fedelasticnet.main_text.enclosures import exp_minus
-from fedtheory.theorems.fedelasticnet.main_text.quadratics import soft
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView, nonzeros
 from fedtheory.theorems.fedelasticnet.world import Data, positive, signed
-from fedtheory.theory import Fact, anything, derived, eq, form, le, number, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, anything, derived, eq, form, le, number, repaired, wrong
 
 SHORT = Fact("at most 100 entries", lambda q: q.n <= 100)
 WHOLE = Fact(
@@ -46,15 +43,7 @@ PI_E_ABOVE = Fraction(355, 113) / _E_MINUS[0]
 
 @dataclass(kw_only=True)
 class MessageView(world.MainTextWorld):
-    """One client's update and the model that it is an update of.
-
-    Attributes
-    ----------
-    x, theta : the update without l1 and the server's model, (n,)
-    threshold : lambda_1/(h + lambda_2), of a loss with the same curvature h in every coordinate:
-        what the l1 norm takes off
-    bin : the width of a bin
-    """
+    """One client's update and the model that it is an update of."""
 
     kind, size = "message", 30
     about = "about the entropy of messages"
@@ -80,10 +69,11 @@ class MessageView(world.MainTextWorld):
 
     demands, shows = (SHORT,), ("n", "bin", "threshold")
 
-    x: np.ndarray = number("n")
-    theta: Any = number("n", default=None)
-    threshold: Fraction = number(least=0, default=Fraction(0))
-    bin: Fraction = number(above=0, default=Fraction(1, 100))
+    x: np.ndarray = number("n", "the update without l1")
+    theta: Any = number("n", "the server's model", default=None)
+    # lambda_1/(h + lambda_2), of a loss with the same curvature h in every coordinate
+    threshold: Fraction = number("", "what the l1 norm takes off", least=0, default=Fraction(0))
+    bin: Fraction = number("", "the width of a bin", above=0, default=Fraction(1, 100))
 
     def __post_init__(self) -> None:
         self.fill(theta=0 * self.x)
@@ -252,10 +242,11 @@ WORDS = {"h": "differential entropy", "sigma^2": "DensityView.variance"}
 
 
 @FILE.statement(
-    "l1-and-entropy", over=MessageView, title="the l1 norm reduces the entropy of the update",
+    "l1-and-entropy", over=MessageView,
     source="section 3, after (4); section 4, on Figure 2", assumptions=BINS, symbols=SYMBOLS,
 )
 def l1_and_entropy(q):
+    """the l1 norm reduces the entropy of the update"""
     yield form(
         "never larger", lambda: _smaller(q, q.sparse, q.x),
         r"H(\mathrm{soft}(\Delta,t))\le H(\Delta)", fails=True, wording="in words",
@@ -282,10 +273,10 @@ def l1_and_entropy(q):
 
 @FILE.statement(
     "updates-for-models", over=MessageView,
-    title="sending updates instead of models reduces the entropy",
     source="section 4, after Table 4", assumptions=BINS, symbols=SYMBOLS,
 )
 def updates_for_models(q):
+    """sending updates instead of models reduces the entropy"""
     yield form(
         "never more", lambda: _smaller(q, q.x, q.theta + q.x), r"H(\Delta_k)\le H(\theta_k)",
         fails=True, wording="in words",
@@ -310,10 +301,10 @@ def updates_for_models(q):
 
 @FILE.statement(
     "gaussian-entropy", over=DensityView,
-    title="the Gaussian has the largest entropy for its variance, and what follows",
     source="section 4, on Figure 2", assumptions=("a density",), symbols=WORDS,
 )
 def gaussian_entropy(q):
+    """the Gaussian has the largest entropy for its variance, and what follows"""
     yield form(
         "for a given variance", lambda: _gaussian(q),
         r"h(f)\le\tfrac12\log(2\pi e\sigma^2),\quad\sigma^2=\mathrm{Var}(f)",

@@ -1,7 +1,5 @@
 """FedElasticNet, (3) and the second term of (13): the objective, and how large lambda_1^2 d is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -16,8 +14,7 @@ from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.local_problem import PRACTICE
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, wrong
 
 EQUAL = Fact("all n_k are equal", lambda q: len(set(q.counts)) == 1)
 FAR = Fact("lambda_2 > 27 beta", lambda q: q.lambda2 > PRINTED_THRESHOLD * q.beta)
@@ -26,22 +23,13 @@ AWAY = Fact(
     lambda q: q.has(SOLVED) and (q.theta != q.star).any(),
 )
 DIAGONAL = Fact(
-    "every H_k is diagonal",
-    lambda q: not any((h - np.diag(np.diagonal(h))).any() for h in q.H),
+    "every H_k is diagonal", lambda q: not any((h - np.diag(np.diagonal(h))).any() for h in q.H),
 )
 
 
 @dataclass(kw_only=True)
 class ObjectiveView(Quadratics, world.MainTextWorld):
-    """R = (1/m) sum_k L_k with L_k(x) = x'H_k x/2 - q_k'x, and clients of n_k samples.
-
-    Attributes
-    ----------
-    counts : n_k; 1 where data say none
-    theta : theta^0
-    beta : a number for which every L_k is beta-smooth; where data say none, of losses that do not
-        mix coordinates
-    """
+    """R = (1/m) sum_k L_k with L_k(x) = x'H_k x/2 - q_k'x, and clients of n_k samples."""
 
     kind, size, method, ratio = "objective", 30, "fedelasticnet-dyn", 30.0
     about, asks = "about the objective and the constants", (world.QUADRATIC,)
@@ -61,6 +49,7 @@ class ObjectiveView(Quadratics, world.MainTextWorld):
     counts: Any = number("m", "n_k", above=0, default=None)
     lambda1: Fraction = number(above=0, default=Fraction(1))
     lambda2: Fraction = number(above=0, default=Fraction(1))
+    # every L_k is beta-smooth; where data say none, of losses that do not mix coordinates
     beta: Any = number(above=0, default=None)
 
     def __post_init__(self) -> None:
@@ -83,11 +72,9 @@ class ObjectiveView(Quadratics, world.MainTextWorld):
     @classmethod
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take R, the samples' counts, and the start."""
-        H, q = world.quadratics(case)
         counts = [Fraction(int(n)) for n in case.problem.sample_counts]
         beta = world.above(float(case.problem.beta_k.max()))
-        data = {"H": H, "q": q, "counts": counts, "theta": world.exact(case.x0), "beta": beta}
-        return data | world.lambdas(case)
+        return {"counts": counts, "beta": beta, **world.losses_of(case)}
 
     def weighted(self, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """sum_k n_k/n of the rows."""
@@ -152,11 +139,9 @@ statement = partial(
 )
 
 
-@statement(
-    "eq-3", title="the objective, and the one that Algorithm 1's weights have",
-    source="section 3, (3); Algorithm 1, line 7",
-)
+@statement("eq-3", source="section 3, (3); Algorithm 1, line 7")
 def eq_3(q):
+    """the objective, and the one that Algorithm 1's weights have"""
     yield form(
         "a minimiser exists", lambda: _exists(q), r"\min_x\|\nabla R(x)\|_\infty=0", fails=True,
         needs=(DIAGONAL,), wording="in words",
@@ -180,11 +165,9 @@ def eq_3(q):
     )
 
 
-@statement(
-    "second-term", title="the second term of (13) against what (13) bounds",
-    source="section 3.3, after Theorem 3.1; Appendix B.3",
-)
+@statement("second-term", source="section 3.3, after Theorem 3.1; Appendix B.3")
 def second_term(q):
+    """the second term of (13) against what (13) bounds"""
     yield form(
         "a hundredth of the gap", lambda: le(q.floor, q.gap / 100),
         SECOND + r"\le\tfrac1{100}(R(\theta^0)-R(\theta_*))", fails=True,

@@ -1,7 +1,5 @@
 """FedElasticNet, (1) and (2): the Lasso, the elastic net, and what of them reaches the updates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -19,14 +17,13 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     identity,
     minimiser,
     minimisers,
-    soft,
     sq,
 )
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
+from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, printed, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, repaired, wrong
 from fedtheory.theory.world import WorldInstance
 
 MOST_SAMPLES = 1000
@@ -61,13 +58,7 @@ FEW = Fact(
 
 @dataclass(kw_only=True)
 class RegressionView(world.MainTextWorld):
-    """Least squares with n samples and d features; grouping is about the first two features.
-
-    Attributes
-    ----------
-    start : theta^{t-1} of (4), 0 where data say none
-    trial : any point that minimisers are compared with, by default 0
-    """
+    """Least squares with n samples and d features; grouping is about the first two features."""
 
     kind, size = "regression", 24
     about = "about the Lasso and the elastic net on one client's samples"
@@ -112,8 +103,8 @@ class RegressionView(world.MainTextWorld):
     y: np.ndarray = number("n")
     lambda1: Fraction = number(above=0)
     lambda2: Fraction = number(least=0)
-    start: Any = number("d", default=None)
-    trial: Any = number("d", default=None)
+    start: Any = number("d", "theta^{t-1} of (4), by default 0", default=None)
+    trial: Any = number("d", "any point that minimisers are compared with", default=None)
 
     def __post_init__(self) -> None:
         zero = 0 * self.X[0]
@@ -296,10 +287,11 @@ def eq_1(q):
 
 
 @statement(
-    "eq-2", title="the minimiser of the elastic net",
+    "eq-2",
     source="section 2, (2) and the sentences after it", assumptions=(*ASSUMED, "lambda_2 > 0"),
 )
 def eq_2(q):
+    """the minimiser of the elastic net"""
     yield printed(
         lambda: _least(q, [q.net], True),
         r"f(\hat\theta)\le f(\theta)\ \ \forall\theta,\quad "
@@ -344,11 +336,12 @@ def eq_2(q):
 
 
 @statement(
-    "grouping-effect", title="strongly correlated features get nearly equal coefficients",
+    "grouping-effect",
     source="section 2 (Zou and Hastie 2005, Theorem 1, for the lambda_2/2 of (2))",
     assumptions=(*ASSUMED, "lambda_2 > 0"),
 )
 def grouping_effect(q):
+    """strongly correlated features get nearly equal coefficients"""
     yield tight(
         "Zou and Hastie", lambda: _grouping(q, abs(q.y).sum() ** 2 * q.apart_sq),
         BOUND + r"\|y\|_1\sqrt{2(1-\rho)}\quad(\|x_1\|=\|x_2\|=1,\ \hat\theta_1\hat\theta_2>0)",

@@ -3,8 +3,6 @@
 Algorithm 2 as a whole is not judged here: one round of local steps from given control variates is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -21,22 +19,18 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     Quadratics,
     hessians,
     semidefinite,
-    sign,
 )
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
-from fedtheory.theory import Fact, derived, eq, form, le, number, repaired, whole, wrong
+from fedtheory.theory import Fact, LocalWork, Sides, derived, eq, form, le, number, repaired, whole, wrong
 from fedtheory.theory.fields import Read
-from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.statement import Sides
 
 MOST_STEPS = 8
 ONE_LENGTH = "the statement is about full gradient steps of one length: use LocalSGD(B, lr)"
 PLAIN = Fact("local steps (5), lambda_1 = lambda_2 = 0", lambda q: q.lambda1 == q.lambda2 == 0)
 PENALISED = Fact("local steps (7), lambda_1 > 0 or lambda_2 > 0", lambda q: not q.has(PLAIN))
 FRESH = Fact(
-    "c_k = grad L_k(theta^{t-1}) for every client",
-    lambda q: not (q.controls != q.slopes).any(),
+    "c_k = grad L_k(theta^{t-1}) for every client", lambda q: not (q.controls != q.slopes).any(),
 )
 SHORT = Fact(
     "eta_l H_k <= 1 for every client",
@@ -55,14 +49,7 @@ def _controls(name: str, value: Any, before: Any) -> np.ndarray:
 
 @dataclass(kw_only=True)
 class StepsView(Quadratics, world.MainTextWorld):
-    """B local steps of every client from theta, with full gradients of L_k(y) = y'H_k y/2 - q_k'y.
-
-    Attributes
-    ----------
-    controls : (m, d), 0 where data say none, and the gradients at theta where they are 'fresh'
-    lr, B : eta_l and the number of steps
-    lambda1, lambda2 : both 0 in (5)
-    """
+    """B local steps of every client from theta, with full gradients of L_k(y) = y'H_k y/2 - q_k'y."""
 
     kind, size, method = "local-steps", 40, "fedelasticnet-scaffold"
     about, work = "about the local steps of one round", LocalWork((LocalSGD,), ONE_LENGTH)
@@ -85,8 +72,9 @@ class StepsView(Quadratics, world.MainTextWorld):
 
     shows: ClassVar = {"m": "m", "B": "B", "eta_l": "lr"}
 
-    lr: Fraction = number(above=0)
-    B: int = whole(1, 20)
+    lr: Fraction = number("", "eta_l", above=0)
+    B: int = whole(1, 20, "the number of steps")
+    # 0 where data say none, and the gradients at theta where they are 'fresh'
     controls: Any = field(default=None, metadata={"read": Read(_controls, "", ("m", "d"), None)})
     lambda1: Fraction = number(least=0, default=Fraction(0))
     lambda2: Fraction = number(least=0, default=Fraction(0))
@@ -114,7 +102,7 @@ class StepsView(Quadratics, world.MainTextWorld):
     def on_problem(cls, statement: Any, case: Any) -> Data:
         """Take local steps of all clients in the first round, or from fresh control variates."""
         check_everybody(case)
-        H, q = world.quadratics(case)
+        data = world.losses_of(case)
         solver = world.steps_of(case.problem) if case.local_solver is None else case.local_solver
         if solver.batch_size or solver.noise_std or callable(solver.lr):
             raise InvalidInput(ONE_LENGTH)
@@ -124,8 +112,7 @@ class StepsView(Quadratics, world.MainTextWorld):
         controls = case.given.get("controls", "zero")
         if controls not in ("zero", "fresh"):
             raise InvalidInput(f"controls = {controls!r}: use zero or fresh")
-        data = {"H": H, "q": q, "theta": world.exact(case.x0), "lr": lr, "B": B, **world.lambdas(case)}
-        return data | ({"controls": "fresh"} if controls == "fresh" else {})
+        return {**data, "lr": lr, "B": B} | ({"controls": "fresh"} if controls == "fresh" else {})
 
     mean_control = derived(lambda v: v.mean(v.controls), "c, (d,)")
     slope = derived(lambda v: v.mean(v.slopes), "grad R(theta)")
@@ -137,7 +124,7 @@ class StepsView(Quadratics, world.MainTextWorld):
         out = [y]
         for _ in range(self.B):
             away = y - self.theta
-            step = self.gradients(y) - self.controls + self.mean_control + self.lambda2 * away + self.lambda1 * sign(away)
+            step = self.gradients(y) - self.controls + self.mean_control + self.lambda2 * away + self.lambda1 * np.sign(away)
             y = y - self.lr * step
             out.append(y)
         return out
@@ -162,7 +149,7 @@ def _control(v: StepsView, ridge: Any = 0, level: Any = 0) -> Sides:
 
     def seen(y: np.ndarray) -> np.ndarray:
         away = y - v.theta
-        return v.gradients(y) + ridge * v.lambda2 * away + level * v.lambda1 * sign(away)
+        return v.gradients(y) + ridge * v.lambda2 * away + level * v.lambda1 * np.sign(away)
 
     return eq(v.next_controls, v.mean_step(seen))
 
@@ -175,7 +162,7 @@ def _subgradient(v: StepsView, level: Any = 1) -> Sides:
     """lambda_1 |z| >= lambda_1 |x| + lambda_1 sign(x) (z - x), x and z the updates of two clients, coordinate by coordinate."""
     x, z = v.moves, np.roll(v.moves, 1, axis=0) * 3
     lambda1: Any = v.lambda1
-    return le(lambda1 * abs(x) + level * lambda1 * sign(x) * (z - x), lambda1 * abs(z))
+    return le(lambda1 * abs(x) + level * lambda1 * np.sign(x) * (z - x), lambda1 * abs(z))
 
 
 def _as_prox(v: StepsView) -> Sides:
@@ -208,11 +195,9 @@ statement = partial(
 MEAN, STEPS = r"c_k^+=\tfrac1B\sum_{b<B}\nabla L_k(y_b)", (FRESH, SHORT)
 
 
-@statement(
-    "eq-6", title="the control variate is the mean of the gradients that were seen",
-    source="section 3.2, (5) and (6)",
-)
+@statement("eq-6", source="section 3.2, (5) and (6)")
 def eq_6(q):
+    """the control variate is the mean of the gradients that were seen"""
     yield form(
         "mean of the gradients", lambda: _control(q), MEAN + r"\text{ with the steps (5)}",
         wrong("the last gradient", lambda: eq(q.next_controls, q.gradients(q.path[-1]))),
@@ -246,9 +231,8 @@ def eq_7(q):
         r"\forall z", wrong("11/10 of it", lambda: _subgradient(q, Fraction(11, 10))), holds=True,
         needs=(L1,), wording="in words",
         proof="|z| >= sign(x) z for every z, also with sign(0) = 0, and |x| = sign(x) x",
-        note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 "
-        "included, and a gradient where no entry is 0. Judged entry by entry, at updates of two "
-        "clients",
+        note="'corresponds to the gradient': it is a subgradient everywhere, sign(0) = 0 included, "
+        "and a gradient where no entry is 0. Judged entry by entry, at updates of two clients",
     )
     yield form(
         "the first step", lambda: _first_step(q), r"y_1\text{ of (7)}=y_1\text{ of (5)}",
@@ -265,11 +249,9 @@ def eq_7(q):
     )
 
 
-@statement(
-    "local-direction", title="control variates turn local steps towards the global optimum",
-    source="section 3.2, after (6)",
-)
+@statement("local-direction", source="section 3.2, after (6)")
 def local_direction(q):
+    """control variates turn local steps towards the global optimum"""
     yield form(
         "an acute angle", lambda: _towards(q),
         r"\langle\theta_k^t-\theta^{t-1},\theta_*-\theta^{t-1}\rangle\ge0\text{ for every client}",

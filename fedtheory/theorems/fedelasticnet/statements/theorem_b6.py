@@ -7,12 +7,12 @@ with uniform cohorts of any size P,
                  - (2/lambda_2) <gamma - theta*, mean_k lambda_1 s_k>.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from fedtheory.theorems.fedelasticnet.letters import definition
 from fedtheory.theorems.fedelasticnet.notation import (
@@ -23,23 +23,21 @@ from fedtheory.theorems.fedelasticnet.notation import (
     REPAIRED_THRESHOLD,
     SAMPLED,
     SIGN_NOTE,
+    STORED_GRADIENTS,
     SYMBOLS,
     THEOREM_A_THRESHOLD,
     THEOREM_B_THRESHOLD,
     THEOREM_E_THRESHOLD,
 )
-from fedtheory.theorems.fedelasticnet.one_round import about_a_round, letters, ratio_above, refuted
+from fedtheory.theorems.fedelasticnet.one_round import about_a_round, ratio_above
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities import sgn
 from fedtheory.theorems.fedelasticnet.statements.identities import (
     chain_after_41,
     constants_identities,
     kappa_is_positive,
 )
-from fedtheory.theorems.fedelasticnet.statements.lemmas_b3_b4 import eq28_sign
-from fedtheory.theory.judge.statement import Sides
-from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
-from fedtheory.theory.world import Identities
+from fedtheory.theorems.fedelasticnet.statements.lemmas import eq28_sign
+from fedtheory.theory import Identities, Sides, eq, form, le, printed, repaired, wrong
 
 __all__ = ["algebra", "potential_step", "theorem_b6"]
 
@@ -53,13 +51,10 @@ FLOOR = r"+%s\lambda_1^2%s"
 SIGN = r"\mathrm{sign}(\tilde\theta_k^t-\theta^{t-1})"
 
 
-@about_a_round(
-    "eq-40", title="Lemma B.4 plus kappa times (28)", source="proof of Theorem B.6, (40)",
-    measures="potential after a round",
-)  # fmt: skip
-def eq_40(q: Any) -> Any:
-    """Add Lemma B.4 and kappa times (28)."""
-    v, of_sign = letters(q), q.rule == "sign"
+@about_a_round("eq-40", source="proof of Theorem B.6, (40)", measures="potential after a round")
+def eq_40(v):
+    """Lemma B.4 plus kappa times (28)"""
+    of_sign = v.rule == "sign"
 
     def of(subgradient: Any, sign_floor: bool = False) -> Sides:
         kappa, l2, b, share = v.constants.printed[1], v.lambda2, v.beta, v.P / v.m
@@ -70,8 +65,8 @@ def eq_40(q: Any) -> Any:
 
     yield printed(
         lambda: of(v.lambda1_sign), needs=ratio_above(v, PRINTED_THRESHOLD), note=SIGN_NOTE,
-        **refuted(q, "eq-40-printed"),
-    )  # fmt: skip
+        fails=True,
+    )
     yield repaired(
         lambda: of(v.lambda1_s, of_sign),
         wrong("last term dropped", lambda: of(0 * v.lambda1_s, of_sign)),
@@ -79,13 +74,12 @@ def eq_40(q: Any) -> Any:
         needs=ratio_above(v, REPAIRED_THRESHOLD),
         proof="Lemma B.4 repaired plus kappa times (28), under the sign rule (28) repaired",
         holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round("eq-41", title="(29) put in", source="proof of Theorem B.6, (41)")
-def eq_41(q: Any) -> Any:
-    """Put (29) in."""
-    v = letters(q)
+@about_a_round("eq-41", source="proof of Theorem B.6, (41)")
+def eq_41(v):
+    """(29) put in"""
 
     def of(tenths: int = 10) -> Sides:
         kappa, b, share = v.constants.printed[1], v.beta, v.P / v.m
@@ -93,22 +87,16 @@ def eq_41(q: Any) -> Any:
         return le(common[0] + common[1] + v.move, *common, tenths * v.epsilon / 10)
 
     yield printed(
-        of,
-        wrong("epsilon halved", lambda: of(5)),
-        wrong("epsilon a tenth smaller", lambda: of(9)),
+        of, wrong("epsilon halved", lambda: of(5)), wrong("epsilon a tenth smaller", lambda: of(9)),
         needs=ratio_above(v, PRINTED_THRESHOLD), proof="(29)", holds=True,
-    )  # fmt: skip
-
+    )
 
 algebra = partial(FILE.statement, over=Identities, symbols=SYMBOLS)
 
 
-@algebra(
-    "eq-41-chain", title="the chain of equalities after (41), and kappa_0",
-    source="proof of Theorem B.6, after (41)",
-)  # fmt: skip
+@algebra("eq-41-chain", source="proof of Theorem B.6, after (41)")
 def eq_41_chain(q: Any) -> Any:
-    """Follow the chain after (41)."""
+    """the chain of equalities after (41), and kappa_0"""
     yield printed(
         None,
         r"\kappa\tfrac{2\beta^2P}m+\tfrac\beta{\lambda_2}+1=\tfrac{20(\lambda_2+\beta)\beta^2"
@@ -116,22 +104,18 @@ def eq_41_chain(q: Any) -> Any:
         r"=f(1-5\tfrac{\beta^2}{\lambda_2^2}),\quad f=\tfrac{\lambda_2(\lambda_2+\beta)}{\lambda_2^2-25\beta^2};"
         r"\quad f\cdot\tfrac{10C+10\beta D+5\lambda_1^2d}{\lambda_2^2}=\kappa\tfrac PmC+\kappa\tfrac{\beta P}mD"
         r"+\kappa\tfrac P{2m}\lambda_1^2d;\quad "
-        r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm",
-        holds=True, symbolic=chain_after_41,
-    )  # fmt: skip
+        r"\kappa_0=\tfrac2{\lambda_2}-5\beta\kappa\tfrac Pm", holds=True, symbolic=chain_after_41,
+    )
 
 
-@algebra(
-    "constants", title="kappa_0, its threshold, and the constants of Theorems A and B",
-    source="Theorem B.1 and our repairs",
-)  # fmt: skip
+@algebra("constants", source="Theorem B.1 and our repairs")
 def constants(q: Any) -> Any:
-    """Compare the constants."""
+    """kappa_0, its threshold, and the constants of Theorems A and B"""
     yield printed(
         None, r"\lambda_2>27\beta\Rightarrow\kappa>0\quad(\text{exactly }\lambda_2>5\beta)",
         holds=True, symbolic=kappa_is_positive,
         note="the end of the proof drops -kappa C_T, for which kappa > 0 is what it needs",
-    )  # fmt: skip
+    )
     yield repaired(
         None,
         r"\lambda_2>27\beta\Rightarrow\kappa_0>0\quad"
@@ -144,7 +128,7 @@ def constants(q: Any) -> Any:
         note="kappa_0 > 0 is needed for the division by kappa_0 T that comes next, which the paper "
         "does not say; then the algebra of Theorem A (tau = 0) and of Theorem B (tau > 0), where "
         "a = kappa P/m",
-    )  # fmt: skip
+    )
 
 
 def potential_step(v: Any, kappa: Any, kappa_0: Any, floor: Any, last: Any) -> Sides:
@@ -154,12 +138,11 @@ def potential_step(v: Any, kappa: Any, kappa_0: Any, floor: Any, last: Any) -> S
 
 
 @about_a_round(
-    "theorem-b6", title="one step of the potential", source="Theorem B.6",
-    measures="suboptimality before the round, times kappa_0",
-)  # fmt: skip
-def theorem_b6(q: Any) -> Any:
-    """Bound one step of the potential."""
-    v, of_sign = letters(q), q.rule == "sign"
+    "theorem-b6", source="Theorem B.6", measures="suboptimality before the round, times kappa_0",
+)
+def theorem_b6(v):
+    """one step of the potential"""
+    of_sign = v.rule == "sign"
     as_printed, as_repaired = (
         ratio_above(v, limit) for limit in (PRINTED_THRESHOLD, REPAIRED_THRESHOLD)
     )
@@ -178,129 +161,97 @@ def theorem_b6(q: Any) -> Any:
     yield printed(
         lambda: step(half, v.last_term(v.lambda1_sign)),
         STEP % (FLOOR % (r"\tfrac{\kappa P}{2m}", ""), SIGN), needs=as_printed,
-        note="sign(0) = 0, and the factor d is missing", **refuted(q, "theorem-b6-printed"),
-    )  # fmt: skip
+        note="sign(0) = 0, and the factor d is missing", fails=True,
+    )
     yield told(
         "repaired", lambda: half * v.d, FLOOR % (r"\tfrac{\kappa P}{2m}", "d"),
         wrong("last term dropped", lambda: step(0, 0 * v.D)),
         note="true for both rules, though the printed proof uses (28), which the sign rule breaks",
         proof=PROOF_OF_B6, holds=True,
-    )  # fmt: skip
+    )
     yield told(
         "d missing", lambda: half, FLOOR % (r"\tfrac{\kappa P}{2m}", ""), needs=as_printed,
         note="exact s, but no factor d: the sign rule breaks it with five coordinates or more; "
         "with four or fewer it holds, by the small floor",
-        proof="weaker than the form without a floor",
-        fails=of_sign, holds=not of_sign,
-        witness="fedelasticnet-theorem-b6-d-missing-sign" * of_sign,
-    )  # fmt: skip
+        proof="weaker than the form without a floor", fails=of_sign, holds=not of_sign,
+    )
     yield told(
         "no floor", lambda: 0, "",
         note="the true-gradient rule needs no l1 floor, with the paper's own kappa; a stalled "
-        "state shows the sign rule does",
-        proof=PROOF_OF_A,
-        fails=of_sign, holds=not of_sign,
-        witness="fedelasticnet-theorem-b6-no-floor-sign" * of_sign,
-    )  # fmt: skip
+        "state shows the sign rule does", proof=PROOF_OF_A, fails=of_sign, holds=not of_sign,
+    )
     if of_sign:
         yield told(
             "sharpened", lambda: Fraction(33, 80) * v.zeros,
             FLOOR % (r"\tfrac{33\kappa P}{80m}", "z_t"),
-            note="the floor counts only the zero coordinates: there the stored gradient stays "
-            "what it was",
-            proof=PROOF_OF_B6, holds=True,
-        )  # fmt: skip
+            note="the floor counts only the zero coordinates: there the stored gradient stays what "
+            "it was", proof=PROOF_OF_B6, holds=True,
+        )
         yield told(
             "small floor", lambda: Fraction(11, 100) * v.zeros,
             FLOOR % (r"\tfrac{11\kappa P}{100m}", "z_t"),
             note="proved in docs/fedelasticnet.md; a stalled state needs 0.2 as lambda_2/beta "
             "grows, and a little more before",
             proof="docs/fedelasticnet.md#a-smaller-floor-and-the-factor-d", holds=True,
-        )  # fmt: skip
+        )
+
+about_a_step = partial(
+    about_a_round, ours=True, measures="suboptimality before the round, times a constant"
+)
+LAST = ("last term dropped", {"last": 0})
 
 
-def _without_floor(v: Any, constants: Any, smaller: int = 1, last: int = 1) -> Sides:
-    _, kappa, kappa_0 = constants
-    return potential_step(v, kappa / smaller, kappa_0, 0, last * v.last_term(v.lambda1_s))
+def of_a_repair(
+    v: Any, letter: str, limit: Any, *mutants: tuple[str, dict[str, Any]], paid: int = 0, **more: Any
+) -> Any:
+    """One step of the potential of Theorem A, B or E; of B with a floor that is paid for zeros."""
+
+    def of(smaller: int = 1, last: int = 1, paid: int = paid) -> Sides:
+        a, kappa, kappa_0 = getattr(v.constants, f"theorem_{letter.lower()}")
+        floor = 3 * paid * a / 2 * v.lambda1 * v.lambda1 * v.zeros if paid else 0
+        return potential_step(v, kappa / smaller, kappa_0, floor, last * v.last_term(v.lambda1_s))
+
+    return repaired(
+        of, *(wrong(words, **change) for words, change in mutants), holds=True,
+        after=partial(definition, letter), needs=ratio_above(v, limit), **more,
+    )
 
 
-@about_a_round(
-    "theorem-a-step", title="one step of Theorem A's potential",
-    source="our repair: Theorem A, one round", rules=TRUE_GRADIENT, ours=True,
-    measures="suboptimality before the round, times a constant",
-)  # fmt: skip
-def theorem_a_step(q: Any) -> Any:
-    """Bound one step of Theorem A's potential."""
-    v = letters(q)
-    yield repaired(
-        lambda: _without_floor(v, v.constants.theorem_a),
-        wrong("kappa ten times smaller", lambda: _without_floor(v, v.constants.theorem_a, 10)),
-        wrong("last term dropped", lambda: _without_floor(v, v.constants.theorem_a, last=0)),
-        after=partial(definition, "A"), needs=ratio_above(v, THEOREM_A_THRESHOLD),
-        proof=PROOF_OF_A, holds=True,
-    )  # fmt: skip
+@about_a_step("theorem-a-step", source="our repair: Theorem A, one round", rules=TRUE_GRADIENT)
+def theorem_a_step(v):
+    """one step of Theorem A's potential"""
+    smaller = ("kappa ten times smaller", {"smaller": 10})
+    yield of_a_repair(v, "A", THEOREM_A_THRESHOLD, smaller, LAST, proof=PROOF_OF_A)
 
 
-@about_a_round(
-    "theorem-b-step", title="one step of Theorem B's potential",
-    source="our repair: Theorem B, one round, tau = 2", rules=SIGN_RULE, ours=True,
-    measures="suboptimality before the round, times a constant",
-)  # fmt: skip
-def theorem_b_step(q: Any) -> Any:
-    """Bound one step of Theorem B's potential."""
-    v = letters(q)
-
-    def of(with_floor: int = 1) -> Sides:
-        tau = 2
-        a, kappa, kappa_0 = v.constants.theorem_b(tau)
-        floor = with_floor * a * (tau + 1) / tau * v.lambda1 * v.lambda1 * v.zeros
-        return potential_step(v, kappa, kappa_0, floor, v.last_term(v.lambda1_s))
-
-    yield repaired(
-        of, wrong("floor dropped", lambda: of(0)),
-        after=partial(definition, "B"), needs=ratio_above(v, THEOREM_B_THRESHOLD),
-        proof=PROOF_OF_B, holds=True,
-    )  # fmt: skip
+@about_a_step("theorem-b-step", source="our repair: Theorem B, one round, tau = 2", rules=SIGN_RULE)
+def theorem_b_step(v):
+    """one step of Theorem B's potential"""
+    dropped = ("floor dropped", {"paid": 0})
+    yield of_a_repair(v, "B", THEOREM_B_THRESHOLD, dropped, paid=1, proof=PROOF_OF_B)
 
 
-@about_a_round(
-    "theorem-e-step", title="one step of Theorem E's potential",
-    source="ours: Theorem E, one round (lambda_2 > 1.5352 beta)", rules=TRUE_GRADIENT, ours=True,
-    assumptions=(
-        *SAMPLED, "what is stored is the gradient at the new local model (true-gradient rule)",
-    ),
-    measures="suboptimality before the round, times a constant",
-)  # fmt: skip
-def theorem_e_step(q: Any) -> Any:
-    """Bound one step of Theorem E's potential."""
-    v = letters(q)
-    small = "kappa a hundred times smaller"
-    yield repaired(
-        lambda: _without_floor(v, v.constants.theorem_e),
-        wrong(small, lambda: _without_floor(v, v.constants.theorem_e, 100)),
-        wrong("last term dropped", lambda: _without_floor(v, v.constants.theorem_e, last=0)),
-        after=partial(definition, "E"), needs=ratio_above(v, THEOREM_E_THRESHOLD),
+@about_a_step(
+    "theorem-e-step", source="ours: Theorem E, one round (lambda_2 > 1.5352 beta)",
+    rules=TRUE_GRADIENT, assumptions=(*SAMPLED, STORED_GRADIENTS),
+)
+def theorem_e_step(v):
+    """one step of Theorem E's potential"""
+    yield of_a_repair(
+        v, "E", THEOREM_E_THRESHOLD, ("kappa a hundred times smaller", {"smaller": 100}), LAST,
         note="proved for every N, P and loss of the class: theorem-e-proof",
         proof="docs/worst_cases.md#theorem-e-fedelasticnets-true-gradient-rule-from-15352-beta-on",
-        holds=True,
-    )  # fmt: skip
+    )
 
 
-@about_a_round(
-    "sag-identity",
-    title="while nobody moves, the true-gradient rule is SAG with step 1/lambda_2",
-    source="our reading: identity",
-    rules=TRUE_GRADIENT,
-    ours=True,
-)
-def sag_identity(q: Any) -> Any:
-    """Compare theta^t with one step along h^t, which is SAG's average where no participant moves."""
-    v = letters(q)
+@about_a_round("sag-identity", source="our reading: identity", rules=TRUE_GRADIENT, ours=True)
+def sag_identity(v):
+    """while nobody moves, the true-gradient rule is SAG with step 1/lambda_2"""
 
     def of(step: Any = 1) -> Sides:
-        moved = (abs(sgn(v.delta)) * v.members).max(axis=(-2, -1))
+        moved = (abs(np.sign(v.delta)) * v.members).max(axis=(-2, -1))
         keep = (moved == 0).astype(int)[..., None]  # (S, C, 1)
-        h = v.h + v.cohort_mean(q.gradients(v.theta) - v.stored) * v.P / v.m
+        h = v.h + v.cohort_mean(v.q.gradients(v.theta) - v.stored) * v.P / v.m
         expected = v.theta - step * h / v.lambda2
         axes = ("state", "cohort")
         parts = (v.theta_next * keep, expected * keep, v.h / v.lambda2 * keep)
@@ -312,7 +263,6 @@ def sag_identity(q: Any) -> Any:
         r"\big(h^{t-1}+\tfrac1m\sum_{k\in\mathcal P_t}(\nabla L_k(\theta^{t-1})-g_k)\big)",
         wrong("step doubled", lambda: of(2)),
         wrong("step a tenth larger", lambda: of(11 * v.P / (10 * v.P))),
-        proof="line 5 of the true-gradient rule stores grad L_k(theta^{t-1}) where delta_k = "
-        "0; then lines 11 and 12",
-        holds=True,
-    )  # fmt: skip
+        proof="line 5 of the true-gradient rule stores grad L_k(theta^{t-1}) where delta_k = 0; "
+        "then lines 11 and 12", holds=True,
+    )

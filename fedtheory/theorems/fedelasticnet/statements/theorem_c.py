@@ -6,21 +6,16 @@ With gamma^t = theta^t + h^t/lambda_2 and X the mean of gamma^0, ..., gamma^{T-1
     mu E[R(X) - R*] <= (2/kappa_0) [mu (||gamma^0 - theta*||^2 + kappa C_0)/T + floor] + rest.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet import notation
 from fedtheory.theorems.fedelasticnet.own_run import in_states_of_algorithm_3
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
-from fedtheory.theory.rounds.declare import above, method
-from fedtheory.theory.rounds.forms import form, le, repaired, wrong
+from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
+from fedtheory.theory import above, form, le, method, repaired, wrong
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 
 LEAST, OF_R = Fraction(notation.THEOREM_C_THRESHOLD), Fraction(notation.REPAIRED_THRESHOLD)
@@ -38,14 +33,9 @@ CHANGED = "first term ten times smaller, no last one"
         l1=above(0, usual=Fraction(1, 10)),
         l2=above(lambda c: LEAST * c.beta, unit=lambda c: UNIT * c.beta, usual=(30 - LEAST) / UNIT),
     ),
-    rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")},
-    sampling=Uniform,
-    problems=StronglyConvexSum(clients=(1, 4), dimension=(1, 5)),
-    over="run",
-    rounds=(1, 50),
-    starts=2,
-    title="a strongly convex R keeps Algorithm 3 from drifting away",
-    source="our repair: Theorem C, from the repaired Theorem 3.1",
+    rules={rule: {"rule": rule} for rule in ("sign", "true-gradient")}, sampling=Uniform,
+    problems=StronglyConvexSum(clients=(1, 4), dimension=(1, 5)), over="run", rounds=(1, 50),
+    starts=2, source="our repair: Theorem C, from the repaired Theorem 3.1",
     assumptions=(
         "every L_k is convex and beta-smooth, and R, their plain mean, is mu-strongly convex",
         "lambda_1 > 0 and lambda_2 > (25 + sqrt 825)/2 beta = 26.861 beta",
@@ -54,33 +44,27 @@ CHANGED = "first term ten times smaller, no last one"
         "P of the m clients are drawn uniformly, independently each round",
         "local problems solved exactly, no threshold epsilon, g_k^0 = 0, h^0 = 0",
     ),
-    symbols=notation.SYMBOLS,
-    measures="suboptimality of the mean iterate, times mu",
-    ours=True,
+    symbols=notation.SYMBOLS, measures="suboptimality of the mean iterate, times mu", ours=True,
     takes_run=in_states_of_algorithm_3,
 )
 def theorem_c(q: Any) -> Any:
-    """Bound mu times the excess, so that mu = 0 needs no case of its own."""
-    l1, l2, T, d = q.method.l1, q.method.l2, q.t[1:], q.d
-    constants = ElasticConstants(q.N, q.P, q.beta, l1, l2)
-    gamma = q.x + q.state.h / l2
-    excess = q.gap_at(np.cumsum(gamma[:-1], axis=0) / T[..., None])
-    start = q.sq(gamma[:1] - q.x_star)
-    C_0 = q.over_clients(q.sq(q.state.stored[:1] - q.gradients(q.x_star)))
+    """a strongly convex R keeps Algorithm 3 from drifting away"""
+    v, constants = q.once(Letters), q.once(Letters).constants
+    l1, l2, d = v.l1, v.l2, v.d
 
     def of_R(first: Any = 1, last: Any = 1) -> Any:
         a, kappa, kappa_0 = constants.printed
-        begun, floor = 2 * (start + kappa * C_0) / (kappa_0 * T), a * l1 * l1 * d / kappa_0
+        begun = 2 * (v.start + kappa * v.C_0) / (kappa_0 * v.T)
+        floor = a * l1 * l1 * d / kappa_0
         stays = 8 * l1 * l1 * d / (l2 * l2 * kappa_0 * kappa_0)
-        return le(q.mu_F * excess, first * q.mu_F * begun, q.mu_F * floor, last * stays)
+        return le(q.mu_F * v.excess, first * q.mu_F * begun, q.mu_F * floor, last * stays)
 
     def of_clients(first: Any = 1, last: Any = 1) -> Any:
         a, kappa, kappa_0 = constants.theorem_c
-        at_rest = q.over_clients(np.equal(q.client_models, q.x[:-1, :, None]).sum(axis=-1))
-        begun = (start + kappa * C_0) / (kappa_0 * T)
-        floor = 3 * a / 2 * l1 * l1 * np.cumsum(at_rest, axis=0) / (kappa_0 * T)
+        begun = (v.start + kappa * v.C_0) / (kappa_0 * v.T)
+        floor = 3 * a / 2 * l1 * l1 * v.zeros / kappa_0
         stays = 2 * l1 * l1 * d / (l2 * kappa_0)
-        return le(q.mu * excess, first * q.mu * begun, q.mu * floor, last * stays)
+        return le(q.mu * v.excess, first * q.mu * begun, q.mu * floor, last * stays)
 
     yield repaired(
         of_R,
@@ -89,10 +73,9 @@ def theorem_c(q: Any) -> Any:
         wrong(CHANGED, lambda: of_R(Fraction(1, 10), 0)),
         needs={f"{notation.RATIO} > {float(OF_R):.6g}": l2 > OF_R * q.beta},
         note="mu is the strong convexity of R alone. Nothing is asked of the signs; what stays is "
-        "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that "
-        "lambda_1^2 d/(2 mu) does stay",
-        proof=PROOF, holds=True,
-    )  # fmt: skip
+        "2 lambda_1^2 d/mu for large lambda_2, and a state that stalls shows that lambda_1^2 d/(2 "
+        "mu) does stay", proof=PROOF, holds=True,
+    )
     yield form(
         notation.STRONGLY_CONVEX_CLIENTS, of_clients,
         rf"\mu_L {MEAN}\le\frac{{\mu_L}}{{\kappa_0^C}}\Bigl({START.replace('kappa', 'kappa^C')}"

@@ -3,8 +3,6 @@
 D is about everyone in every round, F about cohorts. Proofs: docs/fedelasticnet_dynamics.md.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,25 +13,28 @@ from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
     TWO_ROUNDS,
     MotionView,
 )
-from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
 )
-from fedtheory.theorems.fedelasticnet.notation import ALGORITHM_3
+from fedtheory.theorems.fedelasticnet.notation import (
+    ALGORITHM_3,
+    MORE,
+    ONE,
+    STORED_GRADIENTS,
+    TENTH,
+    Share,
+    part,
+)
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq
-from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about, part
+from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
-from fedtheory.theory import form, le, repaired, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, form, le, repaired, wrong
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,
     true_gradient_descends,
 )
-
-Share = tuple[int, int]  # of a mutant: so much in place of 1
-ONE, LESS, MORE = (1, 1), (9, 10), (11, 10)
 
 
 def _potential(v: MotionView, share: Share = ONE) -> Any:
@@ -71,7 +72,6 @@ def _calms(v: MotionView, to_come: Share = ONE, made: Share = ONE, turned: Share
 
 
 OURS = "ours: Theorem D"
-TRUE_GRADIENT = "what is stored is the gradient at the new local model (true-gradient rule)"
 ABOVE_HALF = r"\lambda_2>\tfrac\beta2\ \Rightarrow\ "
 ENERGY = r"\ E_t=\|h^t\|^2+\lambda_2^2D_t^2,\ D_t^2=\tfrac1m\sum_k\|\delta_k^t\|^2"
 FALLS = r"\Phi_{t+1}\le\Phi_t-\tfrac1{2\lambda_2}\|\nabla R(\theta^{t-1})\|^2\ (t\ge1)"
@@ -100,16 +100,13 @@ THRESHOLD = (
     r"\sup_t\mathbb E\|\theta^t-\theta_*\|^2=\infty"
 )
 
-@about(
-    "convergence", over=Motion,
-    title="gradients tend to 0 under the true-gradient rule with everyone in every round",
-    source=OURS, ours=True,
-)
+@about("convergence", source=OURS, ours=True)
 def convergence(q):
+    """gradients tend to 0 under the true-gradient rule with everyone in every round"""
     yield repaired(
         lambda: _descends(q), ABOVE_HALF + FALLS + PHI,
         wrong("a tenth more", lambda: _descends(q, MORE)),
-        wrong("a tenth less of E in the potential", lambda: _descends(q, of_energy=LESS)),
+        wrong("a tenth less of E in the potential", lambda: _descends(q, of_energy=TENTH)),
         rules=TRUE, holds=True, needs=(CONVERGES, TWO_ROUNDS), proof=THEOREM_D,
         note="so grad R(theta^t) tends to 0 from every start, and no orbit returns but at an "
         "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
@@ -137,12 +134,9 @@ def convergence(q):
     )
 
 
-@algebra(
-    "theorem-d-proof", title="the sums of squares behind Theorem D", source=OURS, ours=True,
-    assumptions=(*ASSUMED, TRUE_GRADIENT),
-)  # fmt: skip
+@algebra("theorem-d-proof", source=OURS, ours=True, assumptions=(*ASSUMED, STORED_GRADIENTS))
 def theorem_d_proof(q):
-    """Prove one step of Theorem D's potential, and what the clients move."""
+    """the sums of squares behind Theorem D"""
     yield repaired(
         None, ABOVE_HALF + FALLS + PHI, holds=True, symbolic=true_gradient_descends, proves=True,
         note="six multipliers, rational functions of beta/lambda_2, leave two forms whose pivots "
@@ -156,18 +150,17 @@ def theorem_d_proof(q):
 
 @algebra(
     "theorem-f", ours=True, source="ours: Theorem F",
-    title="gradients tend to 0 under the true-gradient rule where some clients stay away",
     assumptions=(
         "every L_k is convex and beta-smooth, and R, their plain mean, is bounded below",
         *ALGORITHM_3,
         "P of the m clients are drawn uniformly without replacement",
         "local problems solved exactly, no threshold epsilon",
-        TRUE_GRADIENT,
+        STORED_GRADIENTS,
         "every g_k is a gradient of L_k at some z_k, as once every client has taken part",
     ),
 )
 def theorem_f(q):
-    """Prove one step of the potential of cohorts."""
+    """gradients tend to 0 under the true-gradient rule where some clients stay away"""
     yield repaired(
         None, FALLS_OF_COHORTS, holds=True, symbolic=cohorts_descend, proves=True,
         note="so the mean of E||grad R||^2 over T rounds is at most 4 lambda_2 (V_0 - R*)/T, and "
@@ -179,18 +172,17 @@ def theorem_f(q):
 
 @algebra(
     "silent-cohorts", ours=True, source="ours: Algorithm 3 on parabolas",
-    title="rounds of P of m clients in which nobody moves, true-gradient rule",
     assumptions=(
         "every L_k is a parabola with Hessian beta I and a minimiser of its own",
         *ALGORITHM_3,
         "P of the m >= 2 clients are drawn uniformly without replacement",
         "local problems solved exactly",
-        TRUE_GRADIENT,
+        STORED_GRADIENTS,
         "no client moves in the rounds that are looked at, as for large lambda_1",
     ),
 )
 def silent_cohorts(q):
-    """Follow the second moments of rounds in which nobody moves."""
+    """rounds of P of m clients in which nobody moves, true-gradient rule"""
     yield form(
         "potential", None, POTENTIAL, holds=True, symbolic=potential_is_exact, proves=True,
         note="an equation, in the expectation over the cohort. C is the mean of "

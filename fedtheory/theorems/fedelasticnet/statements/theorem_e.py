@@ -3,26 +3,21 @@
 The multipliers were found by a semidefinite programme and its pattern solved by hand: docs/worst_cases.md has both proofs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share
-from fedtheory.theory.rounds.forms import form, repaired
+from fedtheory.theory import form, repaired
 from fedtheory.worst_cases.best import feddyn_is_best
 from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 
 V = r"\ V=\|\gamma-\theta_*\|^2+\kappa C"
 
 
-@algebra(
-    "theorem-e-proof", title="the sum of squares behind Theorem E", source="ours: Theorem E",
-    assumptions=OF_E, ours=True,
-)  # fmt: skip
+@algebra("theorem-e-proof", source="ours: Theorem E", assumptions=OF_E, ours=True)
 def theorem_e_proof(q: Any) -> Any:
-    """Prove one step of Theorem E's potential."""
+    """the sum of squares behind Theorem E"""
     yield repaired(
         None,
         r"\mathbb EV^+\le V-\kappa_0^E(R(\gamma)-R(\theta_*))-\tfrac2{\lambda_2}\langle\gamma-\theta_*,\tfrac1m\sum_k"
@@ -35,15 +30,14 @@ def theorem_e_proof(q: Any) -> Any:
 
 
 @algebra(
-    "feddyn-every-lambda", title="FedDyn's rate without any condition on lambda_2",
-    source="ours: Algorithm 3 with lambda_1 = 0", ours=True,
+    "feddyn-every-lambda", source="ours: Algorithm 3 with lambda_1 = 0", ours=True,
     assumptions=(
         "every L_k is convex and beta-smooth",
         "P of the m clients are drawn uniformly; local problems solved exactly; lambda_1 = 0",
     ),
-)  # fmt: skip
+)
 def feddyn_every_lambda(q: Any) -> Any:
-    """Prove one step of FedDyn's potential, and that no other has a larger kappa_0."""
+    """FedDyn's rate without any condition on lambda_2"""
     yield repaired(
         None,
         r"\mathbb EV^+\le V-\kappa_0(R(\gamma)-R(\theta_*)),\quad" + V
@@ -58,9 +52,8 @@ def feddyn_every_lambda(q: Any) -> Any:
     yield form(
         "optimal", None,
         r"m\ge2,\ \kappa\ge0,\ \kappa'>\kappa_0:\quad\mathbb EV^+\le V-\kappa'(R(\gamma)-R(\theta_*))"
-        r"\text{ is not true of all }L_k",
-        holds=True, symbolic=feddyn_is_best, proves=True,
+        r"\text{ is not true of all }L_k", holds=True, symbolic=feddyn_is_best, proves=True,
         note="the repaired form's kappa_0 is the largest: three tables of inner products, which "
         "instances have or come near to, on which C does not change and the squared distance falls "
         "by kappa_0 times the gap",
-    )  # fmt: skip
+    )

@@ -1,7 +1,5 @@
 """FedElasticNet's threshold epsilon: where methods stop with it, and runs whose messages it changes."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -21,8 +19,7 @@ from fedtheory.theorems.fedelasticnet.algorithm_2.wire import (
 )
 from fedtheory.theorems.fedelasticnet.notation import nine_tenths
 from fedtheory.theorems.fedelasticnet.paper import FILE
-from fedtheory.theory import eq, form, le, wrong
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory import Sides, eq, form, le, wrong
 
 SAYS = (
     "section 3: we sent Delta_k(i) = 0 if |Delta_k(i)| <= epsilon; epsilon is chosen in a range that does not affect "
@@ -37,52 +34,8 @@ SYMBOLS = {
 }
 
 
-def _rests(v: StoppedView, without: bool = False) -> Sides:
-    moved = abs(v.without - v.theta) if without else v.moved
-    return eq(moved, 0 * moved)
-
-
-def _bound(v: StoppedView) -> Sides:
-    return le(abs(v.grad), v.bound, axes=("coordinate",))
-
-
-def _without_epsilon(v: StoppedView) -> Sides:
-    return le(abs(v.grad), v.method.lambda1 + 0 * v.grad, axes=("coordinate",))
-
-
-def _closer(v: WireView) -> Sides:
-    return le(abs(v.theta[-1] - v.star).max(), abs(v.theta[0] - v.star).max())
-
-
-def _drift(v: WireView, times: Any = 1) -> Sides:
-    one: Any = Fraction(1) if v.theta.dtype == object else 1.0
-    after = np.arange(1, len(v.theta) - 1)[:, None] * one
-    expected = v.theta[1] - times * after * v.h[1] / v.lambda2
-    return eq(v.frozen * v.theta[2:], v.frozen * expected, axes=("round", "coordinate"))
-
-
-def _silent(v: WireView, times: Any = 1) -> Sides:
-    silent, enough = not np.any(v.arrived != 0), v.epsilon >= times * abs(v.delta[0]).max()
-    one = Fraction(1) if v.theta.dtype == object else 1.0
-    return eq(int(silent) * one, int(enough) * one)
-
-
-def _parted(v: WireView, l1: int = 1) -> Sides:
-    left = v.left_out
-    if not l1:
-        left = np.cumsum(v.lambda2 * (v.delta - v.arrived).sum(axis=1) / v.m, axis=0)
-    sizes = abs(v.h[1:]) + abs(v.stored[1:]).sum(axis=1) / v.m  # what cancels in their difference
-    return eq(v.parted, left, sizes, axes=("round", "coordinate"))
-
-
-def _fed_back(v: WireView, signs: int = 0) -> Sides:
-    """With ``signs`` = 1 one sign is allowed for."""
-    return le(abs(v.parted), v.lambda2 * v.epsilon + signs * v.lambda1 + 0 * v.parted, axes=("round", "coordinate"))
-
-
 @FILE.statement(
-    "threshold-at-rest", over=StoppedView,
-    title="where Algorithms 1, 2 and 3 stop with the threshold at the client", source=SAYS,
+    "threshold-at-rest", over=StoppedView, source=SAYS,
     assumptions=(
         "L_k(x) = sum_i a_ki (x_i - c_ki)^2/2", "everybody takes part",
         "clients threshold; in Algorithms 1 and 3 they go by what they send, line 9 of Algorithm "
@@ -91,7 +44,16 @@ def _fed_back(v: WireView, signs: int = 0) -> Sides:
     symbols=SYMBOLS, ours=True,
 )
 def threshold_at_rest(q):
-    """States at which nothing is sent."""
+    """where Algorithms 1, 2 and 3 stop with the threshold at the client"""
+
+    def rests(without: bool = False) -> Sides:
+        moved = abs(q.without - q.theta) if without else q.moved
+        return eq(moved, 0 * moved)
+
+    def bound(epsilon: bool = True) -> Sides:
+        most = q.bound if epsilon else q.method.lambda1 + 0 * q.grad
+        return le(abs(q.grad), most, axes=("coordinate",))
+
     yield form(
         "does not affect", lambda: le(abs(q.without - q.theta), 0 * q.theta, axes=("coordinate",)),
         r"\text{what rests with }\epsilon>0\text{ rests with }\epsilon=0", fails=True,
@@ -101,29 +63,28 @@ def threshold_at_rest(q):
         "experiment",
     )
     yield form(
-        "these states rest", lambda: _rests(q),
+        "these states rest", rests,
         r"\text{the state of the instance is left as it is}",
-        wrong("without the threshold", lambda: _rests(q, without=True)), holds=True,
+        wrong("without the threshold", without=True), holds=True,
         proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         note="Algorithms 1 and 3: |g_k - grad L_k(theta)| <= lambda_1 + epsilon (a_k + lambda_2), "
         "g_k = 0 of Algorithm 1, mean g_k = h = 0. Algorithm 2: |c| <= epsilon/(B eta_l), an "
         "update that everybody makes and that is not sent",
     )
     yield form(
-        "Algorithms 1 and 3", lambda: _bound(q),
+        "Algorithms 1 and 3", bound,
         r"|\partial_iR(\theta)|\le\lambda_1+\epsilon\big(\lambda_2+\tfrac1m\sum_ka_{ki}\big)",
-        wrong("a tenth less", lambda: nine_tenths(_bound(q))),
-        wrong("epsilon dropped", lambda: _without_epsilon(q)), holds=True, needs=(STOPPED_1_3,),
+        wrong("a tenth less", lambda: nine_tenths(bound())),
+        wrong("epsilon dropped", epsilon=False), holds=True, needs=(STOPPED_1_3,),
         proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
-        note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. "
-        "Attained. With R mu-strongly convex theta is within this over mu of the optimum in each "
-        "coordinate",
+        note="nothing is sent, as every update is at most epsilon; of Algorithm 3 h = 0. Attained. "
+        "With R mu-strongly convex theta is within this over mu of the optimum in each coordinate",
     )
     yield form(
-        "Algorithm 2", lambda: _bound(q),
+        "Algorithm 2", bound,
         r"|\partial_iR(\theta)|\le\tfrac1m\sum_k\Big(\rho_{ki}+\tfrac{\epsilon}{\eta_lS_{B,ki}}"
-        r"\Big)", wrong("a tenth less", lambda: nine_tenths(_bound(q))),
-        wrong("epsilon dropped", lambda: _without_epsilon(q)), holds=True, needs=(STOPPED_2,),
+        r"\Big)", wrong("a tenth less", lambda: nine_tenths(bound())),
+        wrong("epsilon dropped", epsilon=False), holds=True, needs=(STOPPED_2,),
         proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         note="attained. epsilon counts 1/(eta_l S_B) times, about 1/(B eta_l): smaller local "
         "steps make the same epsilon worse",
@@ -132,7 +93,6 @@ def threshold_at_rest(q):
 
 @FILE.statement(
     "threshold-on-the-wire", over=WireView,
-    title="Algorithm 3 whose messages are thresholded, while clients keep what they computed",
     source=SAYS + ". Lines 11 and 12 go by what is sent, line 5 by the client's own update",
     assumptions=(
         "everybody takes part", "the sign rule, from g_k = 0",
@@ -141,9 +101,36 @@ def threshold_at_rest(q):
     symbols=SYMBOLS | {"hat Delta_k": "WireView.arrived"}, ours=True,
 )
 def threshold_on_the_wire(q):
-    """Runs whose messages alone are thresholded."""
+    """Algorithm 3 whose messages are thresholded, while clients keep what they computed"""
+    of_runs: Any = {"axes": ("round", "coordinate")}
+    one: Any = Fraction(1) if q.theta.dtype == object else 1.0
+
+    def closer() -> Sides:
+        return le(abs(q.theta[-1] - q.star).max(), abs(q.theta[0] - q.star).max())
+
+    def drift(times: Any = 1) -> Sides:
+        after = np.arange(1, len(q.theta) - 1)[:, None] * one
+        expected = q.theta[1] - times * after * q.h[1] / q.lambda2
+        return eq(q.frozen * q.theta[2:], q.frozen * expected, **of_runs)
+
+    def silent(times: Any = 1) -> Sides:
+        enough = q.epsilon >= times * abs(q.delta[0]).max()
+        return eq(int(not np.any(q.arrived != 0)) * one, int(enough) * one)
+
+    def parted(l1: int = 1) -> Sides:
+        left = q.left_out
+        if not l1:
+            left = np.cumsum(q.lambda2 * (q.delta - q.arrived).sum(axis=1) / q.m, axis=0)
+        sizes = abs(q.h[1:]) + abs(q.stored[1:]).sum(axis=1) / q.m  # what cancels in their difference
+        return eq(q.parted, left, sizes, **of_runs)
+
+    def fed_back(signs: int = 0) -> Sides:
+        """With ``signs`` = 1 one sign is allowed for."""
+        most = q.lambda2 * q.epsilon + signs * q.lambda1
+        return le(abs(q.parted), most + 0 * q.parted, **of_runs)
+
     yield form(
-        "does not affect", lambda: _closer(q),
+        "does not affect", closer,
         r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty", fails=True,
         needs=(NO_FEEDBACK, PLAIN_MEAN), wording="in words",
         note="it diverges, linearly and for ever, on one strongly convex client with lambda_2 = "
@@ -151,10 +138,10 @@ def threshold_on_the_wire(q):
         "theta^t = 30 - t. The window of such epsilon grows with lambda_2",
     )
     yield form(
-        "it drifts away", lambda: _drift(q),
+        "it drifts away", drift,
         r"h_i^1\ne0,\ |\Delta_{ki}^2|\le a_{ki}|h_i^1|/\lambda_2^2\le\epsilon\ \forall "
         r"k\ \Rightarrow\ \theta_i^t=\theta_i^1-(t-1)h_i^1/\lambda_2",
-        wrong("a tenth slower", lambda: _drift(q, times=Fraction(9, 10))), holds=True,
+        wrong("a tenth slower", times=Fraction(9, 10)), holds=True,
         needs=(FROZEN,), proof="note",
         note="proof: while nothing arrives h stays and theta moves by -h/lambda_2. If |Delta_k| "
         "<= M_k = a_k |h|/lambda_2^2, the next one is minimised with a slope of at most lambda_1 "
@@ -162,12 +149,9 @@ def threshold_on_the_wire(q):
         "again. For one client it is enough that |Delta^1| > epsilon >= a |h^1|/lambda_2^2",
     )
     yield form(
-        "nothing is ever sent", lambda: _silent(q),
+        "nothing is ever sent", silent,
         r"\epsilon\ge\max_{k,i}|\Delta_{ki}^1|\iff\text{nothing arrives in any of }T\text{ rounds}",
-        wrong(
-            "nine tenths of it",
-            lambda: _silent(q, times=Fraction(9, 10) if q.theta.dtype == object else 0.9),
-        ),
+        wrong("nine tenths of it", times=9 * one / 10),
         holds=True, needs=(NO_FEEDBACK, QUADRATIC),
         proof="docs/fedelasticnet_algorithm_2.md#the-threshold",
         note="the least epsilon at which the method does not leave its start. While theta stays a "
@@ -175,32 +159,32 @@ def threshold_on_the_wire(q):
         "same at the client (epsilon=...) and in Algorithm 1",
     )
     yield form(
-        "what the server misses", lambda: _parted(q),
+        "what the server misses", parted,
         r"h^t-\tfrac1m\sum_kg_k^t=\tfrac1m\sum_{s\le "
         r"t}\sum_k\big[\lambda_2(\Delta_k^s-\hat\Delta_k^s)+\lambda_1(\mathrm{sign}\Delta_k^s-"
-        r"\mathrm{sign}\hat\Delta_k^s)\big]", wrong("lambda_1 dropped", lambda: _parted(q, l1=0)),
+        r"\mathrm{sign}\hat\Delta_k^s)\big]", wrong("lambda_1 dropped", l1=0),
         holds=True, proof="lines 5 and 11, summed over the rounds from h = g_k = 0",
         note="hat: what arrives. Lemma B.2, h = mean g_k, fails by the sum of all that was left "
         "out so far",
     )
     yield form(
-        "with error feedback", lambda: _fed_back(q),
+        "with error feedback", fed_back,
         r"\lambda_1=0:\quad\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon",
-        wrong("a tenth less", lambda: nine_tenths(_fed_back(q))), holds=True,
+        wrong("a tenth less", lambda: nine_tenths(fed_back())), holds=True,
         needs=(FEEDBACK, NO_L1), proof="note",
         note="FedDyn with the threshold and error feedback: the difference is lambda_2 times the "
         "mean residual, and a residual is at most epsilon. At rest then |grad R| <= lambda_2 "
         "epsilon. The other repair is a client that goes by what it sends (epsilon=...)",
     )
     yield form(
-        "with error feedback, any lambda_1", lambda: _fed_back(q, signs=1),
+        "with error feedback, any lambda_1", lambda: fed_back(signs=1),
         r"\Big|h^t-\tfrac1m\sum_kg_k^t\Big|_i\le\lambda_2\epsilon+\lambda_1", fails=True,
         needs=(FEEDBACK,),
         note="a residual brings back what was moved, and one sign for many: each move that is not "
         "sent takes lambda_1 off g_k for good, and nothing off h",
     )
     yield form(
-        "does not affect, with error feedback", lambda: _closer(q),
+        "does not affect, with error feedback", closer,
         r"\|\theta^T-\theta_*\|_\infty\le\|\theta^0-\theta_*\|_\infty", fails=True,
         needs=(FEEDBACK, PLAIN_MEAN),
         note="L = x^2/2, lambda_2 = 30 beta, lambda_1 = 4, epsilon = 1/8: from 8 to beyond 44 in "

@@ -1,20 +1,78 @@
-"""The letters of one round of FedElasticNet's Algorithm 3, in the paper's symbols.
+"""The letters of one round of FedElasticNet's Algorithm 3, and the constants of its theorems.
 
 Numbers are floats or fractions, as the round's are. Axes: S states before the round, C cohorts (1
 of what is the same for all of them), then m clients, then d coordinates.
 """
 
-from __future__ import annotations
-
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.quantities.constants import ElasticConstants
-from fedtheory.theory.fields import derived
+from fedtheory.theory import derived
+from fedtheory.theory.judge.statement import Undefined
 
-__all__ = ["RoundLetters", "inner", "norm_sq", "sgn"]
+__all__ = ["ElasticConstants", "RoundLetters", "exact_s", "inner", "norm_sq", "soft"]
+
+
+@dataclass(frozen=True)
+class ElasticConstants:
+    """The constants of Theorems 3.1/B.1 and of their repairs; all numbers of one type.
+
+    With c = 25, a = 10 (lambda2 + beta)/(lambda2 (lambda2^2 - 25 beta^2)) these are the paper's; Theorems A and B have their own.
+    """
+
+    m: Any
+    P: Any
+    beta: Any
+    lambda1: Any
+    lambda2: Any
+
+    def family(self, lead: Any, c: Any) -> tuple[Any, Any, Any]:
+        """(a, kappa, kappa_0) with a = kappa P/m = lead (l2 + b)/(l2 (l2^2 - c b^2)) and
+        kappa_0 = (2/l2) (l2^2 - c b l2 - 2 c b^2)/(l2^2 - c b^2)."""
+        b, l2 = self.beta, self.lambda2
+        core = l2 * l2 - c * b * b
+        if core == 0:
+            raise Undefined(f"kappa and kappa_0 divide by lambda_2^2 - {c} beta^2, which is 0 here: take another lambda_2")
+        a = lead * (l2 + b) / (l2 * core)
+        return self._of(a, 2 * (core - c * b * l2 - c * b * b) / (l2 * core))
+
+    printed = derived(lambda v: v.family(10, 25), "kappa P/m, kappa, kappa_0 of Theorem 3.1")
+    theorem_a = derived(lambda v: v.family(3, 9), "of Theorem A (true-gradient rule)")
+
+    theorem_b = derived(lambda v: v.family(3, 21), "of Theorem B (sign rule), tau = 2")
+
+    def _of(self, a: Any, kappa_0: Any) -> tuple[Any, Any, Any]:
+        return a, a * self.m / self.P, kappa_0
+
+    @property
+    def theorem_c(self) -> tuple[Any, Any, Any]:
+        """Of strongly convex clients, in Theorem C."""
+        b, l2 = self.beta, self.lambda2
+        core = l2 * l2 - 21 * b * b
+        kappa_0 = 2 * (core - 21 * b * l2 - 42 * b * b) / (l2 * core)
+        return self._of(3 * (l2 + 2 * b) / (l2 * core), kappa_0)
+
+    @property
+    def theorem_e_small(self) -> tuple[Any, Any, Any]:
+        """Of Theorem E up to lambda_2 = (2 + 2 sqrt 2) beta."""
+        b, l2 = self.beta, self.lambda2
+        a = (2 * b + 3 * l2) / (l2 * l2 * (2 * b + l2))
+        return self._of(a, 4 * l2 / (2 * b + l2) ** 2)
+
+    @property
+    def theorem_e_large(self) -> tuple[Any, Any, Any]:
+        """Of Theorem E beyond."""
+        if self.beta == 0:
+            raise Undefined("kappa of Theorem E divides by beta, which is 0 here: the losses have no curvature")
+        return self._of(1 / (2 * self.beta * self.lambda2), 2 / self.lambda2)
+
+    @property
+    def theorem_e(self) -> tuple[Any, Any, Any]:
+        """Of Theorem E (true-gradient rule): the best of this potential for one participant."""
+        near = self.lambda2 * self.lambda2 <= 4 * self.beta * (self.lambda2 + self.beta)
+        return self.theorem_e_small if near else self.theorem_e_large
 
 
 def norm_sq(x: Any) -> Any:
@@ -27,9 +85,14 @@ def inner(x: Any, y: Any) -> Any:
     return (x * y).sum(axis=-1)
 
 
-def sgn(x: Any) -> Any:
-    """sign with sign(0) = 0, as integers; works for float64 and Fraction arrays."""
-    return np.asarray(x > 0).astype(int) - np.asarray(x < 0).astype(int)
+def soft(x: Any, level: Any) -> Any:
+    """The soft threshold, entry by entry: what is left of x when it is moved by ``level`` towards 0."""
+    return np.sign(x) * np.maximum(abs(x) - level, 0 * x)
+
+
+def exact_s(moves: Any, l1: Any, slope: Any) -> Any:
+    """lambda_1 s with the exact subgradient s at each move: the slope there, at most lambda_1, where it is 0."""
+    return np.where(moves != 0, l1 * np.sign(moves), np.minimum(np.maximum(slope, -l1), l1))
 
 
 class RoundLetters:
@@ -91,19 +154,16 @@ class RoundLetters:
     values_star = derived(lambda v: v.q.values(v.q.x_star), "L_k(theta*): (m,)")
     values_gamma = derived(lambda v: v.q.values(v.gamma), "L_k(gamma^{t-1}): (S, 1, m)")
 
-    @cached_property
-    def lambda1_s(self) -> Any:
-        """lambda_1 s_k with the exact subgradient s_k that makes (11) true: (S, 1, m, d)."""
-        v = self.stored - self.grad_tilde  # lambda_2 delta + lambda_1 s
-        off = np.minimum(np.maximum(v, -self.lambda1), self.lambda1)
-        return np.where(self.delta != 0, self.lambda1_sign, off)
-
+    lambda1_s = derived(
+        lambda v: exact_s(v.delta, v.lambda1, v.stored - v.grad_tilde),
+        "lambda_1 s_k with the exact subgradient s_k that makes (11) true: (S, 1, m, d)",
+    )
     lambda1_sign = derived(
-        lambda v: v.lambda1 * sgn(v.delta),
+        lambda v: v.lambda1 * np.sign(v.delta),
         "lambda_1 sign(delta) with sign(0) = 0, as printed: (S, 1, m, d)",
     )
     lambda1_sign_own = derived(
-        lambda v: v.lambda1 * sgn(v.tilde_own - v.theta[:, :, None]),
+        lambda v: v.lambda1 * np.sign(v.tilde_own - v.theta[:, :, None]),
         "the same with theta_tilde anchored at theta_k^{t-1}",
     )
     zeros = derived(

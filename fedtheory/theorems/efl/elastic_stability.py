@@ -1,10 +1,4 @@
-"""Stability of EFL's elastic term, and its hold on clients that drift: exact on quadratics.
-
-Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, no compression, fixed Fisher diagonals u_k.
-In a round client k makes E steps y <- y - eta (h_k (y - c_k) + lambda (U y - V)) from the server's w, then
-w' = sum_k p^k y_k and V' = sum_k u_k y_k. The pair (w, V) follows an affine recursion; whether it contracts does not
-depend on the minimisers c_k.
-"""
+"""Stability of EFL's elastic term, and its hold on clients that drift: exact on quadratics."""
 
 from fractions import Fraction
 from functools import partial
@@ -56,20 +50,15 @@ def _alike(v: on.StabilityView, share: Any = 1) -> Sides:
     return eq(_yes(abs(1 - (1 - kept[0]) * share * h / (h + v.lam * v.U)) < 1), v.settles)
 
 
-def _moved(v: on.StabilityView, lam: Any) -> np.ndarray:
-    """|y_k - w| after E steps with this lambda (N, d)."""
-    return abs(v.round(v.start, v.V, lam)[0] - v.start)
-
-
 def _formula(v: on.StabilityView, more: int = 0) -> Sides:
     """y_k - w = -q_k (grad f_k(w) + lambda (U w - V))."""
     stiff = v.h + v.lam * v.U
     q = (1 - (1 - v.eta * stiff) ** (v.E + more)) / stiff
-    return eq(v.round(v.start, v.V, v.lam)[0] - v.start, -q * (v.h * (v.start - v.c) + v.lam * (v.U * v.start - v.V)))
+    return eq(v.moves(v.lam), -q * (v.h * (v.start - v.c) + v.lam * (v.U * v.start - v.V)))
 
 
 def _less(v: on.StabilityView) -> Sides:
-    return le(_moved(v, v.lam), _moved(v, 0))
+    return le(abs(v.moves(v.lam)), abs(v.moves(0)))
 
 
 @paper.statement(

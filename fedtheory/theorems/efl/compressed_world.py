@@ -677,10 +677,7 @@ class Cases:
 
 
 def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
-    """Every s of independent clients that has a probability, from their law (N, E + 1).
-
-    Raises `InvalidInput`: More than `MOST` of them.
-    """
+    """Every s of independent clients that has a probability, from their law (N, E + 1)."""
     rows = [[(s, chance) for s, chance in enumerate(row) if chance > 0] for row in law]
     if (count := math.prod(len(row) for row in rows)) > MOST:
         raise InvalidInput(f"{count} cases in one round: at most {MOST} are gone through; take fewer clients or local steps")
@@ -715,11 +712,6 @@ def play(
     gradient : callable(y) -> grad f_k(y_k), (P, N, d) -> (P, N, d)
     up, down : the compressors, None for one that sends uncompressed
     pushes : (P, T E, N, d) what gradients are off by on equally likely paths, with one case a round
-
-    Raises
-    ------
-    InvalidInput
-        Too many paths.
     """
     if len(cases.steps) ** len(etas) > MOST:
         raise InvalidInput(f"{len(cases.steps)}^{len(etas)} paths: at most {MOST} are gone through; take fewer rounds")

@@ -1,10 +1,5 @@
 """EFL's elastic term: its limit, its fixed point for a constant step, and what a pair (u, v) that
-stays behind does.
-
-Quadratic clients h_k (w - c_k)^2/2, coordinate by coordinate, all active, E = 1, no compression,
-fixed Fisher diagonals u_k: a round is y_k = w - eta (grad f_k(w) + lambda (U w - V)), w' = sum_k
-p^k y_k, V' = sum_k u_k y_k.
-"""
+stays behind does."""
 
 from functools import partial
 from typing import Any

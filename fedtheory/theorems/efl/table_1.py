@@ -1,8 +1,4 @@
-"""EFL, Table 1: its row against SCAFFOLD's and MIME's; and the accuracy, which is only claimed.
-
-The rows are orders: constants and logarithms are left out in print, so that only the printed
-expressions are compared.
-"""
+"""EFL, Table 1: its row against SCAFFOLD's and MIME's; and the accuracy, which is only claimed."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,6 +1,5 @@
 """EFL's own row of Table 1 against the number of rounds that EFL needs, and the rows of the
-non-convex methods beside it.
-"""
+non-convex methods beside it."""
 
 from dataclasses import replace
 from fractions import Fraction

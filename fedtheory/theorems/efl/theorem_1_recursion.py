@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLRun
+from fedtheory.theorems.efl.quantities.run import UNCORRELATED, EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import PROOF
@@ -161,18 +161,20 @@ def recursion(q: EFLRun, rest: int = 1) -> Sides:
     return le(q.distance_sq[taus + 1], shrink * before, b, bias, noise=q.noise)
 
 
-def induction(q: EFLRun, total: Any = np.add, bias: Any = 1) -> Sides:
-    """Sides of the bound at tau, put through the recursion, against the bound at tau + 1."""
-    c = q.constants
-    taus = q.horizons[q.horizons < c.T]
+def carried(c: EFLConstants, taus: np.ndarray, total: Any = np.add, bias: Any = 1) -> tuple[np.ndarray, np.ndarray]:
+    """The bound at tau, put through the recursion, and the bound at tau + 1."""
     C = total(c.gamma**2 * c.start_sq + 0 * c.y, c.noise_sum(c.B()))
     HJ, y = c.H() * c.J, c.y[taus + 1]
     lhs = (1 - 4 * c.E / y) * (C / c.y**2 + HJ / c.y)[taus]
     lhs = lhs + c.b(c.B())[taus] / y**2 + c.r[taus] * c.J / y
-    rhs = C[taus + 1] / y**2 + bias * HJ[taus + 1] / y
-    if not q.exact:
-        lhs, rhs = (np.broadcast_to(a[:, None], (len(taus), q.lhs.shape[1])) for a in (lhs, rhs))
-    return le(lhs, rhs)
+    return lhs, C[taus + 1] / y**2 + bias * HJ[taus + 1] / y
+
+
+def induction(q: EFLRun, **change: Any) -> Sides:
+    """Sides of the bound at tau, put through the recursion, against the bound at tau + 1."""
+    taus = q.horizons[q.horizons < q.constants.T]
+    both = carried(q.constants, taus, **change)
+    return le(*both) if q.exact else le(*(np.broadcast_to(a[:, None], (len(taus), q.lhs.shape[1])) for a in both))
 
 
 CONTRACTED = (
@@ -226,7 +228,7 @@ def step_7(q):
         note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
     )
     yield form(
-        "induction with max", lambda: induction(q, np.maximum),
+        "induction with max", lambda: induction(q, total=np.maximum),
         INDUCTION % r"\max\{\gamma^2\|\omega_0-\omega^*\|^2,\sum_{t<\tau}b_t\}",
         fails=True, over=Runs,
         note="where one part of the maximum is the larger one, the other one's increase is lost",

@@ -18,7 +18,6 @@ from efl_on_a_problem import BUILDERS
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, LARGE, LATE, RULE, SOME
-from fedtheory.theorems.efl.shift_world import rounds_that_halve
 from fedtheory.theory.rounds.linear_algebra import contracts, semidefinite, solve
 
 FIRST = {}  # form -> its first worked instance that it is about
@@ -295,9 +294,3 @@ def test_what_is_said_without_noise_is_not_about_noise(form):
     form = get("efl/learning-rate-after-shift").form(form)
     assert BUILDERS["after-shift"](instances.QUIET).applies(form) is None
     assert BUILDERS["after-shift"]({**instances.QUIET, "sigma_sq": "1/9"}).applies(form)
-
-
-@pytest.mark.parametrize(("tau_0", "gamma"), [(0, 64), (7, 24), (100, 3)])
-def test_the_kept_step_halves_the_distance_in_the_rounds_it_is_said_to(tau_0, gamma):
-    after = rounds_that_halve(tau_0, gamma)
-    assert ((tau_0 + gamma) / (tau_0 + after + gamma)) ** 16 == pytest.approx(1 / 2, rel=1e-12)

@@ -21,7 +21,7 @@ from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.theorems.efl.theorem_1_recursion import carried, total_drift
+from fedtheory.theorems.efl.theorem_1_proof import carried, total_drift
 from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import eq, le

@@ -16,6 +16,10 @@ from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.step import sq
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
+CONVERGES = "docs/efl_claims.md#the-consistent-form-converges"
+SHARPENED = "docs/efl_claims.md#the-consistent-form-sharpened"
+IRREGULAR = "docs/efl_claims.md#inactive-and-incomplete-clients"
+IRREGULAR_SHARPENED = "docs/efl_claims.md#irregular-clients-sharpened"
 _PERIOD = r"\text{the model held at }\omega^*:\ \textstyle\sum\Delta\omega=0\text{ over a period of the residuals}"
 _STEPS = r"\eta_t=\tfrac{16}{\mu((t+1)E+\gamma)},\ \gamma=\max\{\tfrac{4E}\delta,\tfrac{64L}\mu\}"
 _V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16/\mu)^2B}{(tE+\gamma)^2}"
@@ -88,7 +92,7 @@ def compressed_convergence(q):
         r"\mathbb E\|\omega_t-\omega^*\|^2\le2" + _V + r"+2\rho^2\eta_t^2,\ " + _STEPS +
         r",\ " + _B, wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1)),
         wrong("without B and the residuals", share=(1, 0, 0)), holds=True, over=CompressedView,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        proof=CONVERGES,
         note="proved by `efl/compressed-proof`: O(1/t) as without compression, with rho^2 = O(E^2 "
         "G^2/delta^4), or O(E^2 G^2/delta^2) where only the clients compress",
     )
@@ -96,7 +100,7 @@ def compressed_convergence(q):
         "virtual iterate", lambda: q.of_virtual(*q.falling(q.B)),
         r"\mathbb E\|v_t-\omega^*\|^2\le" + _V + r",\ v_t=\omega_t+R^G_t+\textstyle\sum_kp^kR^k_t",
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1)),
-        wrong("without B", share=(1, 0)), holds=True, over=CompressedView, proof="docs/efl_claims.md#the-consistent-form-converges",
+        wrong("without B", share=(1, 0)), holds=True, over=CompressedView, proof=CONVERGES,
     )
     yield form(
         "sharpened", lambda: q.of_model(*q.sharp),
@@ -104,7 +108,7 @@ def compressed_convergence(q):
         wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1)),
         wrong("the first term only", share=(1, 0, 0, 0)),
         wrong("without the residuals", share=(1, 1, 0, 0)), holds=True, over=CompressedView,
-        proof="docs/efl_claims.md#the-consistent-form-sharpened",
+        proof=SHARPENED,
         note="never above the repaired bound, and without D_k: O(1/t^2) where gradients have no "
         "noise, else only the noise is of order 1/t, and no compressor is in its term. Proof: "
         "docs/efl_claims.md, the consistent form sharpened",
@@ -114,7 +118,7 @@ def compressed_convergence(q):
         wrong("99 hundredths of the first term", share=(Fraction(99, 100), 1, 1)),
         wrong("the first term only", share=(1, 0, 0)),
         wrong("without the residuals", share=(1, 1, 0)), holds=True, over=CompressedView,
-        proof="docs/efl_claims.md#the-consistent-form-sharpened",
+        proof=SHARPENED,
     )
 
 
@@ -132,14 +136,13 @@ def compressed_proof(q):
         ),
         r"\text{one round: }\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu E}2)\mathbb "
         r"E\|v_t-\omega^*\|^2+\eta^2B", wrong("without B", share=(1, 0)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        proof=CONVERGES,
     )
     yield form(
         "virtual iterate",
         lambda: eq(q.v[1:], q.v[:-1] + q.average(q.local[:, -1] - q.local[:, 0]), noise=q.noise_of_points),
         r"v_{t+1}=v_t+\textstyle\sum_kp^kx_t^k",
-        wrong("off by a hundredth", share=Fraction(99, 100)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        wrong("off by a hundredth", share=Fraction(99, 100)), holds=True, proof=CONVERGES,
     )
     yield form(
         "one compression",
@@ -160,10 +163,8 @@ def compressed_proof(q):
         lambda: le(
             q.mean(q.R)[1:], ((q.client_factor - 1) * q.eta[1:, None])**2 * q.reach_sq + 0 * q.weights,
             noise=q.noise,
-        ),
-        r"\mathbb E\|R^k_t\|^2\le((\tfrac4\delta-1)EG\eta_t)^2",
-        wrong("a thousandth of it", share=Fraction(1, 1000)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        ), r"\mathbb E\|R^k_t\|^2\le((\tfrac4\delta-1)EG\eta_t)^2",
+        wrong("a thousandth of it", share=Fraction(1, 1000)), holds=True, proof=CONVERGES,
         note="with q = sqrt(1 - delta) <= 1 - delta/2 and eta_t/eta_{t+1} <= 1 + delta/4: a fixed "
         "point of K <- (1 - delta/4)(K + EG)",
     )
@@ -173,8 +174,7 @@ def compressed_proof(q):
             q.mean(q.R_G)[1:], ((q.whole_factor - q.client_factor) * q.eta[1:])**2 * q.reach_sq,
             noise=q.noise,
         ), r"\mathbb E\|R^G_t\|^2\le((A-\tfrac4\delta)EG\eta_t)^2",
-        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=CONVERGES,
         note="what reaches the server is at most (4/delta) E G eta_t in the mean square",
     )
     yield from _rounds(q)
@@ -186,8 +186,7 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
         "distance of the models",
         lambda: le(q.apart_sq[1:], q.rho_sq * q.eta[1:]**2, noise=q.noise),
         r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2",
-        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=CONVERGES,
     )
     yield form(
         "one local step",
@@ -200,7 +199,7 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
         r"p^kD_k+\eta^2\sum(p^k)^2\sigma_k^2-\eta\mu\sum p^k\mathbb E\|\omega^k_i-\omega^*\|^2",
         wrong("nine tenths of the noise", share=(1, 1, 1, Fraction(9, 10), 1)),
         wrong("without the D_k, and minus the drift", share=(1, Fraction(-1, 2), 0, 1, 1)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        proof=CONVERGES,
         note="steps 1 to 3 and 5 of Theorem 1's proof, with vbar_i = v_t + sum_k p^k (w_i^k - w_t) "
         "for wbar_i",
     )
@@ -215,8 +214,7 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
         r"v_i\|^2+\eta^2\sum(p^k)^2\sigma_k^2",
         wrong("nine tenths of the noise", share=(1, 0, Fraction(9, 10))),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1)),
-        wrong("minus the drift", share=(1, -1, 1)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-sharpened",
+        wrong("minus the drift", share=(1, -1, 1)), holds=True, proof=SHARPENED,
         note="the step's inner product is split at w_i^k by smoothness in place of Young's "
         "inequality, so that no D_k is left",
     )
@@ -230,14 +228,13 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
         r"E\|v_t-\omega^*\|^2+(1-q)\tfrac\eta\mu\big(\textstyle\sum(p^k)^2\sigma_k^2+\tfrac52L"
         r"\eta((E-1)^2G^2+\rho^2)\big),\ q=(1-\eta\mu)^E", wrong("without the second term", share=(1, 0)),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-sharpened",
+        proof=SHARPENED,
     )
     yield form(
         "drift, identity", lambda: _spread(q),
         r"\textstyle\sum p^k\|\omega^k_i-\bar v_i\|^2=\sum p^k\|\omega^k_i-\omega_t\|^2-\|\bar "
         r"v_i-v_t\|^2+\|\omega_t-v_t\|^2",
-        wrong("nine tenths of it", share=Fraction(9, 10)), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        wrong("nine tenths of it", share=Fraction(9, 10)), holds=True, proof=CONVERGES,
     )
     yield form(
         "drift",
@@ -248,7 +245,7 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
         r"\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2\le\eta^2G^2i^2+\mathbb "
         r"E\|\omega_t-v_t\|^2",
         wrong("nine tenths of the residuals", share=(1, Fraction(9, 10))), holds=True,
-        proof="docs/efl_claims.md#the-consistent-form-converges",
+        proof=CONVERGES,
     )
 
 
@@ -291,8 +288,7 @@ def compressed_participation(q):
         lambda: q.of_model(*q.falling(q.B), q.bias),
         r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _V_IRREGULAR + r"\big)+2\rho^2\eta_t^2,\ " + _SIZES +
         r",\ " + _B_IRREGULAR, wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1)),
-        wrong("without B and the residuals", share=(1, 0, 1, 0)), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        wrong("without B and the residuals", share=(1, 0, 1, 0)), holds=True, proof=IRREGULAR,
         note="an inactive client's residual waits, and the step falls less while it waits than a "
         "message takes off: hence pi in gamma, and only there. J, H_t and theta are Theorem 1's",
     )
@@ -300,8 +296,7 @@ def compressed_participation(q):
         "virtual iterate", lambda: q.of_virtual(*q.falling(q.B), q.bias),
         r"\mathbb E\|v_t-\omega^*\|^2\le" + _V_IRREGULAR,
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1)),
-        wrong("without B and J", share=(1, 0, 0)), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        wrong("without B and J", share=(1, 0, 0)), holds=True, proof=IRREGULAR,
     )
     yield form(
         "sharpened", lambda: q.of_model(*q.falling(q.B_sharp), q.residuals, q.bias),
@@ -309,7 +304,7 @@ def compressed_participation(q):
         wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1, 1)),
         wrong("without B and the residuals", share=(1, 0, 0, 1, 0)),
         wrong("a twenty-thousandth of rho^2", share=(1, 1, Fraction(1, 20000), 1, Fraction(1, 20000))),
-        holds=True, proof="docs/efl_claims.md#irregular-clients-sharpened",
+        holds=True, proof=IRREGULAR_SHARPENED,
         note="rho^2 at eta_t^2, so that the compressors cost no rate. The D_k count (9 + 5 "
         "theta)/(8 + 4 theta) times as much as in the repaired bound, all else no more",
     )
@@ -319,7 +314,7 @@ def compressed_participation(q):
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1, 1)),
         wrong("without B, J and the residuals", share=(1, 0, 0, 0)),
         wrong("an eight-thousandth of rho^2", share=(1, 1, Fraction(1, 8000), 1)), holds=True,
-        proof="docs/efl_claims.md#irregular-clients-sharpened",
+        proof=IRREGULAR_SHARPENED,
     )
     yield form(
         "one round, sharpened",
@@ -329,7 +324,7 @@ def compressed_participation(q):
         "E[ps]D_k", wrong("without all but the first term", share=(1, 0, 0, 0)),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1, 1)),
         wrong("a two-thousandth of rho^2", share=(1, 1, Fraction(1, 2000), 1)), holds=True,
-        proof="docs/efl_claims.md#irregular-clients-sharpened",
+        proof=IRREGULAR_SHARPENED,
     )
     yield form(
         "one round", lambda: q.one_round(q.eta[:-1] ** 2 * q.B),
@@ -337,7 +332,7 @@ def compressed_participation(q):
         r"E\|v_t-\omega^*\|^2+\eta^2B+2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
         wrong("without B and the D_k", share=(1, 0, 0)),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1)), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        proof=IRREGULAR,
     )
     yield form(
         "one client",
@@ -348,31 +343,26 @@ def compressed_participation(q):
         r"\mathbb E\|R^k_{t+1}\|^2\le(1-\tfrac{\pi_k\delta}2)\mathbb "
         r"E\|R^k_t\|^2+\tfrac{2\pi_k}\delta(\theta EG\eta_t)^2",
         wrong("a hundredth of the second term", share=(1, Fraction(1, 100))),
-        wrong("without the first term", share=(0, Fraction(1, 100))), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        wrong("without the first term", share=(0, Fraction(1, 100))), holds=True, proof=IRREGULAR,
     )
     yield form(
         "residuals of the clients",
         lambda: le(
             q.mean(q.R)[1:], q.client_factor**2 * q.reach_sq * q.eta[1:, None] ** 2 + 0 * q.pi,
             noise=q.noise,
-        ),
-        r"\mathbb E\|R^k_t\|^2\le(\tfrac{16}{5\delta}\theta EG\eta_t)^2",
-        wrong("a ten-thousandth of it", share=Fraction(1, 10**4)), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        ), r"\mathbb E\|R^k_t\|^2\le(\tfrac{16}{5\delta}\theta EG\eta_t)^2",
+        wrong("a ten-thousandth of it", share=Fraction(1, 10**4)), holds=True, proof=IRREGULAR,
     )
     yield form(
         "residual of the server",
         lambda: le(q.mean(q.R_G)[1:], q.server_factor**2 * q.reach_sq * q.eta[1:]**2,
         noise=q.noise),
         r"\mathbb E\|R^G_t\|^2\le((\tfrac4\delta-1)(\tfrac{16}{5\delta}+1)\theta EG\eta_t)^2",
-        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=IRREGULAR,
     )
     yield form(
         "distance of the models",
         lambda: le(q.apart_sq[1:], q.rho_sq * q.eta[1:]**2, noise=q.noise),
         r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2",
-        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True,
-        proof="docs/efl_claims.md#inactive-and-incomplete-clients",
+        wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=IRREGULAR,
     )

@@ -13,6 +13,9 @@ from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
+ELASTIC = "docs/efl.md#the-elastic-term"
+STABILISES = "docs/efl_claims.md#the-elastic-term-stabilises"
+
 
 def _stays(v: on.ElasticView, eta: Any, at: np.ndarray) -> Sides:
     """One round from w, its V the one that goes with it, changes neither."""
@@ -95,7 +98,7 @@ def elastic_fixed_point(q):
         r"f_k(\omega_\eta)=0\Rightarrow\text{a round from }(\omega_\eta,V_\eta)\text{ changes "
         r"neither},\ E=1,\ V_\eta=U\omega_\eta+\tfrac1\lambda\sum_kp^k\nabla f_k(\omega_\eta)",
         wrong("nine tenths of eta", lambda: _stays(q, q.eta, q.fixed(9 * q.eta / 10))), holds=True,
-        proof="docs/efl.md#the-elastic-term",
+        proof=ELASTIC,
         note="the client with the larger Fisher diagonal counts for more; lambda eta U < 1, u "
         "fixed",
     )
@@ -153,7 +156,7 @@ def elastic_limit(q):
         r"a-\tfrac1{10\eta}\text{ in every coordinate}\}", NINE_TENTHS,
         wrong("without the gradients at the argmin", pull=0),
         wrong("to the fixed point of the first step", goal="fixed"), holds=True, needs=(on.DECAYS,),
-        proof="docs/efl.md#the-elastic-term",
+        proof=ELASTIC,
         note="coordinate by coordinate, from omega_0 = c_1. Not to the minimiser with frozen "
         "anchors: the anchors follow. The term's gradient in round tau is lambda eta_{tau-1} sum_k "
         "(u_k - p^k U) grad f_k(w_{tau-1}), so that it disturbs gradient descent by O(eta^2) a "
@@ -200,7 +203,7 @@ def stale_anchor(q):
         r"\textstyle\sum_{k\ne a}\hat p^k\nabla f_k(\omega_\infty)+\lambda "
         r"u^a\odot(\omega_\infty-\omega^a)=0",
         wrong("moved by 1/100", lambda: _stale(q, False, _ends(q) / 100)), holds=True,
-        needs=(on.LEAVER,), proof="docs/efl.md#the-elastic-term",
+        needs=(on.LEAVER,), proof=ELASTIC,
     )
 
 
@@ -290,7 +293,7 @@ def elastic_stability(q):
         r"a<2+\eta^2\lambda b,\ a=\textstyle\sum_kp^kh_k,\ b=\sum_k(u^k-p^kU)h_k",
         wrong("nine tenths of b", b=1 - _TENTH), wrong("nine tenths of a", a=1 - _TENTH),
         wrong("eleven tenths of b", b=1 + _TENTH), holds=True, needs=(on.ONE_STEP, on.FRACTIONS),
-        proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        proof=STABILISES,
         note="in every coordinate. The characteristic polynomial is x^2 - (1 - eta a) x + eta^2 "
         "lambda b; against a certificate in fractions for the recursion of (w, V) as it is run",
     )
@@ -299,8 +302,7 @@ def elastic_stability(q):
         r"d=1,\ E=1:\ \text{a divergent run converges for some }\lambda>0\text{ iff }b>0\text{ and "
         r"}\eta a<3", wrong("b at least 1", least=1),
         wrong("eta a below 14/5", most=Fraction(14, 5)), holds=True,
-        needs=(on.ONE_STEP, on.UNSTABLE, on.SINGLE),
-        proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        needs=(on.ONE_STEP, on.UNSTABLE, on.SINGLE), proof=STABILISES,
         note="lambda between (eta a - 2)/(eta^2 b) and 1/(eta^2 b), so that the longest stable "
         "step grows from 2/a to at most 3/a",
     )
@@ -309,14 +311,13 @@ def elastic_stability(q):
         r"\text{the run converges iff }|T|<1+D<2,\ T=\textstyle\sum p^kr_k^E+\lambda\sum u^kq_k,\ "
         r"D=\lambda(\sum p^kr_k^E\sum u^kq_k-\sum p^kq_k\sum u^kr_k^E),\ r_k=1-\eta(h_k+\lambda "
         r"U),\ q_k=\frac{1-r_k^E}{h_k+\lambda U}", wrong("one step more", steps=1), holds=True,
-        needs=(on.FRACTIONS,), proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        needs=(on.FRACTIONS,), proof=STABILISES,
     )
     yield form(
         "clients of one curvature", lambda: _alike(q),
         r"h_k=h:\ \text{the run converges iff }|1-(1-r^E)\tfrac h{h+\lambda U}|<1,\ "
         r"r=1-\eta(h+\lambda U)", wrong("nine tenths of it", lambda: _alike(q, 1 - _TENTH)), holds=True,
-        needs=(on.ALIKE, on.FRACTIONS),
-        proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        needs=(on.ALIKE, on.FRACTIONS), proof=STABILISES,
         note="for E = 1 it is eta h < 2, whatever lambda: the term does nothing to stability. It "
         "moves the fixed point, where sum_k u^k grad f_k(omega^*) is not 0",
     )
@@ -324,8 +325,7 @@ def elastic_stability(q):
         "clients of one curvature, more steps",
         lambda: le(_yes(q.margin(q.lam) > 0), _yes(q.margin(0) > 0)),
         r"h_k=h,\ E>1:\ \text{the run converges for }\lambda>0\Rightarrow\text{it does for "
-        r"}\lambda=0", FLIPPED, holds=True, needs=(on.ALIKE, on.MORE),
-        proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        r"}\lambda=0", FLIPPED, holds=True, needs=(on.ALIKE, on.MORE), proof=STABILISES,
         note="every lambda > 0 makes the range of stable steps smaller: for even E it is eta (h + "
         "lambda U) < 2",
     )
@@ -352,7 +352,7 @@ def elastic_drift(q):
         lambda: _less(q),
         r"V=U\omega,\ \eta(h_k+\lambda U)\le1\Rightarrow|y_k-\omega|\text{ is at most what it is "
         r"for }\lambda=0", NINE_TENTHS, holds=True, needs=(on.AGREE, on.SHORT, on.FRACTIONS),
-        proof="docs/efl_claims.md#the-elastic-term-stabilises",
+        proof=STABILISES,
         note="an equality for E = 1: then the term's gradient is 0 at the only point where one is "
         "taken",
     )

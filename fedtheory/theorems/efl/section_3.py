@@ -196,8 +196,7 @@ def server_step(q):
         partial(_step, q),
         STEP + r"+\textstyle\sum_kp^k_\tau R^k_{\tau-1}-" + GRADIENTS % r"s^k_\tau-1",
         wrong("up to s", last=1), wrong("without R^k", residuals=0), wrong("without R^G", server=0),
-        holds=True,
-        needs=(on.LITERAL,),
+        holds=True, needs=(on.LITERAL,),
         proof="[printed, second line] with omega^k_s - omega^k_0 = -sum_{j<s} eta_tau g^k_j",
     )
     yield form(
@@ -216,10 +215,8 @@ def server_step(q):
     yield form(
         "repaired, consistent form", partial(_consistent, q),
         r"\textstyle\omega_{\tau+1}=\omega_\tau+R^G_{\tau-1}-R^G_\tau+\sum_kp^k(R^k_{\tau-1}-R^k_"
-        r"\tau)-" + GRADIENTS % r"s^k_\tau-1",
-        wrong("without the residuals", kept=0),
-        wrong("nine tenths of the residuals", kept=9),
-        holds=True, needs=(on.CONSISTENT,),
+        r"\tau)-" + GRADIENTS % r"s^k_\tau-1", wrong("without the residuals", kept=0),
+        wrong("nine tenths of the residuals", kept=9), holds=True, needs=(on.CONSISTENT,),
         proof="the server moves by R^G_{tau-1} - R^G_tau + sum_k p^k C(D^k), and C(D^k) = "
         "R^k_{tau-1} - R^k_tau + (p_tau^k/p^k)(omega^k_s - omega^k_0)",
         note="both sides compress what they send and keep the rest; summed over rounds it is "
@@ -244,8 +241,7 @@ def order_of_c(q):
     yield repaired(
         partial(_order, q), r"C_\tau=" + START + r"+(\tfrac{16E}\mu)^2\sum_{t<\tau}\tfrac{\mathbb "
         r"E[B_t]}{S_t^2}\le\tau\big(" + START + "+" + B_MAX + r"\big)\ (\tau\ge1)",
-        wrong("without tau", power=0),
-        NINE_TENTHS, holds=True,
+        wrong("without tau", power=0), NINE_TENTHS, holds=True,
         proof="tau terms are at most tau times the largest, none is negative, and 1 <= tau",
         note="attained at tau = 1",
     )

@@ -14,6 +14,7 @@ from fedtheory.theorems.efl.notation import FLIPPED, HALF, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
+RATES = "docs/efl.md#sections-41-and-42-corollary-1"
 Y_T = r"y_t=1\text{ iff some client is inactive with positive probability}"
 UNBIASED = r"\mathbb E[p_\tau^ks_\tau^k]=Ep^k"
 
@@ -47,7 +48,7 @@ def inactive_rate(q):
         r"\textstyle\frac{C_\tau}{(\tau E+\gamma)^2}+\frac{H_\tau J}{\tau E+\gamma}\le\big(1+\frac "
         r"C{EJ}\big)\frac{\sum_{t<\tau}y_tJ}{\tau E+E^2},\ C_\tau=\tau C,\ " + Y_T, HALF,
         NINE_TENTHS, wrong("without C", lambda: _whole_rate(q, 1)), holds=True, needs=(LARGE, IDLE),
-        proof="docs/efl.md#sections-41-and-42-corollary-1",
+        proof=RATES,
         note="the whole rate, as an O in tau whose constant depends on C/J (J > 0; where J = 0 the "
         "rate says 0, and is false with noise); gamma >= 4E^2 with scheme C's theta = E. As sum "
         "y_t >= 1, the first term is O(1/tau) too. C_tau = tau C as Corollary 1 assumes "
@@ -122,8 +123,7 @@ def incomplete_rate(q):
         lambda: le(q.B, q.rate()),
         r"\mathbb E[B_t]\le(6L\max_kD_k+\tfrac{17}4G^2)E^5\textstyle\sum_kp^k\mathbb "
         r"E[\tfrac1{s^k}]+E^2\sum_k(p^k\sigma_k)^2\mathbb E[\tfrac1{s^k}]",
-        wrong("E^3 for E^5", lambda: le(q.B, q.rate(3) / 4)), NINE_TENTHS, holds=True,
-        proof="docs/efl.md#sections-41-and-42-corollary-1",
+        wrong("E^3 for E^5", lambda: le(q.B, q.rate(3) / 4)), NINE_TENTHS, holds=True, proof=RATES,
         note="scheme C, no client inactive: with S = E, C_tau is at most gamma^2 ||w_0 - w*||^2 + "
         "(16/mu)^2 sum_t E[B_t], which gives the printed rate, its constant made explicit",
     )
@@ -190,8 +190,7 @@ def corollary_1(q):
     yield repaired(
         lambda: _losses(q, q.y, 1),
         r"F(\lim\omega\text{ with }a)\le F(\lim\omega\text{ without }a)\text{ for every }y^a<1",
-        FLIPPED, holds=True, over=on.AbandonView,
-        proof="docs/efl.md#sections-41-and-42-corollary-1",
+        FLIPPED, holds=True, over=on.AbandonView, proof=RATES,
         note="argmin F - y p^a F_a has an F that grows with y: in the limit keeping is never worse "
         "for the objective with a. The others are complete: where another one stays away, too, "
         "keeping can be worse",
@@ -207,7 +206,7 @@ def corollary_1(q):
         "bias", lambda: le(q.bias_sq, q.bound(False), noise=q.noise_sq),
         r"\|\lim\omega-\omega^*\|^2\le\frac{2L(y^ap^a)^2D_a}{\mu^2},\ D_a=F_a(\lim\omega)-F_a^*",
         wrong("a hundredth of it", share=Fraction(1, 100)), NINE_TENTHS, holds=True,
-        over=on.AbandonView, proof="docs/efl.md#sections-41-and-42-corollary-1",
+        over=on.AbandonView, proof=RATES,
         note="Theorem 2 for the fraction y^a of a's weight: of second order in y^a, where y^aJ is "
         "of first",
     )

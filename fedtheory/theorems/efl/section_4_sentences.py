@@ -24,6 +24,8 @@ from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.section_4_world import APART, MIXED, AwayView
 from fedtheory.theory import Sides, eq, form, le, wrong
 
+CONCAVE = "docs/efl_sentences.md#coefficients-as-learning-rates"
+FEWER_SAMPLES = "docs/efl_sentences.md#fewer-samples-data-more-alike"
 AT_T = r"\|\omega_T^{(%s)}-\omega^*\|^2"
 GAP = r"F_a(\omega_T^{(%s)})-F_a^*"
 WAIT = r"\|\nabla F_a(\omega_%s)-\nabla F_a(\omega_0)\|^2"
@@ -264,14 +266,12 @@ def coefficient_as_step(q):
     )
     yield form(
         "further", lambda: le(q.length(q.s, q.factor), q.factor * q.length(q.s), noise=q.noise),
-        FLIPPED, after=r",\ c\ge1,\ c\eta h\le1", holds=True,
-        proof="docs/efl_sentences.md#coefficients-as-learning-rates",
+        FLIPPED, after=r",\ c\ge1,\ c\eta h\le1", holds=True, proof=CONCAVE,
         note="on quadratics the larger coefficient moves the model at least as far as the larger "
         "step would. 1 - (1 - x)^s is concave",
     )
     yield form(
-        "by how much", lambda: _excess(q), NINE_TENTHS, holds=True,
-        proof="docs/efl_sentences.md#coefficients-as-learning-rates",
+        "by how much", lambda: _excess(q), NINE_TENTHS, holds=True, proof=CONCAVE,
         note="an equality for s <= 2: equivalent to first order in eta",
     )
     yield form(
@@ -283,11 +283,10 @@ def coefficient_as_step(q):
     yield form(
         "at least compensates", lambda: le(q.length(q.E), _scaled(q, q.length(q.s)), noise=q.noise),
         wrong("with s for E", lambda: le(q.length(q.E), q.length(q.s))), NINE_TENTHS, holds=True,
-        proof="docs/efl_sentences.md#coefficients-as-learning-rates",
+        proof=CONCAVE,
     )
     yield form(
-        "at most", lambda: _over(q), NINE_TENTHS, holds=True,
-        proof="docs/efl_sentences.md#coefficients-as-learning-rates",
+        "at most", lambda: _over(q), NINE_TENTHS, holds=True, proof=CONCAVE,
         note="attained at s = 1, E = 2",
     )
 
@@ -310,8 +309,7 @@ def theorem_2_conclusion(q):
     yield form(
         "(11) repaired, fewer samples", lambda: _fewer(q, "arrival", True),
         FEWER + r"\tfrac{2Ln_a'^2\hat D_a'}{\mu^2n^2}\le\tfrac{2Ln_a^2\hat D_a}{\mu^2n^2}", FLIPPED,
-        NINE_TENTHS, holds=True, needs=(on.QUADRATIC,),
-        proof="docs/efl_sentences.md#fewer-samples-data-more-alike",
+        NINE_TENTHS, holds=True, needs=(on.QUADRATIC,), proof=FEWER_SAMPLES,
         note="quadratics: with g = grad F_a(hat omega*) and r = n_a/n the derivative of r^2 hat "
         "D_a is at least r (2 hat D_a - g' H_a^{-1} g) = 0",
     )
@@ -325,8 +323,7 @@ def theorem_2_conclusion(q):
     yield form(
         "(11) repaired, fewer samples, steeper outwards", lambda: _bent(q),
         FEWER + r"\tfrac{2Ln_a'^2\hat D_a'}{\mu^2n^2}\le\tfrac{2Ln_a^2\hat D_a}{\mu^2n^2}", FLIPPED,
-        NINE_TENTHS, holds=True, needs=(on.OUTWARD,),
-        proof="docs/efl_sentences.md#fewer-samples-data-more-alike",
+        NINE_TENTHS, holds=True, needs=(on.OUTWARD,), proof=FEWER_SAMPLES,
         note="the proof asks of F_a of one coordinate no more than that its second derivative does "
         "not fall on the way from a's minimiser to the others. However little it falls, there are "
         "others for whom the bound rises",

@@ -18,6 +18,7 @@ from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
 from fedtheory.theory import Sides, eq, form, le, printed, repaired, wrong
 
+OWN_ROW = "docs/efl_claims.md#efls-own-row-of-table-1"
 _ROW = r"T\le K\big(\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}\big)"
 _ANY = "for every K there is such a problem, so that no constant before the row saves it"
 _EFL = r"\frac{G^2}{\mu S\epsilon}+\frac L{\mu\sqrt\epsilon}\le"
@@ -101,7 +102,7 @@ def table_1_row(q):
         r"\|\omega_T-\omega^*\|^2\ge\big(\tfrac{\gamma-15}{\gamma-15+T}\big)^{32}\omega_{0,1}^2,\ "
         r"\gamma=\tfrac{64L}\mu,\ \omega_{0,1}\text{ along the curvature }\mu",
         wrong("gamma - 14", less=14, power=30), wrong("power 28", less=15, power=28), holds=True,
-        needs=(on.FAMILY,), proof="docs/efl_claims.md#efls-own-row-of-table-1",
+        needs=(on.FAMILY,), proof=OWN_ROW,
         note="so that T >= (64 L/mu - 15)((omega_{0,1}^2/epsilon)^{1/32} - 1) rounds are needed",
     )
     yield repaired(
@@ -109,8 +110,7 @@ def table_1_row(q):
         r"E\sqrt{\tfrac{2\|\omega_0-\omega^*\|^2}\epsilon}\}\Rightarrow\mathbb "
         r"E\|\omega_T-\omega^*\|^2\le\epsilon+\tfrac{H_TJ}{TE+\gamma},\ b=\max_t\tfrac{\mathbb "
         "E[B^+_t]}{S_t^2}", wrong("without b", rest=0), wrong("without the distance", distance=0),
-        holds=True, over=Runs, needs=(UNCORRELATED,),
-        proof="docs/efl_claims.md#efls-own-row-of-table-1",
+        holds=True, over=Runs, needs=(UNCORRELATED,), proof=OWN_ROW,
         note="what follows from Theorem 1, sharpened: 1/mu^2 for 1/mu, the distance from the "
         "start, and gamma/E of order theta (E + L/mu)/S. Judged at the least epsilon for which T "
         "is enough",

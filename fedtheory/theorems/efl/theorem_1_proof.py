@@ -219,8 +219,7 @@ def step_5(q):
     yield form(
         "expanded at wbar_i", at_states(q, expanded_at_wbar),
         r"\mathbb E\sum_{i,k}p_k\alpha_i^k(F_k(\bar w_i)-F_k(w^*))\ge0"
-        r"\text{ where }\mathbb E[p_ks_k]\propto p^k",
-        fails=True, needs=(EQUAL,),
+        r"\text{ where }\mathbb E[p_ks_k]\propto p^k", fails=True, needs=(EQUAL,),
         note="wbar_i is correlated with (p, s), so that the expectation does not factor; w_0 is "
         "not",
     )

@@ -129,7 +129,7 @@ def test_error_feedback_in_fractions_is_the_librarys(variant):
         "c": [["1", "-2", "3"], ["-1", "2", "1/2"]], "x0": ["0", "1", "0"], "schedule": schedule, "rounds": 9,
     }  # fmt: skip
     exact = FeedbackView.from_data(data)
-    problem = _diagonal(exact.h, exact.c, exact.weights)
+    problem = _diagonal(exact.losses.h, exact.losses.c, exact.weights)
     more = {"variant": "consistent", "scale": "after"} if variant == "after" else {"variant": variant}
     algorithm = EFL(scheme="C", compressor=ST(1 / 3), down_compressor=ST(1 / 3), **more)
     law, start, solver = _always(2, schedule), np.array([0.0, 1.0, 0.0]), LocalSGD(steps=2, lr=0.25)

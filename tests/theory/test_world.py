@@ -119,7 +119,7 @@ paper.claim("tables", "accuracy", r"\\text{better}", note="an experiment", shown
 
 
 def test_a_wrong_variant_may_be_a_share_of_the_right_side_or_the_other_way_round():
-    """Of exact sides and of floats, now and when they are needed; an equality has no such variant."""
+    """Of exact sides and of floats, now and when they are needed; an equality is not turned round."""
     exact, floats = (le(np.array([1, 2]) * one, np.array([4, 6]) * one, noise=7) for one in (F(1), 1.0))
     part, swapped = theory.wrong("half", share=F(1, 2)), theory.wrong("swapped")
     for made in (exact, floats):
@@ -130,7 +130,19 @@ def test_a_wrong_variant_may_be_a_share_of_the_right_side_or_the_other_way_round
         later = theory.form("a", lambda made=made: made, part, swapped).mutants
         assert [w.sides().rhs.tolist() for w in later] == [[2, 3], [1, 2]] and later[0].name == "half"
     with pytest.raises(InvalidInput, match="an equality needs sides of its own"):
-        theory.form("a", lambda: eq(1, 2), part).mutants[0].sides()
+        theory.form("a", lambda: eq(1, 2), swapped).mutants[0].sides()
+    off = theory.form("a", lambda: eq(F(3), F(3), 5, noise=1), part).mutants[0].sides()
+    assert off.lhs.tolist() == F(3, 2) and off.rhs.tolist() == 0 and off.noise == 1
+
+
+def test_a_wrong_variant_may_be_a_share_of_each_term():
+    for one in (F(1), 1.0):
+        made = le(np.array([1, 2]) * one, np.array([4, 6]) * one, 2 * one, noise=7)
+        found = theory.form("a", made, theory.wrong("less", share=(F(1, 2), 0))).mutants[0].sides
+        assert found.rhs.tolist() == [2, 3] and found.rhs.dtype == made.rhs.dtype and found.noise == 7
+        assert found.scale.tolist() == [3, 5]
+    with pytest.raises(InvalidInput, match="the right side has 2 terms; give a share of each"):
+        theory.form("a", lambda: made, theory.wrong("less", share=(1, 0, 0))).mutants[0].sides()
 
 
 @pytest.fixture

@@ -16,27 +16,25 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
-from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.coefficients import SCHEMES, coefficients
+from fedtheory.participation.irregular import complete
 from fedtheory.participation.moments import Moments, moments
-from fedtheory.simulation.simulate import simulate
-from fedtheory.steps import Loop
 from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
 from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
-from fedtheory.theory import Case, Fact, derived, flag, number, whole, word
+from fedtheory.theory import Case, Fact, Sides, derived, flag, le, number, whole, word
 from fedtheory.theory.draws import few_shares, half, part, rows
 from fedtheory.theory.fields import reads_of
 
@@ -184,22 +182,6 @@ def check_full_gradients(case: Case) -> None:
         raise InvalidInput("mini-batches or noise: a run is judged with full gradients here; leave them out")
 
 
-def local_work(case: Case, models: np.ndarray, etas: list[float], E: int) -> tuple[np.ndarray, float]:
-    """The clients' models within each round (T, E + 1, 1, N, d), and the largest squared gradient that they meet."""
-    rounds, loop = list(zip(models, etas, strict=True)), Loop("local work", ([], 0.0))
-    out, most = loop.state
-    for t in loop.upto(len(rounds)):
-        w, eta = rounds[t - 1]
-        path = [np.broadcast_to(w, (case.problem.num_clients, len(w)))]
-        for _ in range(E):
-            g = np.asarray(case.problem.gradient_each(path[-1]))
-            most = max(most, float((g * g).sum(axis=-1).max()))
-            path.append(path[-1] - eta * g)
-        out.append(np.stack(path)[:, None])
-        loop.state = out, most
-    return np.stack(out), most
-
-
 def gamma_under_compression(E: int, L: Any, mu: Any, delta: Any) -> Any:
     """gamma = max{4E/delta, 64L/mu}: Theorem 1's for all clients complete, its first entry divided by delta."""
     return max(4 * E / delta, 64 * L / mu)
@@ -227,7 +209,7 @@ class CompressedRun(efl.EFLWorld):
     """
 
     accepts, method = given.options("L", "mu"), efl.BOTH_WAYS
-    count, share, horizon = 24, 0.1, "t"
+    count, share, horizon, noise = 24, 0.1, "t", cast(Any, 0)
 
     weights: np.ndarray  # (N,) p^k
     E: int  # E, gamma, L, mu, G_sq: of Theorem 1; G^2 is the largest E||g||^2 of this run
@@ -242,6 +224,7 @@ class CompressedRun(efl.EFLWorld):
     w: np.ndarray
     R: np.ndarray
     R_G: np.ndarray
+    chance: np.ndarray  # (P,) probabilities of the paths
 
     T = derived(lambda q: len(q.w) - 1)
     horizons = derived(
@@ -251,6 +234,12 @@ class CompressedRun(efl.EFLWorld):
         lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view"
     )
     y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T")
+    S = derived(lambda q: q.E, "E[sum_k p^k s^k]")
+    eta = derived(
+        lambda q: 16 * q.E / (q.mu * (q.y + q.E) * q.S),
+        "eta_t, t = 0..T (the last one is not used by the run)",
+    )
+    rho_sq = derived(lambda q: q.between**2 * q.reach_sq, "E||w_t - v_t||^2 <= rho^2 eta_t^2")
 
     def average(self, x: np.ndarray) -> np.ndarray:
         """sum_k p^k x_k over the last axis but one."""
@@ -259,6 +248,28 @@ class CompressedRun(efl.EFLWorld):
     v = derived(
         lambda q: q.w + q.R_G + q.average(q.R), "v_t = w_t + R^G_t + sum_k p^k R^k_t (T + 1, P, d)"
     )
+
+    def mean(self, x: np.ndarray, axis: int = 1) -> np.ndarray:
+        """E ||x||^2, paths along the axis and coordinates along the last one."""
+        return (np.moveaxis((x * x).sum(axis=-1), axis, -1) * self.chance).sum(axis=-1)
+
+    distance_sq = derived(lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)")
+    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)")
+    apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
+
+    def falling(self, B: Any) -> list[np.ndarray]:
+        """gamma^2 ||w_0 - w*||^2/y^2 and t (16E/mu)^2 B/(S y)^2, t = 1..T."""
+        y, t = self.y[1:], self.times[1:]
+        return [self.gamma**2 * self.virtual_sq[0] / y**2, t * (16 * self.E / self.mu) ** 2 * B / (self.S * y) ** 2]
+
+    def of_virtual(self, *terms: np.ndarray) -> Sides:
+        """Sides of E||v_t - w*||^2 <= sum of terms, t = 1..T."""
+        return le(self.virtual_sq[1:], *terms, noise=self.noise)
+
+    def of_model(self, *terms: np.ndarray) -> Sides:
+        """Sides of E||w_t - w*||^2 <= 2 sum of terms + 2 rho^2 eta_t^2, t = 1..T."""
+        both = (*terms, self.rho_sq * self.eta[1:] ** 2)
+        return le(self.distance_sq[1:], *(2 * term for term in both), noise=self.noise)
 
     def rounding(self, optimum: Optimum, off: float, *arrays: np.ndarray) -> tuple[float, float]:
         """The error of models, and of squared distances, of what is known in floats."""
@@ -336,19 +347,7 @@ class CompressedView(CompressedRun):
     noise: Any = 0
     noise_of_points: Any = 0
 
-    eta = derived(
-        lambda q: 16 / (q.mu * (q.y + q.E)), "eta_t, t = 0..T (the last one is not used by the run)"
-    )
     eta_0 = derived(lambda q: q.eta[0])
-
-    def mean(self, x: np.ndarray, axis: int = 1) -> np.ndarray:
-        """The expectation over paths of ||x||^2, the coordinates in the last axis of x."""
-        squares = (x * x).sum(axis=-1)
-        return squares.sum(axis=axis) / squares.shape[axis]
-
-    distance_sq = derived(lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)")
-    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)")
-    apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
 
     # --- the constants ----------------------------------------------------------------------------
     client_factor = derived(
@@ -359,18 +358,26 @@ class CompressedView(CompressedRun):
         lambda q: q.client_factor * (1 if q.down is None else 4 / q.down),
         "A = (4/delta)(4/delta of the server), without the factor of an uncompressed side",
     )
-    rho_sq = derived(
-        lambda q: (q.whole_factor - 1) ** 2 * q.E**2 * q.G_sq,
-        "((A - 1) E G)^2: E||w_t - v_t||^2 <= rho^2 eta_t^2",
-    )
+    reach_sq = derived(lambda q: q.E**2 * q.G_sq, "(E G)^2")
+    between = derived(lambda q: q.whole_factor - 1, "A - 1")
     squares = derived(lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2")
     spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k")
     variance = derived(lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2")
 
-    def B(self, residuals: Any = 1) -> Any:
+    @property
+    def B(self) -> Any:
         """E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)."""
-        drift = self.squares * self.G_sq + residuals * self.E * self.rho_sq
+        drift = self.squares * self.G_sq + self.E * self.rho_sq
         return self.E * (self.variance + 6 * self.L * self.spread) + (2 + self.mu / (2 * self.L)) * drift
+
+    @property
+    def sharp(self) -> tuple[np.ndarray, ...]:
+        """The three terms of the sharpened bound of E||v_t - w*||^2, t = 1..T."""
+        eta, before = self.eta[1:], self.eta[:-1]
+        for_ever, at_first = 5 * eta / (4 * self.mu), self.times[1:] * self.E * before**2
+        drift = 5 * self.L * np.minimum(3 * eta**2 / (2 * self.mu), at_first * self.eta[0]) / 2
+        start = (eta / self.eta[0]) ** 16 * self.virtual_sq[0]
+        return start, np.minimum(for_ever, at_first) * self.variance, drift * self.off
 
     off = derived(
         lambda q: (q.E - 1) ** 2 * q.G_sq + q.rho_sq,
@@ -382,6 +389,16 @@ class CompressedView(CompressedRun):
     inner = derived(
         lambda q: q.v[:-1, None] + q.average(q.local - q.w[:-1, None, :, None]),
         "vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)",
+    )
+    inner_sq = derived(lambda q: q.mean(q.inner - q.star, axis=2), "E||vbar_i - w*||^2 (T, E + 1)")
+    message = derived(lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)")
+
+    def among(self, x: np.ndarray) -> np.ndarray:
+        """sum_k p^k E||x_i^k||^2 (T, E), of (T, E, P, N, d)."""
+        return (self.weights * self.mean(x, axis=2)).sum(axis=-1)
+
+    off_inner = derived(
+        lambda q: q.among(q.local[:, :-1] - q.inner[:, :-1, :, None]), "sum_k p^k E||w_i^k - vbar_i||^2"
     )
 
     @classmethod
@@ -400,7 +417,7 @@ class CompressedView(CompressedRun):
         D = (h * (star - c) ** 2).sum(axis=1) / 2
         return cls(
             weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
-            found.R, found.R_G, (n**2).sum(axis=1), found.local, found.sent,
+            found.R, found.R_G, found.mass, (n**2).sum(axis=1), found.local, found.sent,
         )
 
     @classmethod
@@ -435,23 +452,14 @@ class CompressedView(CompressedRun):
         own = isinstance(solver, LocalSGD) and callable(solver.lr)
         if own and any(abs(solver.lr(t + 1) - e) > 1e-9 * e for t, e in enumerate(etas)):
             raise InvalidInput("the schedule of lr is not the theorem's, 16/(mu ((t + 1) E + gamma)): leave it out")
-        run = simulate(
-            problem, algorithm, T, case.x0, None, 1, case.seed,
-            LocalSGD(E, TheoremStep(mu, E, gamma, float(E))), record=(), keep_states=True, dense=True,
-        )  # fmt: skip
-        states = list(run.states or ())[-T:]
-        w = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states)])
-        R, R_G = np.zeros((T + 1, 1, problem.num_clients, problem.dim)), np.zeros((T + 1, 1, problem.dim))
-        for t, s in enumerate(states, start=1):
-            R[t, 0] = 0 if s.residuals is None else np.asarray(s.residuals)[0]
-            R_G[t, 0] = 0 if s.server_residual is None else np.asarray(s.server_residual)[0]
-        local, G_sq = local_work(case, w[:-1], etas, E)
-        sent = R[:-1] + local[:, -1] - local[:, 0] - R[1:]
+        everybody = cases_of("C", complete(problem.num_clients, E).law(1), problem.weights)
+        found = played(case, everybody, etas, E)
         made = cls(
-            problem.weights, E, gamma, known.L, mu, G_sq, known.up, known.down, known.D, optimum.x,
-            w[:, None], R, R_G, np.zeros(problem.num_clients), local, sent,
+            problem.weights, E, gamma, known.L, mu, float(found.G_sq), known.up, known.down, known.D,
+            optimum.x, found.w, found.R, found.R_G, found.mass, np.zeros(problem.num_clients),
+            found.local, found.sent,
         )
-        made.noise_of_points, made.noise = made.rounding(optimum, known.off, local)
+        made.noise_of_points, made.noise = made.rounding(optimum, known.off, found.local)
         return made
 
 
@@ -498,18 +506,11 @@ class PartialView(CompressedRun):
         "law": number("N s", least=0, total=1), "down": CompressedView.reads["down"],
     }  # fmt: skip
 
-    chance: np.ndarray  # (P,) probabilities of the paths
     moments: Moments  # of (p_tau, s_tau)
     pi: np.ndarray  # (N,) P(client k sends)
     noise: Any = 0  # absolute error of squared distances, of what is known in floats
 
-    def mean(self, x: np.ndarray) -> np.ndarray:
-        """E ||x||^2, paths along axis 1 and coordinates along the last: (T + 1, ...)."""
-        squares = np.moveaxis((x * x).sum(axis=-1), 1, -1)
-        return (squares * self.chance).sum(axis=-1)
-
     S = derived(lambda q: q.moments.sum_ps)
-    eta = derived(lambda q: 16 * q.E / (q.mu * (q.y + q.E) * q.S), "16E/(mu (y + E) S), t = 0..T")
 
     # --- the constants ----------------------------------------------------------------------------
     reach_sq = derived(lambda q: q.moments.theta**2 * q.E**2 * q.G_sq, "(theta E G)^2")
@@ -521,10 +522,7 @@ class PartialView(CompressedRun):
         lambda q: 0 if q.down is None else (4 / q.down - 1) * (q.client_factor + 1),
         "(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression",
     )
-    rho_sq = derived(
-        lambda q: (q.client_factor + q.server_factor) ** 2 * q.reach_sq,
-        "E||w_t - v_t||^2 <= rho^2 eta_t^2",
-    )
+    between = derived(lambda q: q.client_factor + q.server_factor)
     J = derived(
         lambda q: 32 * q.E * (q.moments.ps * q.D).sum() / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)"
     )
@@ -554,6 +552,22 @@ class PartialView(CompressedRun):
         lambda q: 11 * q.L * q.S * q.rho_sq / 2,
         "(11/2) L S rho^2: what the residuals add in a round, over eta_t^3",
     )
+
+    bias = derived(
+        lambda q: q.times[1:] * q.r * q.J / q.y[1:], "H_t J/(t E + gamma), t = 1..T"
+    )
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """min{44L/(3 mu) rho^2, t eta_0 (11/2) L S rho^2} eta_{t-1}^2, t = 1..T."""
+        t, before = self.times[1:], self.eta[:-1]
+        return np.minimum(44 * self.L / (3 * self.mu) * self.rho_sq + 0 * t, t * self.off * self.eta[0]) * before**2
+
+    def one_round(self, *new: Any) -> Sides:
+        """a_{t+1} <= (1 - eta mu S/2) a_t + sum of terms + r 2 eta sum E[p s] D_k, a_t = E||v_t - w*||^2."""
+        eta = self.eta[:-1]
+        kept, bias = (1 - eta * self.mu * self.S / 2) * self.virtual_sq[:-1], self.r * 2 * eta * (self.moments.ps * self.D).sum()
+        return self.of_virtual(kept, *new, bias)
 
     @classmethod
     def made(
@@ -604,11 +618,7 @@ class PartialView(CompressedRun):
         m, cases = moments(algorithm.scheme, law, E, weights), cases_of(algorithm.scheme, law, weights)
         gamma = gamma_with_participation(E, known.L, known.mu, known.least, m, float(cases.pi.min()))
         T = min(case.rounds or 20, 20, max(1, int(np.log(MOST) / np.log(len(cases.steps)))) if len(cases.steps) > 1 else 20)
-        found = play(
-            lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
-            algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float),
-            steps_of(E, known.mu, gamma, T, m.sum_ps), E,
-        )  # fmt: skip
+        found = played(case, cases, steps_of(E, known.mu, gamma, T, m.sum_ps), E)
         made = cls(
             weights, E, gamma, known.L, known.mu, float(found.G_sq), known.up, known.down, known.D,
             known.optimum.x, found.w, found.R, found.R_G, found.mass, m, cases.pi,
@@ -636,10 +646,7 @@ class Cases:
 
 
 def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
-    """Every s of independent clients that has a probability, from their law (N, E + 1).
-
-    Raises `InvalidInput`: More than `MOST` of them.
-    """
+    """Every s of independent clients that has a probability, from their law (N, E + 1)."""
     rows = [[(s, chance) for s, chance in enumerate(row) if chance > 0] for row in law]
     if (count := math.prod(len(row) for row in rows)) > MOST:
         raise InvalidInput(f"{count} cases in one round: at most {MOST} are gone through; take fewer clients or local steps")
@@ -674,11 +681,6 @@ def play(
     gradient : callable(y) -> grad f_k(y_k), (P, N, d) -> (P, N, d)
     up, down : the compressors, None for one that sends uncompressed
     pushes : (P, T E, N, d) what gradients are off by on equally likely paths, with one case a round
-
-    Raises
-    ------
-    InvalidInput
-        Too many paths.
     """
     if len(cases.steps) ** len(etas) > MOST:
         raise InvalidInput(f"{len(cases.steps)}^{len(etas)} paths: at most {MOST} are gone through; take fewer rounds")
@@ -711,3 +713,12 @@ def play(
 
     w, R, R_G = (each(kept, i) for i in range(3))
     return Paths(mass, most, w, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))
+
+
+def played(case: Case, cases: Cases, etas: list[Any], E: int) -> Paths:
+    """All paths of the user's method, in floats."""
+    problem, algorithm = case.problem, case.algorithm
+    return play(
+        lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
+        algorithm.down_compressor, problem.weights, np.asarray(case.x0, dtype=float), etas, E,
+    )

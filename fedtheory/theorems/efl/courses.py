@@ -101,11 +101,7 @@ def _at_the_end(run: EFLRun, T: int) -> EFLRun:
 
 
 def replayed(witness: Witness, proof: Proof) -> Course:
-    """The run of a witness in fractions.
-
-    Raises `InvalidInput`: A witness of another kind than a run; more states than can be gone
-    through.
-    """
+    """The run of a witness in fractions."""
     data = witness.data
     if witness.kind != "run":
         raise InvalidInput(f"{witness.name} is an instance of kind {witness.kind!r}: a proof is walked along a run")
@@ -130,11 +126,7 @@ def _check_form(proof: Proof, run: EFLRun) -> None:
 
 
 def course(case: Case, proof: Proof) -> Course:
-    """The run of a user's problem: quadratic losses, independent clients, lambda = 0.
-
-    Raises `InvalidInput`, `MissingCapability`: What the theorem, or the enumeration of its rounds,
-    asks of the problem and of who takes part; `NotCertified`: An optimum that cannot be certified.
-    """
+    """The run of a user's problem: quadratic losses, independent clients, lambda = 0."""
     wanted = case.rounds or ROUNDS
     oracles, laws, run = as_enumerated(replace(case, rounds=wanted))
     branches = max(_branches(oracles, law) for law in laws)

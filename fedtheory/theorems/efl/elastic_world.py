@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, law_of
 from fedtheory.theorems.efl.world import Clients
 from fedtheory.theory import Case, Fact, derived, number, whole
 from fedtheory.theory.draws import few_shares, half, part, rows, shares, signed
-from fedtheory.theory.rounds.linear_algebra import contracts
+from fedtheory.theory.rounds.linear_algebra import contracts, identity
 
 LONG = 2000  # rounds of a run in floats, at least 1000
 ROUNDING = 1e-9  # of a spectral radius, of a matrix whose entries are near 1
@@ -72,12 +72,23 @@ SHORT = Fact(
 )
 
 
+def _times(H: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """H_k x_k (N, d), of diagonals (N, d) or of matrices (N, d, d)."""
+    return H * x if H.ndim == 2 else (H * x[..., None, :]).sum(axis=-1)
+
+
 @dataclass
 class Elastic(Clients):
-    """Quadratic clients with fixed Fisher diagonals and a constant step."""
+    """Quadratic clients with fixed Fisher diagonals and a constant step.
+
+    Attributes
+    ----------
+    H : (N, d, d) where coordinates mix, and all is in floats; h is then their diagonal, which plays no part
+    E : local steps of a round
+    """
 
     method, local_steps = {"lam": 0.1}, 1
-    H = None  # (N, d, d) where coordinates mix; h is then their diagonal, which plays no part
+    E, H = 1, cast(Any, None)
 
     u: np.ndarray = number("N d", "Fisher diagonals", least=0)
     lam: Any = number(what="lambda", above=0)
@@ -90,26 +101,85 @@ class Elastic(Clients):
         "sum_k (u_k - p^k U) h_k (d,)",
     )
 
+    # --- the losses -------------------------------------------------------------------------------
+    curvatures = derived(lambda q: q.h if q.H is None else q.H)
+
+    def bent(self, x: np.ndarray) -> np.ndarray:
+        """H_k x of one vector (d,), or H_k x_k of one a client (N, d): (N, d)."""
+        return _times(self.curvatures, x)
+
     def gradients(self, w: np.ndarray) -> np.ndarray:
         """grad f_k at one point (d,), or at one a client (N, d): (N, d)."""
-        return self.h * (w - self.c)
+        return self.bent(w - self.c)
 
-    def steps(self, w: np.ndarray, V: np.ndarray, eta: Any, lam: Any, E: int = 1) -> np.ndarray:
+    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """sum_k weights_k * H_k x (d,), weights (N, 1) or (N, d)."""
+        return (weights * self.bent(x)).sum(axis=0)
+
+    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
+        """sum_k |H_k| |w - c_k| times a factor (d,): rounding errors of the gradients at w are proportional to it."""
+        return factor * _times(abs(self.curvatures), abs(w - self.c)).sum(axis=0)
+
+    def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
+        """Minimise sum_k weights_k f_k + sum_i pull_i (x_i - to_i)^2/2, weights (N, 1) or (N, d)."""
+        known = (weights * self.bent(self.c)).sum(axis=0) + pull * to
+        if self.H is None:
+            return known / ((weights * self.h).sum(axis=0) + pull)
+        try:
+            return np.linalg.solve((weights[:, :, None] * self.H).sum(axis=0) + np.diag(pull), known)
+        except np.linalg.LinAlgError as error:
+            raise InvalidInput("the fixed point is not the only one: its linear system is singular; take a smaller step") from error
+
+    star = derived(lambda q: q.pulled(q.weights[:, None], 0 * q.U, 0), "argmin sum_k p^k f_k")
+
+    # --- rounds -----------------------------------------------------------------------------------
+    def steps(self, w: np.ndarray, V: np.ndarray, eta: Any, lam: Any) -> np.ndarray:
         """The clients' models after E steps from w (N, d)."""
         y = w + 0 * self.c
-        for _ in range(E):
+        for _ in range(self.E):
             y = y - eta * (self.gradients(y) + lam * (self.U * y - V))
         return y
 
+    def round(self, w: np.ndarray, V: np.ndarray, eta: Any, lam: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """One round: the server's model and V = sum_k u_k y_k."""
+        y = self.steps(w, V, eta, self.lam if lam is None else lam)
+        return self.weights @ y, (self.u * y).sum(axis=0)
 
-class Mixing:
-    """Coordinates that mix, in floats."""
+    def recursion(self, lam: Any) -> np.ndarray:
+        """The matrix (2d, 2d) by which a round takes (w, V) on around its fixed point."""
+        linear, d = replace(self, c=0 * self.c), len(self.U)
+        units = identity(2 * d, self.U.dtype)
+        return np.stack([np.concatenate(linear.round(e[:d], e[d:], self.eta, lam)) for e in units], axis=1)
 
-    H: np.ndarray
-    c: np.ndarray
+    def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+        """r_k^E and q_k = (1 - r_k^E)/(h_k + lambda U) (N, d), r_k = 1 - eta (h_k + lambda U)."""
+        stiff = self.h + lam * self.U
+        kept = (1 - self.eta * stiff) ** self.E
+        return kept, (1 - kept) / stiff
 
-    def gradients(self, w: np.ndarray) -> np.ndarray:
-        return np.einsum("nij,nj->ni", self.H, w - self.c)
+    def trace_and_determinant(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of the recursion of (w, V), in closed form (d,)."""
+        kept, q = self.factors(lam)
+        p = self.weights[:, None]
+        first, second = (p * kept).sum(axis=0), (self.u * q).sum(axis=0)
+        return first + lam * second, lam * (first * second - (p * q).sum(axis=0) * (self.u * kept).sum(axis=0))
+
+    def criterion(self, trace: Any, determinant: Any) -> np.ndarray:
+        """Jury's: the least of 1 - D, 1 - T + D and 1 + T + D, which is > 0 iff both eigenvalues
+        are inside the unit circle."""
+        return np.minimum(np.minimum(1 - determinant, 1 - trace + determinant), 1 + trace + determinant)
+
+    def margin(self, lam: Any) -> np.ndarray:
+        """> 0 iff the recursion contracts: Jury's criterion of every coordinate (d,), or 1 - the
+        spectral radius (1,); without lambda V plays no part."""
+        if self.H is None:
+            return self.criterion(*self.trace_and_determinant(lam))
+        size = np.concatenate([0 * self.U + 1, np.where(self.U > 0, self.U, 1)])  # so that w and V are of one size
+        some = slice(len(self.U) if lam == 0 else None)
+        scaled = self.recursion(lam) * size / size[:, None]
+        return 1 - abs(np.linalg.eigvals(scaled[some, some])).max(keepdims=True)
+
+    stable = derived(lambda q: bool((q.margin(q.lam) > 0).all()))
 
 
 @dataclass
@@ -149,25 +219,15 @@ class ElasticView(Elastic):
             lambda q: q.leaver is None or (1 <= len(q.h) - 1 >= q.leaver and q.anchor is not None),
         ),
     )
-    noise = 0  # of gradients that cancel
-    noise_of_round = 0  # of w and V at the fixed point
-
     rounds: int = whole(what="of the run")
     leaver: int | None = whole(default=None)
     anchor: np.ndarray | None = number("d", "the leaver's last model", default=None)
+    H: Any = None
 
     noise_of_run = derived(
         lambda q: 1e-15 * q.rounds * abs(q.c).max() if isinstance(q.eta, float) else 0,
         "The rounding error of a run in floats",
     )
-
-    @property
-    def stable(self) -> bool:
-        """Sufficient for convergence to the fixed point: both coordinates of the recursion contract
-        (checked by Jury's criterion)."""
-        a, b, c_, d_ = self.linear
-        trace, determinant = a + d_, a * d_ - b * c_
-        return bool((abs(trace) < 1 + determinant).all() and (determinant < 1).all())
 
     def away(self) -> tuple[np.ndarray, ...]:
         """Return (c_1, U c_1) minus the fixed point, and |c_1 - w_eta| + max_k |c_k - c_1|."""
@@ -177,11 +237,10 @@ class ElasticView(Elastic):
 
     @property
     def contracts(self) -> bool:
-        """The power of the recursion, times that distance, is small enough for the run's rounds."""
-        a, b, c_, d_ = np.broadcast_arrays(*self.linear)
-        steps = np.stack([np.stack([a, b], axis=-1), np.stack([c_, d_], axis=-1)], axis=-2)
-        power, (w, V, first) = np.linalg.matrix_power(steps, self.rounds), self.away()
-        return bool((abs(power[:, 0, 0] * w) + abs(power[:, 0, 1] * V) <= 1e-7 * first).all())
+        """True if the power of the recursion, times that distance, is small enough for the run's rounds."""
+        (*away, first), d = self.away(), len(self.U)
+        power = np.linalg.matrix_power(self.recursion(self.lam), self.rounds)
+        return bool((abs(power[:d]) @ abs(np.concatenate(away)) <= 1e-7 * first).all())
 
     def step(self, t: int) -> Any:
         """eta/(1 + t/10)."""
@@ -205,13 +264,6 @@ class ElasticView(Elastic):
                 return t
         return None
 
-    @property
-    def linear(self) -> tuple[np.ndarray, ...]:
-        """The recursion of (w, V) around its fixed point: [[a, b], [c, d]]."""
-        e, pull = self.eta, self.eta * self.lam
-        first, third = 1 - e * self.a - pull * self.U, self.U - e * (self.u * self.h).sum(axis=0)
-        return first, pull + 0 * first, third - pull * self.U**2, pull * self.U
-
     @cached_property
     def decaying(self) -> np.ndarray:
         """The run from c_1 with eta_tau = eta/(1 + tau/10): (T + 1, d)."""
@@ -221,34 +273,27 @@ class ElasticView(Elastic):
             path.append(w)
         return np.stack(path)
 
-    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """sum_k weights_k * H_k x (d,), weights (N, 1) or (N, d)."""
-        return (weights * self.h).sum(axis=0) * x
-
-    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
-        """(d,), what the gradients at w, times a factor, are made of: rounding errors are proportional to it."""
-        return factor * abs(self.h).sum(axis=0) * abs(w - self.c).max(axis=0)
-
-    def round(self, w: np.ndarray, V: np.ndarray, eta: Any) -> tuple[np.ndarray, np.ndarray]:
-        """One round: the server's model and V = sum_k u_k y_k."""
-        y = self.steps(w, V, eta, self.lam)
-        return (self.weights[:, None] * y).sum(axis=0), (self.u * y).sum(axis=0)
-
-    def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
-        """Minimise sum_k weights_k f_k + sum_i pull_i (x_i - to_i)^2/2, weights (N, 1) or (N, d)."""
-        w = weights * self.h
-        return ((w * self.c).sum(axis=0) + pull * to) / (w.sum(axis=0) + pull)
-
-    star = derived(lambda q: q.pulled(q.weights[:, None], 0 * q.U, 0), "argmin sum_k p^k f_k")
-
     def fixed(self, eta: Any) -> np.ndarray:
         """sum_k [p^k (1 - lambda eta U) + lambda eta u_k] grad f_k = 0."""
         weights = self.weights[:, None] * (1 - self.lam * eta * self.U) + self.lam * eta * self.u
         return self.pulled(weights, 0 * self.U, 0)
 
+    # --- what rounding leaves where coordinates mix, and gradients cancel -------------------------
+    def _left(self, *points: np.ndarray) -> Any:
+        if self.H is None:
+            return 0
+        return 1e-12 * sum(self.size(w) + _times(abs(self.H), abs(w)).sum(axis=0) for w in points)
+
+    noise = derived(lambda q: q._left(q.fixed(q.eta), q.star), "of gradients that cancel")
+    noise_of_round = derived(
+        lambda q: 0 if q.H is None else np.stack([q.noise, q.noise / q.lam]),
+        "of w and V at the fixed point, where V divides such a sum by lambda",
+    )
+
     def noise_of_stale(self, w: np.ndarray) -> Any:
-        """Bound the rounding of a round that changes nothing after a departure."""
-        return 0
+        """Of a round that changes nothing after a departure."""
+        pull = 0 if self.leaver is None else self.lam * self.u[self.leaver] * (abs(w) + abs(np.asarray(self.anchor)))
+        return 0 if self.H is None else self.eta * (self._left(w) + 1e-12 * pull)
 
     def anchors_at(self, w: np.ndarray, eta: Any) -> np.ndarray:
         """V at the fixed point w: there sum_k p^k grad f_k + lambda (U w - V) = 0."""
@@ -334,7 +379,6 @@ class ElasticView(Elastic):
         leaver = given.client_of(case) if leaving else None
         given.check_all_active(case, leaver if LEAVER in case.form.needs else None)
         data = losses_of(case, algorithm)
-        kind = ElasticMixingView if "H" in data else cls
         L = float(case.problem.beta_k.max()) if "H" in data else data["h"].max()
         lam, most = data["lam"], data["u"].sum(axis=0).max()
         eta = 3 / (4 * L) if most == 0 else min(3 / (4 * L), 1 / (2 * lam * most))
@@ -347,13 +391,13 @@ class ElasticView(Elastic):
         long = cls.apart(case.form)
         data |= {"eta": eta, "rounds": max(case.rounds or LONG, 1000) if long else 0}
         if leaving:
-            star = kind(**data).star
+            star = cls(**data).star
             anchor = simplest_each(case.given.get("anchor", star)).astype(star.dtype)
             if anchor.shape != star.shape:
                 raise InvalidInput(f"anchor {anchor.shape}: it needs one number a coordinate, {star.shape}")
             data |= {"leaver": leaver, "anchor": star if "anchor" not in case.given else anchor}
         if "H" in data:
-            return kind(**data)
+            return cls(**data)
         return data | ({"arithmetic": "float"} if long else {})
 
 
@@ -392,73 +436,6 @@ def losses_of(case: Case, algorithm: EFL) -> dict[str, Any]:
 
 
 @dataclass
-class ElasticMixingView(Mixing, ElasticView):
-    """The elastic term on quadratics whose coordinates mix, in floats.
-
-    At a fixed point of a round sum_k p^k g_k + lambda (U w - V) = 0 and U w - V = eta sum_k u_k
-    g_k + lambda eta U (U w - V), so that sum_k [p^k (1 - lambda eta U) + lambda eta u_k] g_k = 0 in
-    every coordinate, whatever the gradients g_k at w; of quadratics this is one linear system. The
-    recursion of (w, V) is linear too, and contracts where its spectral radius is below 1.
-    """
-
-    H: Any = None
-
-    def _made_of(self, w: np.ndarray) -> np.ndarray:
-        return np.asarray(self.size(w) + np.einsum("nij,j->i", abs(self.H), abs(w)))
-
-    @property
-    def noise(self) -> np.ndarray:  # type: ignore[override]
-        """Sums of gradients that cancel are known up to rounding of what they are made of, whatever
-        the condition of the systems."""
-        return 1e-12 * (self._made_of(self.fixed(self.eta)) + self._made_of(self.star))
-
-    @property
-    def noise_of_round(self) -> np.ndarray:  # type: ignore[override]
-        """V at the fixed point divides such a sum by lambda."""
-        return np.stack([self.noise, self.noise / self.lam])
-
-    def noise_of_stale(self, w: np.ndarray) -> np.ndarray:
-        pull = 0 if self.leaver is None else self.lam * self.u[self.leaver] * (abs(w) + abs(np.asarray(self.anchor)))
-        return 1e-12 * self.eta * (self._made_of(w) + pull)
-
-    @property
-    def contracts(self) -> bool:
-        """True if the power of the recursion contracts enough for the run. It is multiplied with
-        the distance of (c_1, U c_1) from the fixed point."""
-        *away, first = self.away()
-        left = np.linalg.matrix_power(self.recursion, self.rounds)
-        most = np.linalg.norm(left, 2) * np.linalg.norm(np.concatenate(away))
-        return bool(most <= 1e-7 * first.min())
-
-    def times(self, weights: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return (weights * (self.H @ x)).sum(axis=0)
-
-    def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
-        return factor * np.einsum("nij,nj->i", abs(self.H), abs(w - self.c))
-
-    def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
-        W = weights[:, :, None] * self.H
-        known = np.einsum("nij,nj->i", W, self.c) + pull * to
-        try:
-            return np.linalg.solve(W.sum(axis=0) + np.diag(pull), known)
-        except np.linalg.LinAlgError as error:
-            raise InvalidInput("the fixed point is not the only one: its linear system is singular; take a smaller step") from error
-
-    @property
-    def recursion(self) -> np.ndarray:
-        """Of (w, V) around its fixed point, (2d, 2d)."""
-        d, mean = len(self.U), np.einsum("n,nij->ij", self.weights, self.H)
-        unit, U, e = np.eye(d), np.diag(self.U), self.eta
-        rows = [
-            [unit - e * (mean + self.lam * U), e * self.lam * unit],
-            [U - e * np.einsum("ni,nij->ij", self.u, self.H) - e * self.lam * U @ U, e * self.lam * U],
-        ]
-        return np.block(rows)
-
-    stable = derived(lambda q: bool(abs(np.linalg.eigvals(q.recursion)).max() < 1))
-
-
-@dataclass
 class StabilityView(Elastic):
     """The elastic term with E local steps and any lambda and eta.
 
@@ -484,14 +461,18 @@ class StabilityView(Elastic):
         }),
     )  # fmt: skip
 
-    shows: ClassVar = {
-        "lambda": "lam", "eta": "eta", "E": "E", "eta sum p h": "slope", "eta^2 lambda b": "pull",
-    }  # fmt: skip
-    noise: ClassVar[float] = 0  # of margins
+    shows = derived(
+        lambda q: {"lambda": "lam", "eta": "eta", "E": "E"} | (
+            {"eta sum p h": "slope", "eta^2 lambda b": "pull"} if q.H is None
+            else {"rho, lambda = 0": "rho_0", "rho": "rho"}
+        )
+    )  # fmt: skip
+    noise = derived(lambda q: 0 if q.H is None else ROUNDING, "of margins")
 
     E: int = whole(1, 50)
     start: Any = number("d", default=None)
     anchors: Any = number("N d", default=None)
+    H: Any = None
 
     def __post_init__(self) -> None:
         if self.start is None:
@@ -502,46 +483,18 @@ class StabilityView(Elastic):
     V = derived(lambda q: (q.u * q.anchors).sum(axis=0))
     slope = derived(lambda q: q.eta * q.a)
     pull = derived(lambda q: q.eta**2 * q.lam * q.b)
+    rho_0 = derived(lambda q: float(1 - q.margin(0)[0]), "the spectral radius without lambda")
+    rho = derived(lambda q: float(1 - q.margin(q.lam)[0]))
 
-    # --- the recursion ----------------------------------------------------------------------------
-    def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
-        """r_k^E and q_k = (1 - r_k^E)/(h_k + lambda U) (N, d), r_k = 1 - eta (h_k + lambda U)."""
-        stiff = self.h + lam * self.U
-        kept = (1 - self.eta * stiff) ** self.E
-        return kept, (1 - kept) / stiff
-
-    def trace_and_determinant(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Of the recursion of (w, V), in closed form (d,)."""
-        kept, q = self.factors(lam)
-        p = self.weights[:, None]
-        first, second = (p * kept).sum(axis=0), (self.u * q).sum(axis=0)
-        return first + lam * second, lam * (first * second - (p * q).sum(axis=0) * (self.u * kept).sum(axis=0))
-
-    def criterion(self, trace: Any, determinant: Any) -> np.ndarray:
-        """Jury's: the least of 1 - D, 1 - T + D and 1 + T + D, which is > 0 iff both eigenvalues
-        are inside the unit circle."""
-        return np.minimum(np.minimum(1 - determinant, 1 - trace + determinant), 1 + trace + determinant)
-
-    def margin(self, lam: Any) -> np.ndarray:
-        """Of every coordinate (d,): > 0 iff the recursion contracts there."""
-        return self.criterion(*self.trace_and_determinant(lam))
-
-    def round(self, w: np.ndarray, V: np.ndarray, lam: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The clients' models after E steps from w (N, d), and the next V."""
-        y = self.steps(w, V, self.eta, lam, self.E)
-        return y, (self.u * y).sum(axis=0)
+    def moves(self, lam: Any) -> np.ndarray:
+        """y_k - w of the clients after their E steps from the start, with this lambda (N, d)."""
+        return self.steps(self.start, self.V, self.eta, lam) - self.start
 
     @cached_property
     def settles(self) -> np.ndarray:
-        """1 where the recursion contracts, 0 elsewhere (d,): its matrix read off two rounds of the
-        clients with minimisers 0, and a certificate in fractions."""
-        linear, one = replace(self, c=0 * self.c), 0 * self.c[0] + 1
-        columns = []
-        for w, V in ((one, 0 * one), (0 * one, one)):
-            y, after = linear.round(w, V, self.lam)
-            columns.append([(self.weights[:, None] * y).sum(axis=0), after])
-        matrices = np.array(columns, dtype=object).transpose(2, 1, 0)  # (d, 2, 2)
-        return objects([Fraction(contracts([M])) for M in matrices])
+        """1 where the recursion contracts, 0 elsewhere (d,), by a certificate in fractions."""
+        M, d = self.recursion(self.lam), len(self.U)
+        return objects([Fraction(contracts([M[np.ix_([i, d + i], [i, d + i])]])) for i in range(d)])
 
     @property
     def best(self) -> Any:
@@ -600,27 +553,4 @@ class StabilityView(Elastic):
         data |= {"eta": eta, "E": E, "start": simplest_each(case.x0), "anchors": data["c"]}
         if "H" not in data:
             return data
-        return MixingView(**{**data, "eta": float(eta), "start": np.asarray(case.x0)})
-
-
-@dataclass
-class MixingView(Mixing, StabilityView):
-    """Quadratics whose coordinates mix, in floats: one matrix takes (w, V) on, and settles iff its
-    spectral radius is below 1."""
-
-    shows: ClassVar = {"lambda": "lam", "eta": "eta", "E": "E", "rho, lambda = 0": "rho_0", "rho": "rho"}
-    noise = ROUNDING
-    H: Any = None
-
-    def margin(self, lam: Any) -> np.ndarray:
-        """1 - the spectral radius, (1,); without lambda V plays no part."""
-        d, linear = len(self.U), replace(self, c=0 * self.c)
-        scale = np.where(self.U > 0, self.U, 1)  # of V, so that both halves are of one size
-        columns = []
-        for unit in np.eye(2 * d)[: d if lam == 0 else 2 * d]:
-            y, V = linear.round(unit[:d], unit[d:] * scale, lam)
-            columns.append(np.concatenate([self.weights @ y, V / scale])[: d if lam == 0 else None])
-        return 1 - abs(np.linalg.eigvals(np.array(columns).T)).max(keepdims=True)
-
-    rho_0 = derived(lambda q: float(1 - q.margin(0)[0]))
-    rho = derived(lambda q: float(1 - q.margin(q.lam)[0]))
+        return cls(**{**data, "eta": float(eta), "start": np.asarray(case.x0)})

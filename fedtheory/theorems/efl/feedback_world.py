@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,14 +16,14 @@ from fedtheory.messages import compressors
 from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
 from fedtheory.participation.cohorts import Cohort
-from fedtheory.problems.base import Problem
 from fedtheory.rational import integer, objects, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import check_present, law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
 from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
-from fedtheory.theory import Case, ClosedView, Fact, Letters, anything, derived, number, whole, word
+from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole, word
 from fedtheory.theory.draws import rows, signed, size
+from fedtheory.theory.fields import reads_of
 
 MOST_NUMBERS = 2000  # in fractions
 CONSISTENT = Fact(
@@ -108,12 +109,16 @@ class ServerRound:
 
 
 @dataclass
-class FeedbackView(Clients):
-    """EFL's rounds on quadratics, ST with exactly k entries both ways, in fractions; a second
-    implementation.
+class FeedbackView(EFLWorld):
+    """A run of EFL with residuals on both sides, round by round, and how far local work alone would have gone.
 
-    Its variant is 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
-    (consistent, scaled after ST).
+    On quadratics it is in fractions, ST with exactly k entries both ways, a second implementation;
+    its variant is 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
+    (consistent, scaled after ST). Of a user's problem it is the method's own run.
+
+    Nothing is lost where w_T + R^G + sum_k p^k R^k = w_0 + sum_t sum_k p_t^k x_t^k: each compressor sends C(D) and keeps
+    D - C(D), whatever C is, and local work is read off the solver, not off what was sent. On quadratics with E = 1, all
+    active and full gradients the right side is w_0 - eta T grad F(mean of w_t), which bounds the gradient at the mean.
     """
 
     kind, about = "feedback", "about runs with compression and residuals"
@@ -128,89 +133,104 @@ class FeedbackView(Clients):
     letters = Letters(
         {"costs": Letters({"message": "b_{ST}", "dense": "b"}, ("message", "dense"))}
     )
-    demands = (Fact("0 < eta h <= 1", lambda q: 0 < q.eta * q.h.max() <= 1),)
-    noise = 0  # of the models and residuals
-    noise_of_slope = 0  # of the gradient at the mean, and of what bounds it
+    reads: ClassVar = {
+        **reads_of(Clients), "variant": word(*LOOPS), "q": number(what="of ST"), "eta": number(),
+        "x0": number("d"), "E": whole(1, what="the most local steps"),
+        "schedule": anything("(T, N) local steps s_t^k, repeated over the rounds"),
+        "rounds": whole(1, 100_000),
+    }  # fmt: skip
 
-    variant: str = word(*LOOPS)
-    q: Fraction = number(what="of ST")
-    eta: Any = number()
-    x0: np.ndarray = number("d")
-    E: int = whole(1, what="the most local steps")
-    schedule: np.ndarray = anything("(T, N) local steps s_t^k, repeated over the rounds")
-    rounds: int = whole(1, 100_000)
+    play: Callable[[], list[ServerRound]]  # makes the run
+    eta: Any  # the constant step, or None
+    losses: Any  # for their gradient and their optimum: quadratic `Clients` in fractions, or a user's
+    costs: Costs | None  # of ST both ways; None for other compressors
+    facts: frozenset[str] = frozenset()
 
-    def __post_init__(self) -> None:
-        facts = {LOOPS[self.variant], SHORT}  # the builder sees to the step
-        if self.E == 1 and (self.schedule == 1).all():
-            facts.add(PLAIN)
-        if len(self.x0) == 1:
-            facts.add(DENSE)  # ST keeps one entry as it is
-        self.facts = frozenset(facts | self.costs.facts)
+    rounds_seen = derived(lambda q: q.play(), "every round of the run")
+    weights = derived(lambda q: q.rounds_seen[0].weights)
+    x0 = derived(lambda q: q.rounds_seen[0].w)
+    rounds = derived(lambda q: len(q.rounds_seen))
+    own = derived(lambda q: isinstance(q.losses, Clients), "True in fractions")
+    star = derived(lambda q: q.losses.star if q.own else q.losses.optimum().x, "w*, certified")
 
-    @cached_property
-    def rounds_seen(self) -> list[ServerRound]:
-        """Every round of the run."""
-        eta, st, consistent = self.eta, compressors.ST(self.q), self.variant == "consistent"
-        w, R_G, R, out = self.x0, self.x0 * 0, self.h * 0, []
-        for t in range(self.rounds):
-            steps, p = self.who_works(t)
-            on, factor = steps[:, None] > 0, (p / self.weights)[:, None]
-            x = self.moves(w, steps)
-            last = np.where(on, eta * self.h * (w + x - self.c), 0 * x)
-            D = R + (factor * x if consistent else x)
-            sent = np.where(on, st.compress(D), 0 * D)
-            share = (self.weights if consistent else p)[:, None]
-            D_G = R_G + (share * (np.where(on, D, 0 * D) if self.variant == "literal" else sent)).sum(axis=0)
-            down = st.compress(D_G)
-            after = w + (down if self.variant in ("consistent", "after") else D_G)
-            kept = np.where(on, D - sent, R)
-            out.append(ServerRound(w, after, R_G, D_G - down, R, kept, self.weights, p, x, last))
-            w, R_G, R = after, D_G - down, kept
-        return out
-
-    def who_works(self, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """Local steps s_t^k, and p_t^k of scheme C: (N,)."""
-        steps = self.schedule[t % len(self.schedule)]
-        factors = [Fraction(self.E, int(s)) if s else Fraction(0) for s in steps]
-        return steps, self.weights * objects(factors)
-
-    def moves(self, w: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """omega_s^k - omega_0^k after the clients' steps from w (N, d)."""
-        return ((1 - self.eta * self.h) ** steps[:, None] - 1) * (w - self.c)
-
-    @cached_property
-    def costs(self) -> Costs:
-        """Of this run, and of the same one without compression; rounds are counted of the consistent form only."""
-        k = compressors.ST(self.q).sizes(len(self.x0))[0]
-        if self.variant != "consistent":
-            return Costs(len(self.x0), k, self.schedule[:0], self.x0[:0], self.x0[:0])
-        work = [self.who_works(t) for t in range(self.rounds)]
-        dense = [self.x0]
-        for row, p in work:
-            dense.append(dense[-1] + (p[:, None] * self.moves(dense[-1], row)).sum(axis=0))
-        found = [((path - self.star) ** 2).sum(axis=1) for path in (self.run[0], np.stack(dense))]
-        return Costs(len(self.x0), k, np.stack([row for row, _ in work]), *found)
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """grad F(x)."""
+        if not self.own:
+            return np.asarray(self.losses.full_gradient(x))
+        return (self.weights[:, None] * self.losses.h).sum(axis=0) * (x - self.star)
 
     @cached_property
     def run(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Models w_0..w_T, the last R^G and R^k, and w_0 + sum_t sum_k p_t^k x_t^k."""
         seen = self.rounds_seen
-        moved = self.x0 + sum((r.p[:, None] * r.x).sum(axis=0) for r in seen)
+        moved = self.x0 + np.sum([(r.p[:, None] * r.x).sum(axis=0) for r in seen], axis=0)
         return np.stack([self.x0, *(r.after for r in seen)]), seen[-1].R_G_after, seen[-1].R_after, moved
 
-    def slope(self, x: np.ndarray) -> np.ndarray:
-        """grad F(x)."""
-        return (self.weights[:, None] * self.h).sum(axis=0) * (x - self.star)
+    @cached_property
+    def noise(self) -> float:
+        """The rounding of sums over all rounds."""
+        path, R_G, R, moved = self.run
+        size = abs(path).max() + abs(R_G).max() + (self.weights[:, None] * abs(R)).sum(axis=0).max() + abs(moved).max()
+        return 0 if self.own else 1e-15 * (self.rounds + 10) * float(size)
+
+    @cached_property
+    def noise_of_slope(self) -> float:
+        """The rounding of the gradients that are summed, of what they are made of, and of the sums over eta T."""
+        if self.own:
+            return 0
+        at = np.stack([self.run[0].mean(axis=0), self.run[0][0], 0 * self.x0])
+        made_of = float(abs(self.losses.gradient(at)).max()) + float(self.losses.beta_k.max()) * float(abs(self.run[0]).max())
+        return 1e-13 * made_of + self.noise / (self.eta * self.rounds)
+
+    def printed_constants(self) -> dict[str, Any]:
+        return {} if self.own else {"T": self.rounds, "|R^G|": float(np.linalg.norm(self.run[1]))}
 
     @classmethod
-    def made(cls, **values: Any) -> Self:
-        """Read the schedule, a row of N whole numbers a round."""
-        rows = [[integer(s, "schedule", 0, values["E"]) for s in row] for row in values["schedule"]]
-        schedule = np.array(rows)
-        if schedule.shape[1:] != values["weights"].shape:
-            raise InvalidInput(f"schedule {schedule.shape}: give a number for every client in each row")
-        return cls(**{**values, "schedule": schedule})
+    def made(
+        cls, weights: Any, h: Any, c: Any, variant: str, q: Any, eta: Any, x0: Any, E: int, schedule: Any, rounds: int
+    ) -> Self:
+        """Make the run of quadratics; the schedule is a row of N whole numbers a round."""
+        if not 0 < eta * h.max() <= 1:
+            raise InvalidInput(f"the data of 'feedback' must have 0 < eta h <= 1: eta = {eta}")
+        work = np.array([[integer(s, "schedule", 0, E) for s in row] for row in schedule])
+        if work.shape[1:] != weights.shape:
+            raise InvalidInput(f"schedule {work.shape}: give a number for every client in each row")
+        clients, st, consistent = Clients(weights, h, c), compressors.ST(q), variant == "consistent"
+        factors = objects([[Fraction(E, int(s)) if s else Fraction(0) for s in row] for row in work])
+
+        def moves(w: np.ndarray, steps: np.ndarray) -> np.ndarray:
+            return ((1 - eta * h) ** steps[:, None] - 1) * (w - c)
+
+        @cache
+        def play() -> list[ServerRound]:
+            w, R_G, R, seen = x0, x0 * 0, h * 0, []
+            for t in range(rounds):
+                steps, p = work[t % len(work)], weights * factors[t % len(work)]
+                on, factor, x = steps[:, None] > 0, (p / weights)[:, None], moves(w, steps)
+                last = np.where(on, eta * h * (w + x - c), 0 * x)
+                D = R + (factor * x if consistent else x)
+                sent = np.where(on, st.compress(D), 0 * D)
+                share = (weights if consistent else p)[:, None]
+                D_G = R_G + (share * (np.where(on, D, 0 * D) if variant == "literal" else sent)).sum(axis=0)
+                down = st.compress(D_G)
+                after = w + (down if variant in ("consistent", "after") else D_G)
+                kept = np.where(on, D - sent, R)
+                seen.append(ServerRound(w, after, R_G, D_G - down, R, kept, weights, p, x, last))
+                w, R_G, R = after, D_G - down, kept
+            return seen
+
+        path, dense, many = [x0], [x0], np.arange(rounds if consistent else 0) % len(work)  # rounds of others are not counted
+        for t, seen in zip(many, play() if consistent else (), strict=True):
+            path.append(seen.after)
+            dense.append(dense[-1] + (seen.p[:, None] * moves(dense[-1], work[t])).sum(axis=0))
+        away = (((np.stack(p) - clients.star) ** 2).sum(axis=1)[: None if len(many) else 0] for p in (path, dense))
+        costs = Costs(len(x0), st.sizes(len(x0))[0], work[many], *away)
+        facts = {LOOPS[variant], SHORT, *costs.facts}
+        if E == 1 and (work == 1).all():
+            facts.add(PLAIN)
+        if len(x0) == 1:
+            facts.add(DENSE)  # ST keeps one entry as it is
+        return cls(play, eta, clients, costs, frozenset(facts))
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -232,7 +252,7 @@ class FeedbackView(Clients):
         return f"{variant} N={n} d={d}", data
 
     @classmethod
-    def on_problem(cls, statement: str, case: Case) -> ResidualsView:
+    def on_problem(cls, statement: str, case: Case) -> FeedbackView:
         """Run the user's method, T = 20 rounds where nothing else is said, one scenario."""
         algorithm = case.algorithm
         if not isinstance(algorithm, EFL):
@@ -255,7 +275,6 @@ class FeedbackView(Clients):
             p = coefficients(algorithm.scheme, cohort.steps, cohort.max_steps, weights, cohort.active_probability, cohort.present)
             shares.append(np.where(cohort.steps[0] > 0, np.asarray(p, dtype=float)[0], 0))
         seen = server_rounds(case, path, states[-T:], shares, recorded)
-        moved = case.x0 + np.sum([(r.p[:, None] * r.x).sum(axis=0) for r in seen], axis=0)
         after = algorithm.variant == "consistent" and algorithm.scale == "after"
         facts: set[str] = {LOOPS["after" if after else algorithm.variant]}
         plain = recorded.steps == 1 and all(c.mask.all() for c in cohorts)
@@ -270,55 +289,7 @@ class FeedbackView(Clients):
         costs = costs_of(case, path, cohorts, np.stack(shares) > 0)
         facts |= costs.facts if costs else set()
         eta = None if callable(recorded.lr) else float(recorded.lr)
-        run = (path, seen[-1].R_G_after, seen[-1].R_after, moved)
-        held = frozenset(facts)
-        return ResidualsView(run, weights, case.x0, T, eta, problem, seen, costs, held)
-
-
-@dataclass
-class ResidualsView(ClosedView):
-    """A real run of EFL with compression: its models, its last residuals, and how far local work alone would have gone.
-
-    Nothing is lost where w_T + R^G + sum_k p^k R^k = w_0 + sum_t sum_k p_t^k x_t^k: each compressor sends C(D) and keeps
-    D - C(D), whatever C is, and local work is read off the solver, not off what was sent. On quadratics with E = 1, all
-    active and full gradients the right side is w_0 - eta T grad F(mean of w_t), which bounds the gradient at the mean.
-
-    Attributes
-    ----------
-    run : models (T + 1, d), R^G (d,), R^k (N, d), and w_0 + sum_t sum_k p_t^k x_t^k
-    """
-
-    run: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-    weights: np.ndarray  # weights, x0, rounds, eta: (N,), (d,), T, and the constant step, or None
-    x0: np.ndarray
-    rounds: int
-    eta: Any
-    problem: Problem  # for its gradient and its optimum
-    rounds_seen: list[ServerRound]  # the same run, round by round
-    costs: Costs | None  # of ST both ways; None for other compressors
-    facts: frozenset[str]
-
-    @cached_property
-    def noise(self) -> float:  # what rounding leaves of sums over all rounds
-        path, R_G, R, moved = self.run
-        size = abs(path).max() + abs(R_G).max() + (self.weights[:, None] * abs(R)).sum(axis=0).max() + abs(moved).max()
-        return 1e-15 * (self.rounds + 10) * float(size)
-
-    @property
-    def noise_of_slope(self) -> float:
-        """The rounding of the gradients that are summed, of what they are made of, and of the sums over eta T."""
-        at = np.stack([self.run[0].mean(axis=0), self.run[0][0], 0 * self.x0])
-        made_of = float(abs(self.problem.gradient(at)).max()) + float(self.problem.beta_k.max()) * float(abs(self.run[0]).max())
-        return 1e-13 * made_of + self.noise / (self.eta * self.rounds)
-
-    star = derived(lambda q: q.problem.optimum().x, "The certified optimum")
-
-    def slope(self, x: np.ndarray) -> np.ndarray:
-        """grad F(x)."""
-        return np.asarray(self.problem.full_gradient(x))
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {"T": self.rounds, "|R^G|": float(np.linalg.norm(self.run[1]))}
+        return cls(lambda: seen, eta, problem, costs, frozenset(facts))
 
 
 def _fields_of(cohort: Cohort) -> tuple[Any, ...]:

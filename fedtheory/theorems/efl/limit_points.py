@@ -1,9 +1,4 @@
-"""EFL: the limits of uncompressed iterates under irregular participation, for all four schemes.
-
-On quadratics the mean of w obeys an affine recursion, coordinate by coordinate: with
-m_k(s) = E[p_tau^k; s^k = s], E w' = E w - sum_k sum_s m_k(s) (1 - (1 - eta h_k)^s)(E w - c_k). Its
-fixed point for a constant step, and the limit for steps that tend to 0, are in closed form.
-"""
+"""EFL: the limits of uncompressed iterates under irregular participation, for all four schemes."""
 
 from functools import partial
 from typing import Any

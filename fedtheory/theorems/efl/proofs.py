@@ -19,8 +19,9 @@ import numpy as np
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
+from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.theorems.efl.theorem_1_recursion import total_drift
+from fedtheory.theorems.efl.theorem_1_proof import carried, total_drift
 from fedtheory.theory import Sides
 from fedtheory.theory.judge.proof import Ended, Proof, Step
 from fedtheory.theory.judge.statement import eq, le
@@ -34,10 +35,6 @@ def _arrives(e: Ended) -> np.ndarray:
     for factor in rho[:0:-1]:
         out.append(out[-1] * factor)
     return np.array(out[::-1])
-
-
-def _once(e: Ended) -> Any:
-    return 1
 
 
 # --- each round: sums over the local steps, expectations given the state --------------------------
@@ -65,55 +62,53 @@ def _made(round: EFLRound, rows: list[list[Any]], relation: Any = "<=") -> Sides
     )
 
 
-def _noise(round: EFLRound) -> Sides:
+def _by_state(of: Callable[[Any, int, StepState], tuple[Any, Any]]) -> Callable[[EFLRound], Sides]:
+    """Both sides at each state, from the run's constants and the round."""
+
+    def sides_of(round: EFLRound) -> Sides:
+        pairs = [of(round.constants, round.tau, v) for v in round.states]
+        return _made(round, [[left, right, abs(left) + abs(right)] for left, right in pairs])
+
+    return sides_of
+
+
+def _noise(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
     """Step 1 with the run's sigma_k."""
-    c, rows = round.constants, []
-    for v in round.states:
-        plain = sides.noise(v, with_noise=0)
-        after, before = ((x * v.mass[:, None]).sum() for x in (plain.lhs, plain.rhs))
-        right = before + v.eta**2 * (v.law.moments.p2s * c.sigma_sq).sum()
-        rows.append([after, right, after + right])
-    return _made(round, rows)
+    plain = sides.noise(v, with_noise=0)
+    after, before = ((x * v.mass[:, None]).sum() for x in (plain.lhs, plain.rhs))
+    return after, before + v.eta**2 * (v.law.moments.p2s * c.sigma_sq).sum()
 
 
-def _drift(round: EFLRound) -> Sides:
+def _drift(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
     """Step 6 with the run's G."""
-    c, tau, rows = round.constants, round.tau, []
-    for v in round.states:
-        left = total_drift(v).lhs[0]
-        right = v.eta**2 * (c.B()[tau] - c.noise_term[tau] - c.gap_term[tau])
-        rows.append([left, right, left + right])
-    return _made(round, rows)
+    return total_drift(v).lhs[0], v.eta**2 * (c.B()[tau] - c.noise_term[tau] - c.gap_term[tau])
 
 
-def _bias(round: EFLRound) -> Sides:
-    rows = []
-    for v in round.states:
-        s = sides.bias_at_start(v)
-        rows.append([s.lhs[0], s.rhs[0], s.scale[0]])
-    return _made(round, rows)
+def _bias(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
+    both = sides.bias_at_start(v)
+    return both.lhs[0], both.rhs[0]
 
 
-def _largest_j(round: EFLRound) -> Sides:
+def _same(of: Callable[[Any, int], tuple[Any, Any]]) -> Callable[[EFLRound], Sides]:
+    """Both sides at all states of a round, which are the same constants of the run."""
+
+    def sides_of(round: EFLRound) -> Sides:
+        left, right = of(round.constants, round.tau)
+        return _made(round, [[left, right, abs(left) + abs(right)]] * len(round.states))
+
+    return sides_of
+
+
+def _largest_j(c: EFLConstants, tau: int) -> tuple[Any, Any]:
     """r_tau J_tau/(y + E) <= r_tau J/(y + E)."""
-    c, tau = round.constants, round.tau
-    own, most = (c.r[tau] * j / c.y[tau + 1] for j in (c.J_t[tau], c.J))
-    return _made(round, [[own, most, most]] * len(round.states))
+    share = c.r[tau] / c.y[tau + 1]
+    return share * c.J_t[tau], share * c.J
 
 
-def _induction(round: EFLRound) -> Sides:
+def _induction(c: EFLConstants, tau: int) -> tuple[Any, Any]:
     """The bound at tau, put through the recursion, is at most that at tau + 1."""
-    c, tau = round.constants, round.tau
-    y = c.y[tau + 1]
-    before, after = _bound(c, tau), _bound(c, tau + 1)
-    step = (16 * c.E / c.mu) ** 2 * (c.B() / c.S**2)[tau] / y**2 + c.r[tau] * c.J / y
-    left = (1 - 4 * c.E / y) * before + step
-    return _made(round, [[left, after, left + after]] * len(round.states))
-
-
-def _bound(c: Any, tau: int) -> Any:
-    C = c.gamma**2 * c.start_sq + c.noise_sum(c.B())[tau]
-    return C / c.y[tau] ** 2 + c.H()[tau] * c.J / c.y[tau]
+    left, right = carried(c, np.array([tau]))
+    return left[0], right[0]
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -125,36 +120,9 @@ def _drawn(e: Ended) -> Sides:
     return eq(sum(came[1:], came[0]), sum(expected[1:], expected[0]))
 
 
-def _parts(e: Ended, reading: str) -> tuple[Any, Any]:
-    """gamma^2 ||w_0 - w*||^2/y^2, and the noise with this reading of the bracket, over y^2."""
-    c = e.run.constants
-    y = c.y[-1]
-    return c.gamma**2 * c.start_sq / y**2, c.noise_sum(c.B(reading))[-1] / y**2
-
-
-def _same(e: Ended, before: Any, after: Any) -> Sides:
-    """A comparison of constants, one for each scenario."""
-    zero = 0 * e.run.lhs[-1]
-    return le(np.atleast_1d(before + zero), np.atleast_1d(after + zero))
-
-
-def _bracket(e: Ended) -> Sides:
-    return _same(e, _parts(e, "positive part")[1], _parts(e, "added")[1])
-
-
-def _max(e: Ended) -> Sides:
-    start, noise = _parts(e, "added")
-    return _same(e, start + noise, max(start, noise))
-
-
-def _flipped(e: Ended) -> Sides:
-    c = e.run.constants
-    return _same(e, c.H()[-1] * c.J / c.y[-1], c.H(True)[-1] * c.J / c.y[-1])
-
-
-def _j_printed(e: Ended) -> Sides:
-    c = e.run.constants
-    return _same(e, c.H(True)[-1] * c.J / c.y[-1], c.H(True)[-1] * c.J_printed / c.y[-1])
+def _of(c: EFLConstants, reading: str) -> tuple[Any, Any]:
+    """gamma^2 ||w_0 - w*||^2/y^2, and the noise with this reading of the bracket over y^2."""
+    return c.gamma**2 * c.start_sq / c.y[-1] ** 2, c.noise_sum(c.B(reading))[-1] / c.y[-1] ** 2
 
 
 def _step(number: int, label: str, words: str, form: str, compare: Any, **more: Any) -> Step:
@@ -165,13 +133,19 @@ def _step(number: int, label: str, words: str, form: str, compare: Any, **more: 
     )
 
 
-def _end(label: str, words: str, sides: Any, formula: str, **more: Any) -> Step:
-    return Step(label, words, weight=_once, sides=sides, over="end", formula=formula, **more)
+def _end(label: str, words: str, of: Callable[[Any], tuple[Any, Any]], formula: str) -> Step:
+    """A comparison of the run's constants, the same for every scenario."""
+
+    def sides_of(e: Ended) -> Sides:
+        zero = 0 * e.run.lhs[-1]
+        return le(*(np.atleast_1d(side + zero) for side in of(e.run.constants)))
+
+    return Step(label, words, weight=lambda e: 1, sides=sides_of, over="end", formula=formula)
 
 
 _STEPS = (
     _step(1, "noise", "one local step: the noise of the mini-batches is set apart", "repaired",
-          _noise, in_mean=True),
+          _by_state(_noise), in_mean=True),
     _step(2, "Jensen", "the square of the clients' mean gradient, by Jensen's inequality with the "
           "weights p^k", "repaired", _summed(sides.gradient, lambda v: v.eta**2)),
     _step(2, "smooth", "a gradient's square is at most 2 L times the gap of a smooth loss",
@@ -184,17 +158,17 @@ _STEPS = (
     _step(5, "values", "the function values of all local steps, expanded at the round's start",
           "repaired", _summed(sides.from_start)),
     _step(5, "mean", "in expectation what is left at the start is the bias of who takes part",
-          "expectation", _bias),
+          "expectation", _by_state(_bias)),
     _step(6, "", "how far the clients drift in a round, with G for the size of every gradient",
-          "repaired", _drift, in_mean=True),
-    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_largest_j,
+          "repaired", _by_state(_drift), in_mean=True),
+    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_same(_largest_j),
          formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
-    _step(7, "induction", "the bound of one round is carried to the next", "induction", _induction,
+    _step(7, "induction", "the bound of one round is carried to the next", "induction", _same(_induction),
           where="in the induction of step 7"),
-    _end("chance", "the states that were drawn stand for their expectation: what is left is "
-         "chance, 0 in the mean", _drawn,
-         r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
-         r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0", only_drawn=True),
+    Step("chance", "the states that were drawn stand for their expectation: what is left is "
+         "chance, 0 in the mean", weight=lambda e: 1, sides=_drawn, over="end", only_drawn=True,
+         formula=r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
+         r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0"),
 )  # fmt: skip
 _SUMS = {"before": lambda v: v.before, "after": lambda v: v.after}
 _PARTS = (
@@ -202,41 +176,38 @@ _PARTS = (
     r"(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}",
 )
 _ENDS = (
-    _end("bracket of B", "(sum p - 2) is printed, where its positive part is needed", _bracket,
+    _end("bracket of B", "(sum p - 2) is printed, where its positive part is needed",
+         lambda c: (_of(c, "positive part")[1], _of(c, "added")[1]),
          r"\theta(\sum p_k-2)_+\sum p_ks^k\le\theta(\sum p_k-2)+\sum p_ks^k"),
     _end("max for the sum", "C is printed as the larger one of two parts, and the induction adds "
-         "them up", _max, "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
+         "them up", lambda c: (sum(_of(c, "added")), max(_of(c, "added"))), "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
     _end("r_t as worded", "r_t is 1 where participation differs, and is printed the other way "
-         "round", _flipped,
+         "round", lambda c: tuple(c.H(flipped)[-1] * c.J / c.y[-1] for flipped in (False, True)),
          r"H_T=\#\{t:\text{the ratios differ}\}\le\#\{t:\text{the ratios are equal}\}"),
-    _end("D_k in J", "D_k is printed in the denominator of J", _j_printed,
+    _end("D_k in J", "D_k is printed in the denominator of J",
+         lambda c: tuple(c.H(True)[-1] * J / c.y[-1] for J in (c.J, c.J_printed)),
          r"\tfrac{32E\sum_k\mathbb E[p_ks^k]D_k}{\mu S}"
          r"\le\sum_k\tfrac{32E\,\mathbb E[p_ks^k]}{(D_k/\mu)S}"),
 )  # fmt: skip
 
 
-def _proofs() -> tuple[Proof, ...]:
-    made = []
-    for form, steps, note in (
-        (
-            "printed", (*_STEPS, *_ENDS),
-            "the steps of the repaired proof, and what the printed statement has in the place of "
-            "its end",
-        ),
-        (
-            "repaired", _STEPS,
-            "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the "
-            "rounds after it",
-        ),
-    ):
-        made += [
-            Proof(
-                "efl/theorem-1", form, steps, course, replayed, (scheme,),
-                f"efl-theorem-1-printed-{scheme.lower()}", _SUMS, note,
-            )
-            for scheme in SCHEMES
-        ]
-    return tuple(made)
-
-
-PROOFS = _proofs()
+_PROOFS = (
+    (
+        "printed", (*_STEPS, *_ENDS),
+        "the steps of the repaired proof, and what the printed statement has in the place of "
+        "its end",
+    ),
+    (
+        "repaired", _STEPS,
+        "a slack in round t arrives at the end times the factors 1 - 4E/(tE + gamma) of the "
+        "rounds after it",
+    ),
+)  # fmt: skip
+PROOFS = tuple(
+    Proof(
+        "efl/theorem-1", form, steps, course, replayed, (scheme,),
+        f"efl-theorem-1-printed-{scheme.lower()}", _SUMS, note,
+    )
+    for form, steps, note in _PROOFS
+    for scheme in SCHEMES
+)

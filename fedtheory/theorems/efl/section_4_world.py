@@ -1,10 +1,5 @@
 """The worlds of EFL's section 4: a client that is away, one round of a client, and the bounds of
-Theorem 2 with fewer samples.
-
-Runs are gradient descent on quadratics with Theorem 1's steps, E = 1. On quadratics s local steps
-of client k move the coordinate with curvature h from w towards its minimiser c by
-phi_s(eta h)(c - w), phi_s(x) = 1 - (1 - x)^s.
-"""
+Theorem 2 with fewer samples."""
 
 from __future__ import annotations
 

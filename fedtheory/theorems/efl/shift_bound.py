@@ -17,6 +17,7 @@ from fedtheory.theorems.efl.shift_world import ShiftedRunView
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
 from fedtheory.theory import Sides, form, le, wrong
 
+ACROSS = "docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival"
 ALPHAS = (Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(3))
 AT_SHIFT = r"\mathbb E\|\omega_{\tau_0}-\hat\omega^*\|^2\le"
 A_IS = r"A=\tfrac{C_{\tau_0}}{(\tau_0E+\gamma)^2}+\tfrac{H_{\tau_0}J}{\tau_0E+\gamma}"
@@ -80,8 +81,7 @@ def shift_bound(q):
         AT_SHIFT + r"(1+\alpha)A+(1+\tfrac1\alpha)\Theta,\ " + A_IS + r",\ " + THETA +
         r",\ \alpha\in\{\tfrac1{100},\tfrac13,1,3\}",
         wrong("nine tenths of A", lambda: _at_the_shift(q, share=_tenths(q, 9))),
-        wrong("nine tenths of Theta", moved=_tenths(q, 9)), holds=True,
-        proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
+        wrong("nine tenths of Theta", moved=_tenths(q, 9)), holds=True, proof=ACROSS,
         note="A is Theorem 1's bound for the old objective, Theta the bound of Theorem 2 with 2 "
         "for 8 and, of an arrival, n for n + n_a. It holds for every alpha > 0; the least is (sqrt "
         "A + sqrt Theta)^2",
@@ -99,16 +99,14 @@ def shift_bound(q):
     yield form(
         "fresh start", partial(_afterwards, q, False), AFTER + r"y_0=\hat\gamma",
         wrong("nine tenths of the start", start=_tenths(q, 9)), wrong("without B_t", rest=0),
-        holds=True,
-        proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
+        holds=True, proof=ACROSS,
         note="Theorem 1 for the new objective, tau counted from the shift, its start bounded by "
         "the form 'at the shift', with the same alpha; hats mark the new federation's quantities",
     )
     yield form(
         "kept step", partial(_afterwards, q, True), AFTER + r"y_0=\tau_0E+\gamma",
         wrong("nine tenths of the start", start=_tenths(q, 9)), wrong("without B_t", rest=0),
-        holds=True,
-        proof="docs/efl_sentences.md#the-shift-theorem-1-across-a-departure-or-an-arrival",
+        holds=True, proof=ACROSS,
         note="the same proof from y = tau_0 E + gamma on, gamma the larger of both federations': "
         "no fresh start is needed, but the additional term then falls like ((tau_0 E + "
         "gamma)/((tau_0 + tau)E + gamma))^2, the slower the later the shift",

@@ -98,11 +98,7 @@ class ShiftView(EFLWorld):
 
     @classmethod
     def made(cls, event: str, samples: Any, h: Any, c: Any, bend: Any = None, below: Any = None) -> Self:
-        """Make the shift; a bend and below, the curvature left of it, are those of client a (d = 1).
-
-        Raises `InvalidInput`: Fewer than two clients (nobody stays), or a bend right of a's
-        minimiser.
-        """
+        """Make the shift; a bend and below, the curvature left of it, are those of client a (d = 1)."""
         if len(samples) < 2:
             raise InvalidInput("samples: give at least two clients")
         if bend is not None and (h.shape[1] != 1 or bend > c[-1, 0] or below is None):
@@ -272,10 +268,7 @@ class DataShift:
 
 
 def who_moves(sampling: Sampling | None, event: str, clients: int, given: Any = None) -> int:
-    """The client that is named, else the one with a window that says so, else the last client.
-
-    Raises `InvalidInput`: Several clients that leave (or join): the theorem moves one.
-    """
+    """The client that is named, else the one with a window that says so, else the last client."""
     if given is not None:
         return int(given)
     stay = getattr(sampling, "present", None)
@@ -289,9 +282,6 @@ def shift_on(problem: Problem, event: str, client: int) -> ShiftView:
     """The shift of the optimum when one client of a problem leaves it, or when it joins the others.
 
     Weights p^k stand for n_k/n; with p^k = n_k/n the samples themselves are shown.
-
-    Raises `InvalidInput`: Fewer than two clients, or no such client; `NotCertified`: An optimum
-    that cannot be certified.
     """
     N = problem.num_clients
     if N < 2:
@@ -494,12 +484,6 @@ class AfterShiftView(EFLWorld):
         }
 
 
-def rounds_that_halve(tau_0: int, gamma: float) -> float:
-    """Rounds after which the decayed step has surely halved ||w - hat omega*||:
-    (2^{1/16} - 1)(tau_0 + gamma), by the pace above."""
-    return (2 ** (1 / 16) - 1) * (tau_0 + gamma)
-
-
 # --- a run across the shift ----------------------------------------------------------------------
 Side = tuple[moments.QuadraticOracles, list[RoundLaw]]
 
@@ -696,11 +680,6 @@ def shifted_run(old: Side, new: Side, w0: np.ndarray, shift: ShiftView) -> Shift
     Parameters
     ----------
     old, new : the clients and a law for each round, before the shift and after it, at least one round each
-
-    Raises
-    ------
-    InvalidInput
-        A round with S_tau = 0.
     """
     gammas, legs = [_gamma(shift, laws) for _, laws in (old, new)], []
     before, path = _leg(shift, old, w0, gammas[0])

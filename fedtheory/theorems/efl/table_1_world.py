@@ -55,11 +55,6 @@ def rounds(
     root : sqrt(epsilon)
     delta : Hessian dissimilarity (MIME)
     sigma, clients : noise and N (VRL-SGD)
-
-    Raises
-    ------
-    InvalidInput
-        A row that is not in the table.
     """
     epsilon = root * root
     if row == "SCAFFOLD":

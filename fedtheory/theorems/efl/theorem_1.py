@@ -131,8 +131,7 @@ def theorem_1(q):
     )
     yield printed(
         lambda: bound(q, "max", True, "added", "printed"),
-        BOUND + C_MAX + MAX + SAME + J_PRINTED + B_PRINTED,
-        fails=True, needs=(EVERY_D,),
+        BOUND + C_MAX + MAX + SAME + J_PRINTED + B_PRINTED, fails=True, needs=(EVERY_D,),
         note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta "
         "(sum p - 2) + sum p s in B_t, D_k in J's denominator; but for the s_t^K in B_t's last "
         "bracket, which is read as s_t^k",

@@ -15,6 +15,7 @@ from fedtheory.theorems.efl.notation import FLIPPED
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import Sides, form, le, printed, repaired, wrong
 
+MOVES = "docs/efl.md#theorem-2-the-optimum-moves"
 OLD_GAP = r",\quad D_a=F_a(\omega^*)-F_a^*"
 SHIFTED = (
     r",\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ \eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)},\ "
@@ -54,13 +55,13 @@ def theorem_2_departure(q):
     )
     yield form(
         "sharpened", lambda: _bound(q, 2, q.n), wrong("1.9 for 2", share=Fraction(19, 20)),
-        holds=True, needs=(on.DEPARTURE,), proof="docs/efl.md#theorem-2-the-optimum-moves",
+        holds=True, needs=(on.DEPARTURE,), proof=MOVES,
         note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat "
         "omega*)||; attained where L = mu",
     )
     yield form(
         "sharp", lambda: _sharp(q, q.n, "D_new"), wrong("1.9 for 2", share=Fraction(19, 20)),
-        holds=True, needs=(on.DEPARTURE,), proof="docs/efl.md#theorem-2-the-optimum-moves",
+        holds=True, needs=(on.DEPARTURE,), proof=MOVES,
         note="with both functions' strong convexity; attained for all n, n_a, L, mu in one "
         "dimension, where F_a has curvature mu between the two optima and L beyond",
     )
@@ -80,7 +81,7 @@ def theorem_2_arrival(q):
     )
     yield repaired(
         lambda: _bound(q, 2, q.n), wrong("1.9 for 2", share=Fraction(19, 20)), holds=True,
-        needs=(on.ARRIVAL,), proof="docs/efl.md#theorem-2-the-optimum-moves",
+        needs=(on.ARRIVAL,), proof=MOVES,
         note="mu ||omega* - hat omega*|| <= ||grad F(hat omega*)|| = (n_a/n) ||grad F_a(hat "
         "omega*)||; attained for all n, n_a, L, mu",
     )
@@ -94,7 +95,7 @@ def theorem_2_arrival(q):
     yield form(
         "old optimum", lambda: _sharp(q, q.n + q.n_a, "D_old"),
         wrong("1.9 for 2", share=Fraction(19, 20)), after=OLD_GAP, holds=True, needs=(on.ARRIVAL,),
-        proof="docs/efl.md#theorem-2-the-optimum-moves",
+        proof=MOVES,
         note="an arrival is a departure read backwards: with a's gap at the old optimum, known "
         "before a works, the printed bound holds with 2 for 8",
     )
@@ -142,7 +143,7 @@ def departure_no_convergence(q):
     )
     yield repaired(
         lambda: _bound(q, 2, q.n - q.n_a, "D_old"), wrong("1.9 for 2", share=Fraction(19, 20)), after=OLD_GAP,
-        holds=True, needs=(on.DEPARTURE,), proof="docs/efl.md#theorem-2-the-optimum-moves",
+        holds=True, needs=(on.DEPARTURE,), proof=MOVES,
         note="||grad F_a(omega*)||^2 n_a^2/(mu^2 (n - n_a)^2) lies between the two sides: the run "
         "goes to hat omega*, which is omega* if a's gradient vanishes there",
     )

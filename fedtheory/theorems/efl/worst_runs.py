@@ -55,10 +55,7 @@ def rate_of(bound: Callable[[EFLRun], Sides], constants: EFLConstants) -> Fracti
 
 
 def distance_family(constants: EFLConstants, limits: Iterable[Limit]) -> Family:
-    """bound - ||w_tau - w*||^2 - sum of multiplier x condition, after all rounds of the constants.
-
-    Raises `InvalidInput`: More than `MOST_STEPS` local steps in all.
-    """
+    """bound - ||w_tau - w*||^2 - sum of multiplier x condition, after all rounds of the constants."""
     E, rounds = whole_number("E", constants.E), constants.T
     if E * rounds > MOST_STEPS:
         raise InvalidInput(f"{rounds} rounds of {E} local steps: worst runs are computed of at most {MOST_STEPS} steps; take fewer")
@@ -82,10 +79,7 @@ def distance_family(constants: EFLConstants, limits: Iterable[Limit]) -> Family:
 
 
 def worst_distance(constants: EFLConstants, limits: Sequence[Limit]) -> Fraction:
-    """A bound on ||w_tau - w*||^2, proved in fractions, and at most a part in ten million above the worst run.
-
-    Raises `InvalidInput`: As `distance_family`; `NotCertified`: No bound could be proved.
-    """
+    """A bound on ||w_tau - w*||^2, proved in fractions, and at most a part in ten million above the worst run."""
     return -maximise(distance_family(constants, limits), BOUND).numbers.get(BOUND, Fraction(0))
 
 

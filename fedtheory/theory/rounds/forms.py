@@ -169,7 +169,7 @@ def wrong(
     Parameters
     ----------
     share : where it has no sides of its own: the part of the form's right side that is left, a
-        fraction; default the form the other way round
+        fraction, or one for each term that ``le`` was given; default the form the other way round
     changes : what the form's sides are called with instead, where they are a function
     """
     if sides is not None and changes:
@@ -186,14 +186,23 @@ class _Changed:
     changes: Mapping[str, Any]
 
     def __call__(self, made: Sides) -> Sides:
-        """Swap the sides, or take a share of the right one."""
-        if made.relation != "<=":
-            raise InvalidInput("a wrong variant of an equality needs sides of its own")
+        """Swap the sides, or take a share of the right one, or one of each of its terms."""
+        if isinstance(made.lhs, Absent):
+            return made
         if self.share is None:
+            if made.relation == "==":
+                raise InvalidInput("a wrong variant of an equality needs sides of its own, or a share")
             return le(made.rhs, made.lhs, noise=made.noise, axes=made.axes)
+        each = isinstance(self.share, tuple)
+        terms, shares = (made.terms[1:], self.share) if each else ((made.rhs,), (self.share,))
+        if made.relation == "==":
+            terms = made.terms[1:]
+        if len(shares) != len(terms):
+            raise InvalidInput(f"share = {self.share}: the right side has {len(terms)} terms; give a share of each")
         exact = np.asarray(made.rhs).dtype == object
-        rest = made.rhs * (self.share if exact else float(self.share))
-        return le(made.lhs, rest, noise=made.noise, axes=made.axes)
+        left = [term * (share if exact else float(share)) for term, share in zip(terms, shares, strict=True)]
+        side = eq if made.relation == "==" else le
+        return side(made.terms[0] if side is eq else made.lhs, *left, noise=made.noise, axes=made.axes)
 
     def of(self, sides: Any) -> Any:
         """Make them now, or when they are needed."""

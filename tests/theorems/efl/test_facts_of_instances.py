@@ -192,7 +192,8 @@ def test_a_run_contracts_where_all_its_coordinates_do():
     found = set()
     for h, many in itertools.product((["1", "2", "3"], ["1/9", "2", "3"], ["1", "1/9", "3"], ["1", "2", "1/9"]), (2, 60, 600, 3000)):
         view = BUILDERS["elastic"]({**base, "h": [h] * 2, "eta": "1/4", "rounds": many})
-        left, (a, b, c, d) = np.zeros(3), view.linear
+        M, left = view.recursion(view.lam), np.zeros(3)
+        a, b, c, d = (np.diag(part) for rows in (M[:3], M[3:]) for part in (rows[:, :3], rows[:, 3:]))
         w, start = view.fixed(view.eta), view.c[0]
         for x in ((start - w, np.zeros(3)), (np.zeros(3), view.U * start - view.anchors_at(w, view.eta))):
             for _ in range(many):

@@ -18,7 +18,7 @@ TURNED = problems.Quadratic([TURN @ np.diag(row) @ TURN.T for row in H], C @ TUR
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
 def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
-    """||M^T|| times the start's distance <= 1e-7 min_i (|c_1 - w| + max_k |c_k - c_1|), M read off rounds that are played.
+    """|M^T| times the start's distance <= 1e-7 (|c_1 - w| + max_k |c_k - c_1|), M read off rounds that are played.
 
     The bound is that of the run from w = c_1, V = U c_1: it ends within 1e-7 of that distance, and a round earlier it is not asked.
     """
@@ -26,7 +26,7 @@ def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
 
     def of(rounds):
         diagonal = np.diagonal(matrices, axis1=1, axis2=2)
-        return elastic_world.ElasticMixingView(P[order], diagonal, c, U[order], LAM, 1 / 50, rounds, H=matrices)
+        return elastic_world.ElasticView(P[order], diagonal, c, U[order], LAM, 1 / 50, rounds, H=matrices)
 
     sums = U.sum(axis=0)
 
@@ -38,11 +38,11 @@ def test_a_run_is_long_enough_from_the_round_on_in_which_its_bound_is(order):
     M = np.array([played(x) - zero for x in np.eye(4)]).T
     at_rest = np.linalg.solve(np.eye(4) - M, zero)
     run = np.append(c[0], sums * c[0])
-    away = float(((run - at_rest) ** 2).sum() ** 0.5)
+    away = abs(run - at_rest)
     first = [abs(c[0][i] - at_rest[i]) + max(abs(own[i] - c[0][i]) for own in c) for i in (0, 1)]
     power, rounds = np.eye(4), 0
-    while np.linalg.eigvalsh(power.T @ power).max() ** 0.5 * away > 1e-7 * min(first):
+    while (abs(power)[:2] @ away > 1e-7 * np.array(first)).any():
         power, run, rounds = M @ power, played(run), rounds + 1
-    assert rounds > 500 and not of(rounds - 1).contracts and of(rounds).contracts
+    assert rounds > 400 and not of(rounds - 1).contracts and of(rounds).contracts
     assert (abs(run - at_rest)[:2] <= 1e-7 * np.array(first)).all()
     assert of(rounds).has(LONG_RUN) == (rounds >= 1000)

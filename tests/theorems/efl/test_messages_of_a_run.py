@@ -18,7 +18,7 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.theorems import get
 from fedtheory.theorems.efl import compression_world as cases
-from fedtheory.theorems.efl.feedback_world import CONSISTENT, DENSE, PLAIN, SHORT, ResidualsView
+from fedtheory.theorems.efl.feedback_world import CONSISTENT, DENSE, PLAIN, SHORT, FeedbackView
 from fedtheory.theory.judge.statement import eq, le
 
 H = np.array([[0.5, 1.5, 1.0, 0.75], [1.25, 0.25, 0.5, 1.75], [1.0, 0.75, 2.0, 0.5]])
@@ -283,10 +283,12 @@ def test_what_rounding_leaves():
     path, R = np.array([[3.0, -8.0], [1.0, 2.0], [0.0, 1.0]]), np.array([[2.0, -1.0], [0.5, 4.0]])
     problem = SimpleNamespace(gradient=lambda x: np.array([[-40.0, 1.0]]) + 2 * x, beta_k=np.array([3.0, 5.0]))
     run = path, np.array([0.5, -7.0]), R, np.array([-6.0, 2.0])
-    view = ResidualsView(run, np.array([0.25, 0.75]), np.array([3.0, -8.0]), 2, 0.125, problem, [], None, frozenset())
+    view = FeedbackView(lambda: [None] * 2, 0.125, problem, None)
+    view.run, view.weights, view.x0 = run, np.array([0.25, 0.75]), np.array([3.0, -8.0])
     assert view.noise == pytest.approx(1e-15 * 12 * (8 + 7 + 3.25 + 6), rel=1e-9, abs=0)
     assert view.noise_of_slope == pytest.approx(1e-13 * (40 + 5 * 8) + view.noise / 0.25, rel=1e-9, abs=0)
     ours, start = SimpleNamespace(gradient=lambda x: x, beta_k=np.array([1.0])), np.array([6.0, 0.0])
-    at = ResidualsView((path + start, *run[1:]), view.weights, start, 2, 0.125, ours, [], None, frozenset())
+    at = FeedbackView(lambda: [None] * 2, 0.125, ours, None)
+    at.run, at.weights, at.x0 = (path + start, *run[1:]), view.weights, start
     assert at.noise_of_slope == pytest.approx(1e-13 * (9 + 9) + at.noise / 0.25, rel=1e-9, abs=0)  # the gradient at w_0 is the largest
     assert view.printed_constants() == {"T": 2, "|R^G|": pytest.approx(49.25**0.5)}

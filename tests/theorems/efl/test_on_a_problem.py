@@ -167,7 +167,7 @@ def test_a_real_run_agrees_with_the_second_implementation(algorithm, form, varia
     law = Irregular(2, [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     how = {"x0": [1.0, -2.0], "local_solver": LocalSGD(2, 0.5), "rounds": 7, "sampling": law}
     found = view_of("residual-invariant", form, problem, algorithm, **how)
-    own = FeedbackView(np.array(w), h, c, variant, F(1, 2), 0.5, np.array([1.0, -2.0]), 2, schedule, 7)
+    own = FeedbackView.made(np.array(w), h, c, variant, F(1, 2), 0.5, np.array([1.0, -2.0]), 2, schedule.tolist(), 7)
     for a, b in zip(found.run, own.run, strict=True):
         assert a == pytest.approx(b, abs=1e-12)
     assert LOOPS[variant] in found.facts & own.facts

@@ -25,7 +25,7 @@ from fedtheory.theorems.efl.elastic_world import ElasticView
 from fedtheory.theorems.efl.feedback_world import FeedbackView
 from fedtheory.theorems.efl.limit_world import LimitView
 from fedtheory.theorems.efl.quantities.exact_run import run_of
-from fedtheory.theorems.efl.shift_world import AfterShiftView, DataShift, ShiftView, rounds_that_halve
+from fedtheory.theorems.efl.shift_world import AfterShiftView, DataShift, ShiftView
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
@@ -106,7 +106,7 @@ def test_the_printed_arrival_fails_exactly_where_more_samples_come_than_there_ar
 
 def test_the_kept_step_halves_the_distance_in_rounds_proportional_to_its_age():
     for tau_0 in (0, 100):
-        rounds = int(np.ceil(rounds_that_halve(tau_0, 31)))
+        rounds = int(np.ceil((2 ** (1 / 16) - 1) * (tau_0 + 31)))
         data = {"curvature": ["1"], "start": ["1"], "mu": "1", "gamma": "31", "tau_0": tau_0, "rounds": rounds, "sigma_sq": "0"}
         assert float(AfterShiftView.from_data(data).errors(tau_0)[-1]) <= 0.25
 
@@ -129,7 +129,7 @@ def test_error_feedback_in_fractions_is_the_librarys(variant):
         "c": [["1", "-2", "3"], ["-1", "2", "1/2"]], "x0": ["0", "1", "0"], "schedule": schedule, "rounds": 9,
     }  # fmt: skip
     exact = FeedbackView.from_data(data)
-    problem = _diagonal(exact.h, exact.c, exact.weights)
+    problem = _diagonal(exact.losses.h, exact.losses.c, exact.weights)
     more = {"variant": "consistent", "scale": "after"} if variant == "after" else {"variant": variant}
     algorithm = EFL(scheme="C", compressor=ST(1 / 3), down_compressor=ST(1 / 3), **more)
     law, start, solver = _always(2, schedule), np.array([0.0, 1.0, 0.0]), LocalSGD(steps=2, lr=0.25)

@@ -18,7 +18,6 @@ from efl_on_a_problem import BUILDERS
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.elastic_world import LONG_RUN, ElasticView
 from fedtheory.theorems.efl.inactive_world import ABOVE, AT_ONCE, EARLY, LARGE, LATE, RULE, SOME
-from fedtheory.theorems.efl.shift_world import rounds_that_halve
 from fedtheory.theory.rounds.linear_algebra import contracts, semidefinite, solve
 
 FIRST = {}  # form -> its first worked instance that it is about
@@ -112,7 +111,8 @@ def test_the_recursion_is_what_a_round_does_to_a_deviation():
 
     for column, (dw, dV) in enumerate([(1, 0), (0, 1)]):
         for row, (moved, left) in enumerate(zip(after(w + dw, V + dV), after(w, V), strict=True)):
-            assert list(view.linear[2 * row + column]) == list(moved - left)
+            found = view.recursion(view.lam)[2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
+            assert (found == np.diag(moved - left)).all()
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_step_is_stable_where_both_eigenvalues_are_inside_the_unit_circle(entr
     a, b, c, d = map(Fraction, entries)
     inside = abs(np.linalg.eigvals([[float(a), float(b)], [float(c), float(d)]])).max() < 1 - 1e-9
     assert inside == stable
-    one = [np.array([x, y]) for x, y in zip((a, b, c, d), (Fraction(1, 2), 0, 0, Fraction(1, 3)), strict=True)]
-    monkeypatch.setattr(ElasticView, "linear", tuple(one))  # the second coordinate is stable
+    both = (np.array([a + d, Fraction(5, 6)]), np.array([a * d - b * c, Fraction(1, 6)]))
+    monkeypatch.setattr(ElasticView, "trace_and_determinant", lambda *_: both)  # the second coordinate is stable
     assert view.stable == stable
 
 
@@ -180,7 +180,8 @@ def test_clients_of_one_curvature_are_as_stable_for_every_lambda_and_end_elsewhe
     alike = {**instances.ELASTIC, "h": [["3/4", "1/2"]] * 3}
     for lam in ("1/8", "1"):
         view = BUILDERS["elastic"]({**alike, "lam": lam})
-        a, b, c, d = view.linear
+        M = view.recursion(view.lam)
+        a, b, c, d = (np.diag(part) for rows in (M[:2], M[2:]) for part in (rows[:, :2], rows[:, 2:]))
         assert (a + d == 1 - view.eta * view.h[0]).all() and not np.any(a * d - b * c)
         pull = (view.u * view.gradients(view.star)).sum(axis=0)
         assert (view.fixed(view.eta) - view.star == -view.lam * view.eta * pull / view.h[0]).all() and pull.all()
@@ -293,9 +294,3 @@ def test_what_is_said_without_noise_is_not_about_noise(form):
     form = get("efl/learning-rate-after-shift").form(form)
     assert BUILDERS["after-shift"](instances.QUIET).applies(form) is None
     assert BUILDERS["after-shift"]({**instances.QUIET, "sigma_sq": "1/9"}).applies(form)
-
-
-@pytest.mark.parametrize(("tau_0", "gamma"), [(0, 64), (7, 24), (100, 3)])
-def test_the_kept_step_halves_the_distance_in_the_rounds_it_is_said_to(tau_0, gamma):
-    after = rounds_that_halve(tau_0, gamma)
-    assert ((tau_0 + gamma) / (tau_0 + after + gamma)) ** 16 == pytest.approx(1 / 2, rel=1e-12)

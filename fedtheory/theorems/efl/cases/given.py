@@ -58,10 +58,7 @@ def options(*names: str) -> dict[str, str]:
 def given_number(
     case: Case, name: str, default: Callable[[], Any] | Any = None, *, above: Any = None, least: Any = None
 ) -> Fraction:
-    """A number that the user set, else the default, as a fraction.
-
-    Raises `InvalidInput`: No number, or one outside its limits; none at all.
-    """
+    """A number that the user set, else the default, as a fraction."""
     value = case.given[name] if name in case.given else default() if callable(default) else default
     if value is None:
         raise InvalidInput(f"{name} is not known here: give it ({ACCEPTS[name]})")
@@ -90,10 +87,7 @@ def given_whole(case: Case, name: str, default: int, least: int = 0, most: int |
 
 
 def client_of(case: Case) -> int:
-    """The client that was named, else the one that leaves, else the one that is inactive most often, else the last.
-
-    Raises `InvalidInput`: No such client, several that leave, or fewer than two clients.
-    """
+    """The client that was named, else the one that leaves, else the one that is inactive most often, else the last."""
     clients = case.problem.num_clients
     if clients < 2:
         raise InvalidInput(f"N = {clients} client: one that is inactive or leaves needs another that stays")
@@ -109,11 +103,7 @@ def client_of(case: Case) -> int:
 
 
 def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
-    """The algorithm, if it is EFL without compression, and without the elastic term unless it is about that.
-
-    Raises `InvalidInput`: Another method, a compressor, or lambda that is 0 where it must not be,
-    or is not 0 where it must.
-    """
+    """The algorithm, if it is EFL without compression, and without the elastic term unless it is about that."""
     if not isinstance(algorithm, EFL):
         raise InvalidInput(f"the statement is about EFL, not {type(algorithm).__name__}")
     for name in ("compressor", "down_compressor"):
@@ -125,11 +115,7 @@ def uncompressed(algorithm: Any, elastic: bool = False) -> EFL:
 
 
 def constant_step(case: Case, default: Any) -> Fraction:
-    """The constant local step that the user set, else the default.
-
-    Raises `InvalidInput`: Local work that is not plain SGD with full gradients, or whose step
-    changes with the rounds.
-    """
+    """The constant local step that the user set, else the default."""
     solver = case.local_solver
     if solver is None:
         return simplest(float(default))
@@ -141,11 +127,7 @@ def constant_step(case: Case, default: Any) -> Fraction:
 
 
 def check_all_active(case: Case, mover: int | None = None, arrives: bool = False) -> None:
-    """Nothing where all clients make one local step in every round, but for one that leaves for good, or joins for good.
-
-    Raises `InvalidInput`: E > 1, or a client that may do nothing, or is not there, in some round;
-    all named.
-    """
+    """Raise `InvalidInput` unless all clients make one local step in every round, but for one that moves for good."""
     if case.sampling is None or isinstance(case.sampling, Full):
         return
     law, clients, about = law_of(case), case.problem.num_clients, "the statement is about all clients active in every round"
@@ -179,11 +161,7 @@ def curvatures(problem: Problem, given: Mapping[str, Any] | None = None) -> tupl
 
 
 def law_in_fractions(case: Case, scheme: str) -> np.ndarray:
-    """P(s^k = s) (N, E + 1) in fractions, the same in all rounds and independent between clients.
-
-    Raises `InvalidInput`: Laws that change from round to round, clients that come or go, or, under
-    scheme A, clients that are not independent.
-    """
+    """P(s^k = s) (N, E + 1) in fractions, the same in all rounds and independent between clients."""
     law, clients = law_of(case), case.problem.num_clients
     law.check_run(clients, case.rounds or ROUNDS)
     check_present(law, case.rounds or ROUNDS)

@@ -79,11 +79,7 @@ def check_step_sizes(
 
 
 def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """lambda, u_0 and the anchors v_0/u_0 (N, d) of an elastic term whose anchors never move; None where they are not given.
-
-    Raises `InvalidInput`: One of u_0 and v_0 without the other, other shapes than (N, d), u_0 < 0,
-    or v_0 != 0 where u_0 = 0.
-    """
+    """lambda, u_0 and the anchors v_0/u_0 (N, d) of an elastic term whose anchors never move; None where they are not given."""
     names = [n for n in ("u_0", "v_0") if n in case.given]
     if not names:
         return None
@@ -99,10 +95,7 @@ def anchors_of(case: Case) -> tuple[float, np.ndarray, np.ndarray] | None:
 
 
 def constants_on(case: Case, law: Participation | None = None, scheme: str | None = None) -> EFLConstants:
-    """Theorem 1's constants for a case without its run, under its own law of s_k or another.
-
-    Raises `NotCertified`, `InvalidInput`, `MissingCapability`: As `view_of` raises them.
-    """
+    """Theorem 1's constants for a case without its run, under its own law of s_k or another."""
     problem, rounds, law = case.problem, case.rounds or ROUNDS, law_of(case) if law is None else law
     scheme = str(scheme or getattr(case.algorithm, "scheme", "C"))
     reason = assumption_failure(problem, EFL(scheme=scheme), case.local_solver)  # type: ignore[arg-type]
@@ -120,11 +113,7 @@ def constants_on(case: Case, law: Participation | None = None, scheme: str | Non
 
 
 def as_enumerated(case: Case) -> tuple[Any, list[RoundLaw], Any]:
-    """The clients' oracles, the laws of T rounds, and the run in exact second moments: what the proof is walked on.
-
-    Raises `NotCertified`, `InvalidInput`, `MissingCapability`: As `view_of` raises them; losses
-    that are not quadratic, dependent clients, additive noise, anchors.
-    """
+    """The clients' oracles, the laws of T rounds, and the run in exact second moments: what the proof is walked on."""
     if anchors_of(case) is not None or case.given:
         raise InvalidInput("the proof is walked with the theorem's own constants and lambda = 0: give nothing of them")
     run = view_of("run", replace(case, mode="auto"))
@@ -142,9 +131,6 @@ def view_of(kind: str, case: Case) -> Any:
 
     Exact second moments for quadratic losses and independent clients; real runs otherwise. A step
     size that is a number stands for the theorem's, a schedule must be it.
-
-    Raises `NotCertified`: An optimum that cannot be certified; `InvalidInput`, `MissingCapability`:
-    What the theorem, or its constants, ask of the problem, the participation or the local work.
     """
     anchors = anchors_of(case)
     reason = assumption_failure(case.problem, case.algorithm, case.local_solver, anchors is not None)

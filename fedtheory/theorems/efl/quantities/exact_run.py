@@ -59,11 +59,6 @@ def quadratic_run(
     anchors : (lambda, u, anchors) of an elastic term whose anchors never move
     given : dict
         'L', 'mu', 'G' and 'sigma_sq' in place of the exact ones, which they must bound.
-
-    Raises
-    ------
-    InvalidInput
-        mu = 0, or a round with S_tau = 0; a given constant that bounds nothing.
     """
     L, mu, given = oracles.L, oracles.mu, given or {}
     if anchors is not None:
@@ -105,8 +100,6 @@ def moving_anchors(
     the Fisher diagonals u (N, d) stay. omega* is argmin sum_k p^k f_k, as no other point can be the
     limit. L~ = L + lam max U, mu~ = mu + lam min U, and D_k and G^2 are the largest
     F~_k(omega*) - F~_k^* and squared gradient of all rounds, clients and steps.
-
-    Raises `InvalidInput`: Clients that are not complete, noise, or Hessians that are not diagonal.
     """
     h, b, U = np.diagonal(oracles.H[:, 0], axis1=-2, axis2=-1), oracles.b[:, 0], u.sum(axis=0)
     if any((law.law[:, -1] != 1).any() for law in laws) or oracles.H.shape[1] > 1 or oracles.noise_sq.any():

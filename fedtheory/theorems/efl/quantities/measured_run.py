@@ -38,11 +38,7 @@ from fedtheory.theorems.efl.quantities.run import (
 
 def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
     """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after
-    Newton steps from 0.
-
-    Raises `NotCertified`: A client whose bound is further than ``gap`` (relative to max(1, |F_k|))
-    below F_k(y), or that is not strongly convex.
-    """
+    Newton steps from 0."""
     mu = problem.mu_k
     if not (mu > 0).all():
         raise NotCertified(f"client {int(np.argmin(mu))} is not strongly convex: no bound of F_k^* from its gradient; add a ridge")
@@ -106,11 +102,7 @@ def _largest_pull(scheme: str, E: int, shrink: float, weights: np.ndarray, momen
 def gradient_bounds(
     problem: Any, scheme: str, E: int, etas: Sequence[float], rounds: Sequence[Moments], x0: np.ndarray, batch_size: int | None = None
 ) -> GradientBounds:
-    """G^2 and sigma_k^2 as in the module's docstring.
-
-    Raises `MissingCapability`: Losses whose slopes are not bounded; `InvalidInput`: eta ridge > 1
-    (not possible with Theorem 1's steps).
-    """
+    """G^2 and sigma_k^2 as in the module's docstring."""
     c, ridge = _slope(problem), float(problem.ridge)
     norms = c * np.linalg.norm(problem.features, axis=-1)
     mean = (norms * problem.sample_weights).sum(axis=1)
@@ -140,10 +132,7 @@ def check_present(sampling: Participation, rounds: int) -> None:
 
 
 def moments_of_rounds(scheme: str, sampling: Participation, rounds: int, weights: np.ndarray) -> list[Moments]:
-    """One `Moments` a round; equal laws share one.
-
-    Raises `InvalidInput`: Clients that come or go: the objective of Theorem 1 is fixed.
-    """
+    """One `Moments` a round; equal laws share one."""
     check_present(sampling, rounds)
     kept: dict[bytes, Moments] = {}
     out = []
@@ -171,13 +160,6 @@ def constants_of(
         'G', 'L', 'mu' and 'sigma_sq' in place of what would be bounded here: L may be larger, mu
         smaller than the problem's; G and sigma_sq are taken on trust, and needed where losses have
         no bounded slopes.
-
-    Raises
-    ------
-    NotCertified
-        The optimum of F, or of a client, cannot be certified.
-    MissingCapability, InvalidInput
-        Assumptions of Theorem 1 that the problem does not meet.
     """
     given, weights, E = given or {}, problem.weights, sampling.max_steps
     if not problem.mu_k.min() > 0:
@@ -219,9 +201,6 @@ def measured_run(
     ||w_tau - w*||^2 by scenario.
 
     given : as of `constants_of`; a G that the run shows to be none is refused
-
-    Raises `NotCertified`: The optimum of F, or of a client, cannot be certified;
-    `MissingCapability`, `InvalidInput`: Assumptions of Theorem 1 that the problem does not meet.
     """
     E, start = sampling.max_steps, check_start(problem, x0, 1)
     constants, optimum = constants_of(problem, scheme, sampling, rounds, start, batch_size, given)

@@ -54,11 +54,7 @@ def step_sizes(E: int, mu: Any, gamma: Any, S: list[Any]) -> list[Any]:
 
 
 def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, Any]:
-    """L and mu as given, where they bound those of the clients.
-
-    Raises `InvalidInput`: A given L below the largest curvature, or a given mu above the least or
-    not > 0.
-    """
+    """L and mu as given, where they bound those of the clients."""
     found = real_number("L", given["L"]) if "L" in given else L, real_number("mu", given["mu"]) if "mu" in given else mu
     if not found[0] >= L * (1 - 1e-12):
         raise InvalidInput(f"L = {text(found[0])} is below a client's smoothness {text(L)} (Assumption 1): give at least that")
@@ -68,10 +64,7 @@ def given_curvatures(given: Mapping[str, Any], L: Any, mu: Any) -> tuple[Any, An
 
 
 def given_bounds(given: Mapping[str, Any], clients: int) -> tuple[Any, Any]:
-    """G and sigma_k^2 (N,) as given, None where they are not.
-
-    Raises `InvalidInput`: Not finite numbers >= 0, or not as many sigma_k^2 as clients.
-    """
+    """G and sigma_k^2 (N,) as given, None where they are not."""
     G = real_number("G", given["G"], least=0) if "G" in given else None
     if "sigma_sq" not in given:
         return G, None

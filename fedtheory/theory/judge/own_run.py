@@ -291,4 +291,4 @@ def _placed(check: Check, made: OwnRun) -> Check:
     return replace(check, where=where, series=series)
 
 
-Statement.bounder = staticmethod(bound)
+Statement.bound = bound

@@ -235,4 +235,4 @@ def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **opti
     return replace(case, confidence=confidence, x0=check_start(problem, case.x0, 1)[0])
 
 
-Statement.runner = staticmethod(verify)
+Statement.verify = verify

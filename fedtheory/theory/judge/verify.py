@@ -39,9 +39,7 @@ class Options(TypedDict, total=False):
     mode: Mode
     scenarios: int
     seed: int
-    states: int
     confidence: float
-    max_leaves: int
     given: Mapping[str, Any] | None
     on_progress: Callable[[int, int, int], None] | None
     on_stage: Callable[[list[Check]], None] | None
@@ -60,9 +58,7 @@ def verify(
     scenarios: int = 1000,
     seed: int = 0,
     forms: Iterable[str] | None = None,
-    states: int = 32,
     confidence: float = CONFIDENCE,
-    max_leaves: int = 50_000,
     given: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, int, int], None] | None = None,
     on_stage: Callable[[list[Check]], None] | None = None,
@@ -84,10 +80,7 @@ def verify(
     scenarios : int
         The most runs that Monte Carlo takes.
     forms : names of forms, default all
-    states : int
-        Statements about one round are checked at that many random states and at the states of a real run, in this order.
     confidence : of one-sided statements by Monte Carlo
-    max_leaves : the most sequences of cohorts that are enumerated
     given : dict name -> value
         What you set of the theorem itself, such as its constants; the paper's setting says what there is.
     on_progress : callable(done, stage, most)
@@ -113,8 +106,7 @@ def verify(
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
     case = case_of(
         statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
-        scenarios=scenarios, seed=seed, states=states, confidence=confidence, max_leaves=max_leaves, given=given,
-        on_progress=on_progress, on_stage=on_stage,
+        scenarios=scenarios, seed=seed, confidence=confidence, given=given, on_progress=on_progress, on_stage=on_stage,
     )  # fmt: skip
     identities = [f for f in chosen if f.symbolic is not None]
     data = [f for f in chosen if f.symbolic is None]
@@ -187,12 +179,11 @@ def keep(
     return setting.witness(statement, chosen, case)
 
 
-def _check_size(problem: Problem, rounds: int | None, scenarios: int, states: int, mode: str) -> None:
-    """Raise `InvalidInput` for more runs or states than fit into memory: each has a model, and a number of every round."""
-    runs, length = (1 if mode == "exact" else scenarios), rounds or 1
-    what = f"{length:,} rounds, each in {runs:,} scenarios," if rounds else f"{runs:,} scenarios"
-    must_fit(what, runs * (2.0 * problem.dim + length), "ask for fewer rounds or fewer scenarios")
-    must_fit(f"{states:,} states", 2.0 * states * problem.dim * problem.num_clients, "ask for fewer states")
+def _check_size(case: Case) -> None:
+    """Raise `InvalidInput` for more runs than fit into memory: each has a model, and a number of every round."""
+    runs, length = (1 if case.mode == "exact" else case.scenarios), case.rounds or 1
+    what = f"{length:,} rounds, each in {runs:,} scenarios," if case.rounds else f"{runs:,} scenarios"
+    must_fit(what, runs * (2.0 * case.problem.dim + length), "ask for fewer rounds or fewer scenarios")
 
 
 def check_given(statement: Statement, names: Iterable[str]) -> None:
@@ -225,10 +216,9 @@ def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **opti
     if case.rounds is not None:
         whole_number("rounds", case.rounds, remedy="None leaves it to the statement")
     whole_number("scenarios", case.scenarios, least=2, remedy="a mean needs at least two runs to have an error")
-    whole_number("states", case.states, least=0), whole_number("max_leaves", case.max_leaves)
     whole_number("seed", case.seed, least=0)
     confidence = check_unit("confidence", case.confidence)
-    _check_size(problem, case.rounds, case.scenarios, case.states, case.mode)
+    _check_size(case)
     if case.sampling is not None:
         case.sampling.check(problem.num_clients)
     check_given(statement, case.given)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from core_forms import form
+from core_forms import comparison, form
 from matplotlib.colors import to_hex
 
 from fedtheory import Uniform, problems, theorems
@@ -24,7 +24,7 @@ from fedtheory.plotting.style import COLOURS, SIZES, house_style, times
 from fedtheory.theory.judge import longer as longer_rounds
 from fedtheory.theory.judge.check import judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
-from fedtheory.theory.judge.comparison import comparison, horizons_up_to
+from fedtheory.theory.judge.comparison import horizons_up_to
 from fedtheory.theory.judge.series import MOST, keeping
 from fedtheory.theory.judge.statement import Statement, Worst, eq, le
 

@@ -18,8 +18,9 @@ __all__ = ["Joined"]
 class Joined(Setting):
     """A setting made of parts, for a paper whose statements are about instances of quite different kinds.
 
-    A statement belongs to the part that lists the kind of its first form among its ``kinds``. So does an instance or
-    a witness, by its ``kind``, and a job of the search, by its first word. What no part lists is the first part's.
+    A statement belongs to the part that lists the kind of its first form among its ``kinds``. So
+    does an instance or a witness, by its ``kind``, and a job of the search, by its first word. What
+    no part lists is the first part's.
 
     Parameters
     ----------
@@ -82,7 +83,8 @@ _KIND: dict[str, Callable[[Any], Any]] = {  # of a method's first argument, by i
     "job": itemgetter(0),
 }
 for _name, _method in vars(Setting).items():
-    if isfunction(_method) and (_about := [*signature(_method).parameters][1:2]) and _about[0] in _KIND:
+    _about = [*signature(_method).parameters][1:2] if isfunction(_method) else []
+    if _about and _about[0] in _KIND:
         setattr(Joined, _name, _delegated(_method, _KIND[_about[0]]))
 for _method in (Setting.tuned, Setting.step_sizes, Setting.read_version_1):
     setattr(Joined, _method.__name__, _first(_method))

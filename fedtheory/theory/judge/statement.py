@@ -21,7 +21,7 @@ from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import check_flags
 from fedtheory.theory.judge.mathml import unbalanced
 
-if TYPE_CHECKING:  # these two are its methods: they stand above this file, and give themselves to it
+if TYPE_CHECKING:  # its methods, which stand above this file and give themselves to it
     from fedtheory.theory.judge.own_run import bound as _bound
     from fedtheory.theory.judge.verify import verify as _verify
 
@@ -184,13 +184,7 @@ class Form:
             raise InvalidInput(f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong.")
 
     def sides_on(self, view: Any) -> Sides:
-        """Its two sides on a view.
-
-        Raises
-        ------
-        InvalidInput
-            A form without sides.
-        """
+        """Its two sides on a view. Raises `InvalidInput` for a form without sides."""
         if self.sides is None:
             raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
         return self.sides(view)

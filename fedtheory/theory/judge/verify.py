@@ -22,6 +22,7 @@ from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.series import keeping
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["Options", "case_of", "check_given", "keep", "verify"]
@@ -106,7 +107,8 @@ def verify(
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
     case = case_of(
         statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
-        scenarios=scenarios, seed=seed, confidence=confidence, given=given, on_progress=on_progress, on_stage=on_stage,
+        scenarios=scenarios, seed=seed, confidence=confidence, given=given, on_progress=on_progress,
+        on_stage=on_stage,
     )  # fmt: skip
     identities = [f for f in chosen if f.symbolic is not None]
     data = [f for f in chosen if f.symbolic is None]
@@ -116,7 +118,10 @@ def verify(
             checks += _judged(statement, data, case)
     order = {f.name: i for i, f in enumerate(chosen)}
     again = partial(_again, statement, data, case) if data else None
-    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case), case)
+    setup = [f"{problem.name}, N = {problem.num_clients}, d = {problem.dim}"]
+    setup += [named(v) for v in (algorithm, sampling, local_solver) if v is not None]
+    checks.sort(key=lambda c: order[c.form])
+    return Checks(checks, statement, again, "; ".join(setup), case)
 
 
 def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
@@ -126,14 +131,8 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
         case.check_solver(setting.local_work(statement))
     except InvalidInput as error:
         known, name = setting.rule_of(case), case.problem.name
-        return [outside(statement, f, f.rule_among(known, "any"), str(error), name) for f in forms]
+        return [outside(statement, f, f.rule_among(known, "any"), error, name) for f in forms]
     return setting.verify(statement, forms, case)
-
-
-def _setup(case: Case) -> str:
-    """Say what was run."""
-    problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
-    return "; ".join([problem, *(named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
 
 
 def _again(
@@ -176,14 +175,15 @@ def keep(
     case = case_of(statement, problem, algorithm, **options)
     setting = setting_of(statement)
     case.check_solver(setting.local_work(statement))
-    return setting.witness(statement, chosen, case)
-
-
-def _check_size(case: Case) -> None:
-    """Raise `InvalidInput` for more runs than fit into memory: each has a model, and a number of every round."""
-    runs, length = (1 if case.mode == "exact" else case.scenarios), case.rounds or 1
-    what = f"{length:,} rounds, each in {runs:,} scenarios," if case.rounds else f"{runs:,} scenarios"
-    must_fit(what, runs * (2.0 * case.problem.dim + length), "ask for fewer rounds or fewer scenarios")
+    instance = setting.instance(statement, chosen, case)
+    if not isinstance(instance, DataInstance):
+        why = "is not judged in fractions on this problem: there is nothing to keep"
+        raise InvalidInput(f"{statement.id} [{form}] {why}")
+    label = f"{statement.id}-{form}-on-{instance.label}"
+    rule, kind, data = instance.view().rule, instance.kind, instance.data
+    kept = Witness(statement.id, form, rule, kind, data, label=label)
+    _, lhs, rhs, _ = setting.exact_check(statement, kept)
+    return kept.claiming(lhs, rhs)
 
 
 def check_given(statement: Statement, names: Iterable[str]) -> None:
@@ -218,7 +218,12 @@ def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **opti
     whole_number("scenarios", case.scenarios, least=2, remedy="a mean needs at least two runs to have an error")
     whole_number("seed", case.seed, least=0)
     confidence = check_unit("confidence", case.confidence)
-    _check_size(case)
+    runs, length = (1 if case.mode == "exact" else case.scenarios), case.rounds or 1
+    what = f"{runs:,} scenarios"
+    if case.rounds is not None:
+        what = f"{length:,} rounds, each in {what},"
+    numbers = runs * (2.0 * problem.dim + length)  # each has a model, and a number of every round
+    must_fit(what, numbers, "ask for fewer rounds or fewer scenarios")
     if case.sampling is not None:
         case.sampling.check(problem.num_clients)
     check_given(statement, case.given)

@@ -149,6 +149,7 @@ def judge(sides: Sides, **fields: Any) -> Check:
     """Verdict of an exact comparison: violated only beyond rounding and the noise of what was measured."""
     lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
     slack = rhs - lhs
+    fields.setdefault("mode", "rational" if lhs.dtype == object else "exact")
     if lhs.dtype == object:
         worst, violated = min(range(len(slack)), key=slack.__getitem__), (slack < 0).astype(bool)
         floor: Any
@@ -210,7 +211,7 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
 
     confidence = check_unit("confidence", confidence)
     looks, scenarios = sides.lhs.shape
-    fields |= {"confidence": confidence, "count": looks}
+    fields = {"mode": "statistical", **fields, "confidence": confidence, "count": looks}
     finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)
     diverged = "a side is not finite (horizon {}, scenario {}, counted from 0): the run diverged"
     if reason := _not_finite(finite, diverged):
@@ -284,12 +285,8 @@ def judge_view(
     if constants is not None:
         shown = constants().items()
         fields["where"] = {k: float(v) if isinstance(v, Fraction) else v for k, v in shown}
-    if np.asarray(result.lhs).dtype == object:
-        check = judge(result, mode="rational", **fields)
-    elif view.exact:
-        check = judge(result, mode="exact", **fields)
-    else:
-        check = judge_statistical(result, confidence, mode="statistical", **fields)
+    certain = view.exact or np.asarray(result.lhs).dtype == object
+    check = judge(result, **fields) if certain else judge_statistical(result, confidence, **fields)
     locate, index = getattr(view, "locate", None), check.where.get("index")
     if locate is not None and index is not None:
         locate(check.where)

@@ -232,10 +232,8 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
         sides, fields["where"] = after_start(sides), {SAME_AT_START: True}
         made = replace(made, horizons=made.horizons[1:])
     if made.exact:
-        check = judge(sides, mode="exact", **fields)
-    else:
-        check = judge_statistical(sides, case.confidence, mode="statistical", **fields)
-    return _placed(check, made)
+        return _placed(judge(sides, **fields), made)
+    return _placed(judge_statistical(sides, case.confidence, **fields), made)
 
 
 def _too_few(record: Record) -> str:

@@ -252,15 +252,15 @@ class _Judge:
         fields: dict[str, Any] = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
         given_the_state = self.course.conditional and t is not None and not step.in_mean
         if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
-            rational = np.asarray(sides.lhs).dtype == object
-            return judge(sides, mode="rational" if rational else "exact", **fields)
-        fields["mode"], looks = "statistical", max(1, self.course.horizon)
+            return judge(sides, **fields)
+        looks = max(1, self.course.horizon)
         left, right, scale = (np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale))
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
             return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields)
         if lhs is sides.lhs:  # an equation of vectors, true in expectation only
-            return Check(verdict="inconclusive", reason="it is an equation between expectations: scenarios show none", **fields)
+            why = "it is an equation between expectations: scenarios show none"
+            return Check(verdict="inconclusive", reason=why, mode="statistical", **fields)
         two_sided = (1 + self.confidence) / 2
         ways = (Sides(left, right, scale, "<=", noise), Sides(right, left, scale, "<=", noise))
         both = [judge_statistical(way, two_sided, looks, **fields) for way in ways]

@@ -224,8 +224,8 @@ def _about(check: Check, form: Form, rows: Sequence[Mapping[str, Any]]) -> dict[
     ratios = [r["measured"] / r["bound"] for r in rows if r["bound"] > 0] if ratio else []
     first = [r["at"] for r in rows if r["violated"] and r["at"] is not None]
     return {
-        "verdict": check.verdict, "rule": check.rule, "mode": check.mode, "relation": check.relation,
-        "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
+        "verdict": check.verdict, "rule": check.rule, "mode": check.mode,
+        "relation": check.relation, "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
         "confidence": check.confidence,
         "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
         "axes": list(check.where.get("axes", [])), "least_slack": check.slack if math.isfinite(check.slack) else None,

@@ -88,12 +88,7 @@ class Bound:
 def chosen_form(statement: Statement, name: str | None) -> Form:
     """The form of that name; without one the repaired form, else the printed one or what stands for it, else the first.
 
-    Raises
-    ------
-    UnknownName
-        No such form.
-    InvalidInput
-        One that compares nothing on a run.
+    Raises `UnknownName` for no such form, and `InvalidInput` for one that compares nothing on a run.
     """
     if name is None:
         names = {f.name: f for f in statement.forms}

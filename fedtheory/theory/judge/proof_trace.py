@@ -31,12 +31,8 @@ __all__ = ["follow", "proofs_of", "walk", "walk_witness"]
 def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
     """The proofs of a theorem, by its statement's id, or those of one of its forms; all that there are where none is named.
 
-    Raises
-    ------
-    UnknownName
-        No such statement, or no such form with a proof.
-    InvalidInput
-        A statement without a proof in steps, and which have one.
+    Raises `UnknownName` for no such statement, or no such form with a proof, and `InvalidInput` for
+    a statement without a proof in steps, with those that have one.
     """
     every = [p for paper in dict.fromkeys(paper_of(s) for s in all_statements()) for p in paper.proofs]
     if not theorem:

@@ -126,13 +126,9 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
 
     The same paper twice is added once. A file that is read again replaces what it had.
 
-    Raises
-    ------
-    InvalidInput
-        No `fedtheory.theory.Paper`.
-    FedTheoryError
-        Another paper of that id. A statement of another id than the paper's, one that stands in it
-        twice, or one without forms. What the statements themselves raise, with file and line.
+    Raises `FedTheoryError` for what is no `Paper`, for another paper of that id, and for a statement
+    of another id than the paper's, one that stands in it twice, or one without forms; and what the
+    statements themselves raise, with file and line.
     """
     remedy = "use fedtheory.theory.Paper(id, title, source)"
     require(isinstance(paper, RegisteredPaper), "paper", paper, remedy)
@@ -211,14 +207,7 @@ def load_file(path: Path | str) -> list[RegisteredPaper]:
     A file that is read again replaces what it brought. Of a file from which an installed package
     has brought its papers, they are given as they are registered.
 
-    Raises
-    ------
-    DataFileError
-        No such file.
-    InvalidInput
-        It cannot be imported, with the line; it has no paper, or a paper without statements.
-    FedTheoryError
-        As `register` raises it.
+    Raises what `read_file` and `register` raise, and `InvalidInput` for a paper without statements.
     """
     _load()
     where = Path(path).resolve()
@@ -240,12 +229,8 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
     (`fedtheory.theory.judge.campaign.Task`). Where the body fails, the module is forgotten, and
     the error says where in the file it happened.
 
-    Raises
-    ------
-    DataFileError
-        No such file.
-    InvalidInput
-        It cannot be imported, or the body fails in it, with the line; it has no paper.
+    Raises `DataFileError` where there is no such file, and `InvalidInput`, with the line, where it
+    cannot be imported, has no paper, or the body fails in it.
     """
     where = Path(path).resolve()
     if not where.is_file():
@@ -369,12 +354,7 @@ def get(name: Any) -> Statement:
 
     A `Statement`, or an `AuthoredStatement` of a paper, is that statement.
 
-    Raises
-    ------
-    UnknownName
-        With the nearest ids.
-    FedTheoryError
-        Of a file, as `load_file` raises it.
+    Raises `UnknownName` with the nearest ids, and of a file what `load_file` raises.
     """
     given = getattr(name, "statement", name)
     if isinstance(given, Statement):

@@ -36,7 +36,7 @@ def save(witness: Witness, path: Path | str) -> Path:
 def load(path: Path | str) -> Witness:
     """Read a witness file. It is checked for form only; `replay` decides whether it is true.
 
-    Raises `DataFileError` for one that is missing, truncated, of another format or with other fields.
+    Raises `DataFileError` for one that is missing, truncated, of another format or other fields.
     """
     path = file_path("path", path, "a witness file")
     return parse(read_text(path, MAX_BYTES, "a witness file"), str(path))
@@ -112,16 +112,8 @@ def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
 def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]:
     """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
 
-    Parameters
-    ----------
-    of : as for `replay`
-
-    Raises
-    ------
-    InvalidInput
-        The data are no instance of their kind.
-    UnknownName
-        As `registry.get` raises it.
+    ``of`` is as for `replay`. Raises `InvalidInput` for data that are no instance of their kind, and
+    `UnknownName` as `registry.get`.
     """
     if of is None:
         statement = get(witness.statement)

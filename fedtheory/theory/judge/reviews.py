@@ -52,10 +52,10 @@ class Clause:
 
     Attributes
     ----------
-    text : with {sizes}, {lhs}, {rhs} of the witness and the names of ``numbers``; symbols as in notes
+    text : with {sizes}, {lhs}, {rhs} of the witness and the names of ``numbers``
     rests_on : the verdicts without which it is not said
     witness : the name of a witness that comes with the paper, '' where the clause names none
-    numbers : callable() -> dict name -> what stands for it, from forms and constants that are checked
+    numbers : callable() -> dict name -> what stands for it, from what is checked
     """
 
     text: str

@@ -44,7 +44,7 @@ class SearchResult:
     best_instance, tightest_instance : with the shape and the numbers
     evaluations : instances tried (a run counts once, whatever its horizon)
     witness : proved in exact arithmetic, or None
-    exact_best : `best` in fractions at its own point, where it is above rounding: <= 0 if it was that
+    exact_best : `best` in fractions, where it is above rounding: <= 0 if it was that
     """
 
     statement: str

@@ -120,12 +120,8 @@ class Setting:
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
 
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            What the form needs of the problem, of who takes part or of the method, and what is missing.
-        NotCertified
-            An optimum that cannot be certified.
+        Raises `InvalidInput` or `MissingCapability` for what the form needs and is missing, and
+        `NotCertified` for an optimum that cannot be certified.
         """
         reason = self.refusal(statement)
         if reason is None:
@@ -232,10 +228,8 @@ class Setting:
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """The view of a witness's data, in fractions.
 
-        Raises
-        ------
-        InvalidInput
-            No such kind; malformed data; a form that is not about this kind, or whose assumptions fail.
+        Raises `InvalidInput` for no such kind, malformed data, and a form that is not about this
+        kind, or whose assumptions fail.
         """
         if form.sides is None:
             raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: it cannot have a witness")
@@ -258,10 +252,8 @@ class Setting:
     def built(self, witness: Witness) -> Any:
         """Make the view of a witness's data.
 
-        Raises
-        ------
-        InvalidInput
-            Malformed data; an assumption dropped or a constant moved that is none of the statement's.
+        Raises `InvalidInput` for malformed data, and for an assumption dropped or a constant moved
+        that is none of the statement's.
         """
         if changed := ", ".join(filter(None, [witness.without, *witness.constants])):
             told = f"{witness.statement} has no such assumption or constant to change"
@@ -271,10 +263,7 @@ class Setting:
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
 
-        Raises
-        ------
-        UnknownName, InvalidInput
-            As `Statement.form` and `exact_view` raise them; sides that are no fractions.
+        Raises as `Statement.form` and `exact_view`, and `InvalidInput` for sides that are no fractions.
         """
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)

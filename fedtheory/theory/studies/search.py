@@ -96,7 +96,7 @@ def scores(statement: Any, view: Any) -> Scores:
 
 
 def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, int] | None:
-    """The share by which a constant could be moved, and where to, by the change that `STEP` made."""
+    """The share by which a constant could be moved, and where to, by what `STEP` changed."""
     slack = np.asarray(before.rhs - before.lhs, dtype=float).ravel()
     seen = (np.abs(change) > 1e-5 * np.maximum(size, 1e-300)) & np.isfinite(change + slack)
     if before.relation == "==" or not seen.any():

@@ -1,4 +1,4 @@
-"""A study: all that follows from a statement: checks, counterexamples, tightness, needs, a figure."""
+"""A study: all that follows from a statement: checks, counterexamples, needs, a figure."""
 
 from __future__ import annotations
 
@@ -201,8 +201,8 @@ def study(
     if over := [s.id for s in statements if s.of_world]:
         raise MissingCapability(
             f"{over[0]}: a study moves the constants and assumptions of a statement about a "
-            "method, and this one is over a World; `fedtheory verify FILE.py` judges it, and searches for "
-            "counterexamples"
+            "method, and this one is over a World; `fedtheory verify FILE.py` judges it, and "
+            "searches for counterexamples"
         )
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
@@ -278,10 +278,10 @@ def _one(
     return out
 
 
-def _refute(out: StatementStudy, forms: Iterable[str], refuting: Mapping[str, Any] = NOTHING) -> None:
+def _refute(out: StatementStudy, forms: Iterable[str], found: Mapping[str, Any] = NOTHING) -> None:
     """Decide what was found against forms that stand, and try each counterexample on every form."""
     for form in [f for f in forms if f not in out.counterexamples]:
-        settle(out, form, refuting.get(form, ()))
+        settle(out, form, found.get(form, ()))
         if form in out.counterexamples:
             out.search.look(instance_of(out.counterexamples[form]), counted=False)
 

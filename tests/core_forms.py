@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.statement import Form, Mutant, Sides
 from fedtheory.theory.judge.symbolic import shown
 
-__all__ = ["closed", "form"]
+__all__ = ["closed", "comparison", "form"]
 
 
 def form(
@@ -47,3 +48,8 @@ def closed(
     """
     formula = partial(shown, sides, letters, before, after)
     return form(name, formula, sides, established, *mutants, letters=letters, **more)
+
+
+def comparison(checks, statement, again=None, worst=True, **how):
+    """The data of a picture of these checks, as far as they were judged, with every worst case that is drawn."""
+    return Checks(checks, statement, again).compared(worst=worst, rounds=None, **how)

@@ -211,12 +211,11 @@ def _table() -> bytes:
     from fedtheory.plotting import saved
     from fedtheory.problems import random_quadratic
     from fedtheory.theorems import get
-    from fedtheory.theory.judge.comparison import comparison
     problem = random_quadratic(3, 2, seed=1)
     method = FedElasticNetDyn(0.1, 30 * float(problem.beta_k.max()))
     statement = get("fedelasticnet/theorem-3.1")
     checks = statement.verify(problem, method, sampling=Uniform(2), rounds=3, forms=["repaired"])
-    return saved.to_csv(comparison(checks, statement), {}).encode()
+    return saved.to_csv(checks.compared(rounds=None), {}).encode()
 
 
 def _read_table(path: Path) -> Any:

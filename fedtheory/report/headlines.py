@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.report.evidence import both_sides
 from fedtheory.report.tables import MARKS, short
-from fedtheory.theory.judge.headline import Clause
 from fedtheory.theory.judge.registry import RegisteredPaper, get, paper_of, rule_words, setting_of
+from fedtheory.theory.judge.reviews import Clause
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line

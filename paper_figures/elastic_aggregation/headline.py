@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fedtheory.theory.judge.headline import Clause
-from fedtheory.theory.judge.reviews import Rests
+from fedtheory.theory.judge.reviews import Clause, Rests
 
 __all__ = ["HEADLINE"]
 

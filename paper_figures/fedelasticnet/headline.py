@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtheory.theory.judge.headline import Clause
 from fedtheory.theory.judge.registry import get
-from fedtheory.theory.judge.reviews import Rests
+from fedtheory.theory.judge.reviews import Clause, Rests
 
 __all__ = ["HEADLINE"]
 

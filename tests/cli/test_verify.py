@@ -238,6 +238,6 @@ def test_an_interrupt_before_any_verdict_says_so(args, monkeypatch, tmp_path):
     def verify(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Statement, "runner", verify)
+    monkeypatch.setattr(Statement, "verify", verify)
     result = call("verify", *args, "--out", tmp_path, code=130)
     assert result.stderr == "error: interrupted: nothing is decided yet, nothing was written\n" and not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from core_forms import form
+from core_forms import comparison, form
 from matplotlib.colors import to_hex
 
 from fedtheory import Uniform, problems, theorems
@@ -24,7 +24,7 @@ from fedtheory.plotting.style import COLOURS, SIZES, house_style, times
 from fedtheory.theory.judge import longer as longer_rounds
 from fedtheory.theory.judge.check import judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
-from fedtheory.theory.judge.comparison import comparison, horizons_up_to
+from fedtheory.theory.judge.comparison import horizons_up_to
 from fedtheory.theory.judge.series import MOST, keeping
 from fedtheory.theory.judge.statement import Statement, Worst, eq, le
 
@@ -230,7 +230,7 @@ def test_an_entry_is_marked_where_it_alone_would_be_judged_violated():
 def test_entries_that_are_no_horizons_are_shares_of_their_bounds():
     checks = theorems.get("fedelasticnet/eq-28").verify(
         problems.Quadratic(np.ones((3, 1, 1)), np.array([[-1.0], [0.0], [2.0]])), FedElasticNetDyn(l1=1.0, l2=100.0),
-        sampling=Uniform(2), states=8,
+        sampling=Uniform(2),
     )  # fmt: skip
     data = checks.compared()
     assert data["kind"] == "points" and {r["at"] for r in data["rows"]} == {None}

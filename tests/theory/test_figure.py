@@ -124,7 +124,7 @@ def test_a_bound_that_is_0_and_fails_is_drawn_above_all_ratios():
     T, shown = instance_of(witness).rounds, data(one)
     assert witness.rhs == "0"
     assert next(r["ratio"] for r in shown["rounds"]["printed"] if r["T"] == T) is None
-    assert sum(count for _, count in shown["tried"]) == one.searched
+    assert sum(count for _, count in shown["tried"]) == one.search.tried
     made, ax, texts = _texts(shown)
     above = [line for line in ax.lines if line.get_marker() == "^"]
     assert T in [x for line in above for x in line.get_xdata()]

@@ -318,12 +318,12 @@ def test_no_form_holds_against_what_was_found():
     lemma = descent()["lemma"]
     setting = MethodSetting.of(lemma)
     holds = Check(lemma.id, "printed", "any", "holds", "exact", count=1)
-    out = StatementStudy(lemma, [holds], search=Search(setting).run(60))
-    assert out._row("printed").verdict == "holds" and not out.search_result("printed", 0, 60).empty
-    agree(out, setting, 0, 60)
+    out = StatementStudy(lemma, Search(setting).run(60), 60, [holds])
+    assert out._row("printed").verdict == "holds" and not out.search_result("printed").empty
+    agree(out)
     row = out._row("printed")
     assert row.verdict == "inconclusive" and str(out.search.best["printed", None][0].instance) in row.note
-    settle(out, setting, out.search, "printed", ())
+    settle(out, "printed")
     assert out._row("printed").verdict == "violated" and out.counterexamples["printed"]
     assert not undecided(study(lemma, budget=60))
 

@@ -82,6 +82,7 @@ def test_a_form_that_a_constant_s_search_refutes_is_violated(monkeypatch):
 
     def on_small(out, setting, *args):
         out.checks.extend(c for made in small for c in check(out.statement, setting.view(made)))
+        return {}
 
     monkeypatch.setattr(import_module("fedtheory.theory.studies.study"), "_checks", on_small)
     found = study(proximal(), budget=3)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -149,15 +150,9 @@ class Campaign:
         return self.complete and all(row.ok for row in self.rows)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "complete": self.complete,
-            "seconds": self.seconds,
-            "instances": self.instances,
-            "settings": self.settings,
-            "rows": [{**asdict(r), "ok": r.ok} for r in self.rows],
-            "searches": self.searches,
-        }
+        names = ("ok", "complete", "seconds", "instances", "settings", "searches")
+        told = {name: getattr(self, name) for name in names}
+        return told | {"rows": [{**asdict(r), "ok": r.ok} for r in self.rows]}
 
 
 def plan(
@@ -260,64 +255,43 @@ def summarise(
 ) -> list[Row]:
     """One row a statement, form and rule, in the statements' order; witnesses are (file, replayed check)."""
     groups: dict[tuple[str, str, str], list[Check]] = {}
-    for check in checks:
-        groups.setdefault((check.statement, check.form, check.rule), []).append(check)
     files: dict[tuple[str, str, str], str] = {}
-    for file, check in witnesses:
+    for file, check in [*(("", check) for check in checks), *witnesses]:
         key = (check.statement, check.form, check.rule)
         groups.setdefault(key, []).append(check)
-        if check.verdict == "violated":
+        if file and check.verdict == "violated":
             files[key] = file
-    rows = []
-    for statement in all_statements() if statements is None else statements:
-        for form in statement.forms:
-            for rule, established in form.established.items():
-                key = (statement.id, form.name, rule)
-                rows.append(row_of(key, established, groups.get(key, []), files.get(key)))
-    return rows
+    return [
+        row_of(key := (s.id, f.name, rule), established, groups.get(key, []), files.get(key))
+        for s in (all_statements() if statements is None else statements)
+        for f in s.forms
+        for rule, established in f.established.items()
+    ]
 
 
 def row_of(
-    key: tuple[str, str, str],
-    established: str,
-    group: list[Check],
-    witness: str | None,
+    key: tuple[str, str, str], established: str, group: list[Check], witness: str | None,
     failing: bool = False,
 ) -> Row:
     """Sum up the checks of one form under one rule; ``failing``: worst and modes of those that fail."""
     worst_of_all = [c for c in group if c.mode == AT_A_POINT]
     group = [c for c in group if c.mode != AT_A_POINT or c.verdict == "inconclusive"]
+    counts: Counter[str] = Counter(c.verdict for c in group)
+    worst_first = ("violated", "inconclusive", "holds", "not applicable")
+    verdict = next((v for v in worst_first if counts[v]), worst_first[-1])
     judged = [c for c in group if c.verdict in ("holds", "violated")]
-    violated = [c for c in judged if c.verdict == "violated"]
-    inconclusive = [c for c in group if c.verdict == "inconclusive"]
-    if violated:
-        verdict = "violated"
-    elif inconclusive:
-        verdict = "inconclusive"
-    else:
-        verdict = "holds" if judged else "not applicable"
     signed = any("no_ratio" in c.where for c in judged)  # lhs/rhs says nothing of the form
     tight = [c for c in judged if np.isfinite(c.tightness) and not signed]
-    shown = violated if failing and violated else judged
-    worst = min(shown, key=lambda c: c.slack, default=None)
-    tightest = max(tight, key=lambda c: c.tightness, default=None)
+    shown = [c for c in judged if c.verdict == "violated" or not (failing and counts["violated"])]
+    nothing = Check(*key, verdict="not applicable", mode="")
+    worst = min(shown, key=lambda c: c.slack, default=nothing)
+    tightest = max(tight, key=lambda c: c.tightness, default=nothing)
     return Row(
-        *key,
-        established=established,
-        verdict=verdict,
-        instances=len(judged),
-        violations=len(violated),
-        inconclusive=len(inconclusive),
-        not_applicable=sum(c.verdict == "not applicable" for c in group),
-        evaluations=sum(c.count for c in judged),
-        tightness_worst=tightest.tightness if tightest else float("nan"),
-        tightness_median=float(np.median([c.tightness for c in tight])) if tight else float("nan"),
-        tightest=tightest.instance if tightest else "",
-        worst_slack=worst.slack if worst else float("nan"),
-        worst=worst.instance if worst else "",
-        worst_where=worst.where if worst else {},
-        modes=sorted({c.mode for c in (*shown, *worst_of_all)}),
-        witness=witness,
+        *key, established, verdict, len(judged), counts["violated"], counts["inconclusive"],
+        counts["not applicable"], sum(c.count for c in judged), tightest.tightness,
+        float(np.median([c.tightness for c in tight])) if tight else float("nan"),
+        tightest.instance, worst.slack, worst.instance, worst.where,
+        modes=sorted({c.mode for c in (*shown, *worst_of_all)}), witness=witness,
         worst_case=max((c.tightness for c in worst_of_all), default=float("nan")),
         worst_case_at="; ".join(c.where["point"] for c in worst_of_all),
-    )
+    )  # fmt: skip

@@ -64,10 +64,8 @@ class Case:
     rounds: int | None = None
     mode: str = "auto"
     scenarios: int = 1000
-    states: int = 32
     seed: int = 0
     confidence: float = 0.999
-    max_leaves: int = 50_000
     on_progress: Callable[[int, int, int], None] | None = None
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)

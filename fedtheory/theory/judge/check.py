@@ -16,6 +16,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import check_unit, require, shown
 from fedtheory.provenance import to_jsonable
+from fedtheory.theory.judge.record import NotRecorded
 from fedtheory.theory.judge.series import Series, horizons_of, kept_of, with_horizon
 from fedtheory.theory.judge.statement import CONFIDENCE, Form, Sides, Statement, Undefined
 
@@ -90,14 +91,9 @@ class Check:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"{shown(told)} is no check ({type(error).__name__}: {error})") from error
 
-    def packed(self) -> dict[str, Any]:
-        """All of it, as `fedtheory.steps` keeps it."""
-        series = self.series and {f.name: getattr(self.series, f.name) for f in fields(self.series)}
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"series": series}
-
     @classmethod
     def unpacked(cls, told: dict[str, Any]) -> Check:
-        """The inverse of `packed`."""
+        """The inverse of `dataclasses.asdict`, as `fedtheory.steps` keeps a check."""
         return cls(**told | {"series": told["series"] and Series(**told["series"])})
 
     @property
@@ -152,40 +148,30 @@ def in_words(where: dict[str, Any], count: int = 0) -> str:
 def judge(sides: Sides, **fields: Any) -> Check:
     """Verdict of an exact comparison: violated only beyond rounding and the noise of what was measured."""
     lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
-    rational = lhs.dtype == object
     slack = rhs - lhs
-    if rational:
-        worst = min(range(len(slack)), key=lambda i: slack[i])
-        violated = np.array([s < 0 for s in slack])
-        relative = np.array([float(s) / float(c) if c else 0.0 for s, c in zip(slack, scale, strict=True)])
+    fields.setdefault("mode", "rational" if lhs.dtype == object else "exact")
+    if lhs.dtype == object:
+        worst, violated = min(range(len(slack)), key=slack.__getitem__), (slack < 0).astype(bool)
+        floor: Any
+        relative = float(slack[worst]) / float(scale[worst]) if scale[worst] else 0.0
+        lhs, rhs, floor = lhs.astype(float), rhs.astype(float), 1e-12 * float(max(scale))
     else:
         noise = np.broadcast_to(np.asarray(sides.noise), np.shape(sides.lhs)).ravel()
-        if not (np.isfinite(lhs).all() and np.isfinite(rhs).all()):
-            bad = int(np.argmin(np.isfinite(lhs) & np.isfinite(rhs)))
-            return Check(verdict="inconclusive", reason=f"a side is not finite (entry {bad})", **fields)
-        known = np.isfinite(scale) & np.isfinite(noise)
-        if not known.all():
-            reason = f"how far rounding reaches is not finite (entry {int(np.argmin(known))}): rescale the problem"
-            return Check(verdict="inconclusive", reason=reason, **fields)
-        tiny = np.finfo(float).tiny
-        relative = slack / np.maximum(scale + noise, tiny)
+        told = "a side is not finite (entry {})"
+        unknown = _not_finite(np.isfinite(lhs) & np.isfinite(rhs), told)
+        told = f"{_REACH} (entry {{}}){_RESCALE}"
+        if unknown := unknown or _not_finite(np.isfinite(scale) & np.isfinite(noise), told):
+            return Check(verdict="inconclusive", reason=unknown, **fields)
+        size = np.maximum(scale + noise, np.finfo(float).tiny)
         margin = slack + RELATIVE_TOLERANCE * scale + noise
-        worst = int(np.argmin(margin / np.maximum(scale + noise, tiny)))
-        violated = ~(margin >= 0)
-    positive = np.asarray([float(r) for r in rhs]) if rational else rhs
-    left = np.asarray([float(v) for v in lhs]) if rational else lhs
+        worst, violated = int(np.argmin(margin / size)), ~(margin >= 0)
+        relative, floor = float(slack[worst] / size[worst]), 1e-6 * scale
     index = [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]
     axes = {"axes": list(sides.axes)} if len(sides.axes) == len(index) > 0 else {}
-    tightness = float("nan")
-    if sides.relation == "<=":
-        floor = 1e-12 * float(max(float(s) for s in scale)) if rational else 1e-6 * scale
-        some = positive > floor
-        if np.any(some):
-            tightness = float(np.max(left[some] / positive[some]))
     return Check(
         verdict="violated" if violated.any() else "holds",
-        slack=float(relative[worst]),
-        tightness=tightness,
+        slack=relative,
+        tightness=_largest_ratio(lhs, rhs, floor) if sides.relation == "<=" else float("nan"),
         lhs=float(lhs[worst]),
         rhs=float(rhs[worst]),
         where={**fields.pop("where", {}), "index": index, **axes},
@@ -194,6 +180,20 @@ def judge(sides: Sides, **fields: Any) -> Check:
         series=kept_of(sides, violated),
         **fields,
     )
+
+
+_REACH, _RESCALE = "how far rounding reaches is not finite", ": rescale the problem"
+
+
+def _not_finite(known: np.ndarray, words: str) -> str:
+    """The words, with the first entry that is not known; '' where all are."""
+    return "" if known.all() else words.format(*(int(i) for i in np.argwhere(~known)[0]))
+
+
+def _largest_ratio(lhs: np.ndarray, rhs: np.ndarray, floor: Any) -> float:
+    """Largest lhs/rhs over the entries whose bound is above a floor; NaN where there is none."""
+    some = rhs > floor
+    return float(np.max(lhs[some] / rhs[some])) if some.any() else float("nan")
 
 
 def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields: Any) -> Check:
@@ -205,51 +205,48 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
     Student's, for this form by itself: they do not cover a rare event that no scenario met. Where scenarios
     are judged while they grow, every look is paid for (`fedtheory.theory.judge.sequential`).
 
-    Raises
-    ------
-    InvalidInput
-        A confidence outside (0, 1).
+    Raises `InvalidInput` for a confidence outside (0, 1).
     """
     from scipy.special import stdtrit  # Student's quantiles, as of scipy.stats, which takes long to import
 
     confidence = check_unit("confidence", confidence)
     looks, scenarios = sides.lhs.shape
+    fields = {"mode": "statistical", **fields, "confidence": confidence, "count": looks}
     finite = np.isfinite(sides.lhs) & np.isfinite(sides.rhs)
-    if not finite.all():
-        row, run = (int(i) for i in np.argwhere(~finite)[0])
-        reason = f"a side is not finite (horizon {row}, scenario {run}, counted from 0): the run diverged"
-        where = {**fields.pop("where", {}), "index": [row]}
-        return Check(verdict="inconclusive", reason=reason, confidence=confidence, where=where, count=looks, **fields)
+    diverged = "a side is not finite (horizon {}, scenario {}, counted from 0): the run diverged"
+    if reason := _not_finite(finite, diverged):
+        where = {**fields.pop("where", {}), "index": [int(np.argmin(finite.all(axis=1)))]}
+        return Check(verdict="inconclusive", reason=reason, where=where, **fields)
     slack = sides.rhs - sides.lhs
     mean, se = slack.mean(axis=1), slack.std(axis=1, ddof=1) / np.sqrt(scenarios)
     z = -stdtrit(scenarios - 1, (1 - confidence) / (looks * stages))
     with np.errstate(over="ignore"):
         scale = np.maximum(np.asarray(sides.scale).mean(axis=1), np.finfo(float).tiny)
     tolerance = RELATIVE_TOLERANCE * scale + np.max(sides.noise)
-    if not np.isfinite(tolerance).all():
-        row = int(np.argmin(np.isfinite(tolerance)))
-        reason = f"how far rounding reaches is not finite (horizon {row}, counted from 0): rescale the problem"
-        return Check(verdict="inconclusive", reason=reason, confidence=confidence, count=looks, **fields)
+    beyond = f"{_REACH} (horizon {{}}, counted from 0){_RESCALE}"
+    if reason := _not_finite(np.isfinite(tolerance), beyond):
+        return Check(verdict="inconclusive", reason=reason, **fields)
     lower, upper = mean - z * se, mean + z * se
-    worst, violated = int(np.argmin(lower / scale)), upper < -tolerance
+    worst, violated, reason = int(np.argmin(lower / scale)), upper < -tolerance, ""
+    verdict: Verdict = "holds"
     if violated.any():
         verdict, worst = "violated", int(np.argmin(upper / scale))
-    else:
-        verdict = "holds" if (lower >= -tolerance).all() else "inconclusive"
+    elif not (lower >= -tolerance).all():
+        verdict = "inconclusive"
+        reason = (
+            "the confidence interval of the slack contains 0: raise scenarios, and take another "
+            "seed, as the same one would begin with these again"
+        )
     lhs, rhs = sides.lhs.mean(axis=1), sides.rhs.mean(axis=1)
-    positive = rhs > 1e-6 * scale
     return Check(
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         slack=float(mean[worst] / scale[worst]),
-        tightness=float(np.max(lhs[positive] / rhs[positive])) if positive.any() else float("nan"),
+        tightness=_largest_ratio(lhs, rhs, 1e-6 * scale),
         lhs=float(lhs[worst]),
         rhs=float(rhs[worst]),
         standard_error=float(se[worst]),
-        confidence=confidence,
         where={**fields.pop("where", {}), "index": [worst]},
-        reason="" if verdict != "inconclusive" else "the confidence interval of the slack contains 0: raise scenarios, and take "
-        "another seed, as the same one would begin with these again",
-        count=looks,
+        reason=reason,
         scenarios=scenarios,
         relation=sides.relation,
         series=kept_of(sides, violated, float(z), scenarios=True),
@@ -283,17 +280,13 @@ def judge_view(
         with np.errstate(over="ignore", invalid="ignore"):
             result = (sides or form.sides_on)(view)
     except Undefined as error:
-        return outside(statement, form, rule, str(error), instance)
+        return outside(statement, form, rule, error, instance)
     constants = getattr(view, "printed_constants", None)
     if constants is not None:
         shown = constants().items()
         fields["where"] = {k: float(v) if isinstance(v, Fraction) else v for k, v in shown}
-    if np.asarray(result.lhs).dtype == object:
-        check = judge(result, mode="rational", **fields)
-    elif view.exact:
-        check = judge(result, mode="exact", **fields)
-    else:
-        check = judge_statistical(result, confidence, mode="statistical", **fields)
+    certain = view.exact or np.asarray(result.lhs).dtype == object
+    check = judge(result, **fields) if certain else judge_statistical(result, confidence, **fields)
     locate, index = getattr(view, "locate", None), check.where.get("index")
     if locate is not None and index is not None:
         locate(check.where)
@@ -309,30 +302,35 @@ def judge_worst(statement: Statement, form: Form) -> list[Check]:
 
     Nothing larger than the bound is shown where the proved number is larger: then the checks are 'inconclusive'.
 
-    Raises
-    ------
-    InvalidInput
-        No statement, or no form.
+    Raises `InvalidInput` for what is no statement or no form.
     """
     require(isinstance(statement, Statement), "statement", statement, "use a Statement, as get(...) returns it")
     require(isinstance(form, Form), "form", form, "use a Form, one of statement.forms")
     if form.worst is None:
         return []
-    fields: dict[str, Any] = {"mode": AT_A_POINT, "where": {"point": form.worst.at}, "verdict": "inconclusive"}
+    fields: dict[str, Any] = {"mode": AT_A_POINT, "where": {"point": form.worst.at}}
     try:
         share = form.worst.share()
-        fields |= {"tightness": float(share), "lhs": float(share), "rhs": 1.0, "slack": float(1 - share), "count": 1}
-        fields |= {"verdict": "holds"} if share <= 1 else {"reason": f"the worst case is only below {float(share):.4g} × the bound"}
     except NotCertified as error:
-        fields["reason"] = f"no worst case: {error}"
+        fields |= {"verdict": "inconclusive", "reason": f"no worst case: {error}"}
+    else:
+        value, fields["verdict"] = float(share), "holds"
+        if share > 1:
+            beyond = f"the worst case is only below {value:.4g} × the bound"
+            fields |= {"verdict": "inconclusive", "reason": beyond}
+        fields |= {"tightness": value, "lhs": value, "rhs": 1.0, "slack": float(1 - share)}
+        fields["count"] = 1
     return [Check(statement.id, form.name, rule, **fields) for rule in form.worst.rules or form.established]
 
 
 def outside(
-    statement: Statement, form: Form, rule: str, reason: str, instance: str = "", verdict: Verdict = "not applicable"
+    statement: Statement, form: Form, rule: str, reason: str | Exception, instance: str = ""
 ) -> Check:
-    """The check of a form that was not run, and why."""
-    return Check(statement.id, form.name, rule, verdict, "exact", reason=reason, instance=instance)
+    """The check of a form that was not run, and why; an error may say that it is not decided."""
+    unknown = isinstance(reason, NotCertified | NotRecorded)
+    verdict: Verdict = "inconclusive" if unknown else "not applicable"
+    told: Any = {"reason": str(reason), "instance": instance}
+    return Check(statement.id, form.name, rule, verdict, "exact", **told)
 
 
 def apart_sides(sides: Sides) -> tuple[Any, Any] | None:
@@ -347,10 +345,7 @@ def apart_sides(sides: Sides) -> tuple[Any, Any] | None:
 def worst_sides(sides: Sides, claimed: tuple[str, str] = ("", "")) -> tuple[Fraction, Fraction, Fraction]:
     """(lhs, rhs, scale) where rhs - lhs is least, exactly; or as claimed, if the form fails there.
 
-    Raises
-    ------
-    InvalidInput
-        Sides that are no fractions: they prove nothing.
+    Raises `InvalidInput` for sides that are no fractions, which prove nothing.
     """
     if np.asarray(sides.lhs).dtype != object:
         raise InvalidInput("the sides are not computed in fractions on these data: they prove nothing")

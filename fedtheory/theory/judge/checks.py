@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.comparison import comparison
-from fedtheory.theory.judge.longer import ROUNDS
-from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.statement import Statement
 from fedtheory.theory.judge.summary import as_html, as_rows, as_sentence, reasons_once
 
 if TYPE_CHECKING:
@@ -82,13 +80,7 @@ class Checks(list[Check]):
             default nowhere
         size : 'page', 'neurips', 'icml', 'ieee' or 'slide' (`fedtheory.plotting.style.SIZES`)
         title : whether the finding stands above, and what was run
-        forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
-        worst : whether the worst case of all problems is drawn, where there is a programme for it; it takes a second or two; default
-            where it has the same parameters
-        setup : what was run, in words; default as `Statement.verify` says it
-        on_progress : callable, after every shorter run
-        rounds : up to which a picture goes on; None as far as was judged, "auto" 300 where nobody chose a horizon
-        tell : callable(text), with how long that takes, where it takes seconds
+        forms, worst, setup, on_progress, rounds, tell : as of `compared`
 
         Returns
         -------
@@ -96,8 +88,6 @@ class Checks(list[Check]):
 
         Raises
         ------
-        InvalidInput
-            Checks that `Statement.verify` did not make, or none that compared anything.
         UnknownName
             Another size.
         OSError
@@ -116,30 +106,7 @@ class Checks(list[Check]):
                 return figure
             return draw(data, title)
 
-    def compared(
-        self,
-        *,
-        forms: Iterable[str] | None = None,
-        worst: bool | None = None,
-        setup: str | None = None,
-        on_progress: Callable[[], None] | None = None,
-        rounds: int | Literal["auto"] | None = "auto",
-        tell: Callable[[str], Any] | None = None,
-    ) -> dict[str, Any]:
-        """Give what `plot` draws, as plain values; parameters and errors as of `plot`."""
-        if self.statement is None:
-            raise InvalidInput("these checks do not know their statement, so there is nothing to draw: make them by Statement.verify")
-        if rounds == "auto":
-            chosen = self.case is None or self.case.rounds is not None or self.case.of_rounds
-            rounds = None if chosen else ROUNDS
-        return comparison(
-            self, self.statement, self.again, forms=forms, worst=self._worst_belongs if worst is None else worst,
-            setup=self.setup if setup is None else setup, on_progress=on_progress, rounds=rounds, tell=tell,
-        )  # fmt: skip
-
-    def _worst_belongs(self, form: Form) -> bool:
-        """True if the worst case of a form has just the parameters of this case."""
-        return self.case is not None and form.worst is not None and form.worst.belongs(self.case)
+    compared = comparison
 
     @property
     def verdict(self) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.failures import fails_at
 from fedtheory.theory.judge.check import Check, judge_worst
-from fedtheory.theory.judge.longer import BAND, beyond, with_band
+from fedtheory.theory.judge.longer import BAND, JUDGED, ROUNDS, Again, beyond
 from fedtheory.theory.judge.series import Series
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.summary import as_sentence, number, reading, upper
@@ -25,33 +25,30 @@ __all__ = ["FIGURE", "MOST_SHOWN", "caption", "comparison", "horizons_up_to"]
 FIGURE = "bound-against-measured"
 MOST_SHOWN = 4  # forms that are drawn where nobody chose
 LOOKS = 12  # horizons at which a statement about a run's end is judged
-HORIZONS = ("T", "K", "tau", "round")
 
 
 def comparison(
-    checks: Sequence[Check],
-    statement: Statement,
-    again: Callable[[int], Iterable[Check]] | None = None,
+    checks: Any,
     *,
     forms: Iterable[str] | None = None,
-    worst: bool | Callable[[Form], bool] = True,
-    setup: str = "",
+    worst: bool | None = None,
+    setup: str | None = None,
     on_progress: Callable[[], None] | None = None,
-    rounds: int | None = None,
+    rounds: int | Literal["auto"] | None = "auto",
     tell: Callable[[str], Any] | None = None,
 ) -> dict[str, Any]:
-    """Give the data of a picture of the checks: strings, numbers, lists and dicts only.
+    """Give the data of what `Checks.plot` draws: strings, numbers, lists and dicts only.
 
     Parameters
     ----------
-    checks : with their series
-    again : callable(rounds) -> the checks of a shorter run; of a longer one also with forms=, their names, and scenarios=, how many
+    checks : with their series, as `Statement.verify` makes them
     forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
-    worst : whether the worst case of all problems is computed, where there is a programme for it, or of which forms it is; it takes a
-        second or two
-    setup : what was run, in words
+    worst : whether the worst case of all problems is computed, where there is a programme for it,
+        in a second or two; default where it has the same parameters
+    setup : what was run, in words; default as `Statement.verify` says it
     on_progress : callable, after every shorter run
-    rounds : how far a picture over a horizon goes on beyond what was judged; default nowhere (`fedtheory.theory.judge.longer`)
+    rounds : up to which a picture over a horizon goes on beyond what was judged; None nowhere,
+        "auto" 300 where nobody chose a horizon (`fedtheory.theory.judge.longer`)
     tell : callable(text), with how long that takes, where it takes seconds
 
     Returns
@@ -65,36 +62,54 @@ def comparison(
     Raises
     ------
     InvalidInput
-        Nothing was compared, so that there is nothing to draw; the reasons are named.
+        Checks that `Statement.verify` did not make; or nothing was compared, with the reasons.
     """
-    kept = {c.form: [c.series] for c in checks if c.series is not None and c.verdict in ("holds", "violated", "inconclusive")}
+    statement: Statement | None = checks.statement
+    again, case = checks.again, checks.case
+    if statement is None:
+        why = "these checks do not know their statement, so there is nothing to draw"
+        raise InvalidInput(f"{why}: make them by Statement.verify")
+    if rounds == "auto":
+        chosen_by_user = case is None or case.rounds is not None or case.of_rounds
+        rounds = None if chosen_by_user else ROUNDS
+    kept = {c.form: [c.series] for c in checks if c.series is not None and c.verdict in JUDGED}
     if not kept:
         symbols = "it is an identity between symbols, or proved for every instance: no numbers are compared"
         reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or symbols}" for c in checks))
         raise InvalidInput(f"{statement.id}: no form was compared on this problem, so there is nothing to draw ({reasons})")
     judged = [c for c in checks if c.form in kept]
     chosen = _shown(judged, statement, kept) if forms is None else [statement.form(f).name for f in forms]
-    ends = [c for c in judged if c.series is not None and c.series.total == 1 and c.series.at is not None]
-    reruns = again is not None and len(ends) == len(judged)
-    last = max((int(c.series.at.max()) for c in judged if c.series is not None and c.series.at is not None), default=0)
-    if again is not None and reruns:
+    reruns = again is not None and all(c.series.total == 1 and c.series.end for c in judged)
+    last = max(c.series.end for c in judged)
+    if reruns:
         _lengthen(kept, last, again, on_progress)
     longer: list[Check] = []
     letters = {s.horizon for n in chosen for s in kept.get(n, [])}
     if again is not None and rounds is not None and last and len(letters) == 1 and "" not in letters:
         longer = beyond(again, last, rounds, [n for n in chosen if n in kept], reruns, tell)
-    after = {n: [c for c in longer if c.form == n] for n in kept}
-    horizon = _horizon({n: kept[n] + [c.series for c in after[n] if c.series is not None] for n in kept}, chosen)
+    after = {n: [c.series for c in longer if c.form == n and c.series is not None] for n in kept}
+    horizon = _horizon({n: kept[n] + after[n] for n in kept}, chosen)
     data: dict[str, Any] = {
         "figure": FIGURE, "statement": statement.id, "title": statement.title, "sentence": as_sentence(checks, statement),
-        "problem": next((c.instance for c in checks if c.instance), ""), "setup": setup,
+        "problem": next((c.instance for c in checks if c.instance), ""),
+        "setup": checks.setup if setup is None else setup,
         "kind": "horizon" if horizon else "points", "horizon": horizon, "forms": {}, "rows": [],
         "measures": statement.measures, "reruns": reruns, "beyond": _beyond(last, longer, reruns),
     }  # fmt: skip
     for check in judged:
+        form = statement.form(check.form)
         rows = [row for series in kept[check.form] for row in _rows(check, series, horizon)]
-        data["forms"][check.form] = _about(check, statement, rows, check.form in chosen, worst)
-        data["rows"] += _with_longer(rows, check, after[check.form], horizon, reruns)
+        data["forms"][check.form] = about = _about(check, form, rows)
+        about |= {"shown": check.form in chosen, "reading": reading(check, statement)}
+        belongs = case is not None and form.worst is not None and form.worst.belongs(case)
+        if about["shown"] and (belongs if worst is None else worst):
+            for c in judge_worst(statement, form):
+                if c.rule == check.rule and c.verdict == "holds":
+                    about["worst"] = {"share": c.tightness, "at": c.where["point"]}
+        mine = [c for c in longer if c.form == check.form]
+        more = [row for c in mine for row in _longer_rows(c, horizon, reruns)]
+        end = max((r["at"] for r in rows if r["at"] is not None), default=0)
+        data["rows"] += rows + [r for r in more if check.scenarios or r["at"] > end]  # of means all
     data["caption"] = caption(data)
     return data
 
@@ -106,19 +121,19 @@ def horizons_up_to(last: int) -> list[int]:
     return [int(t) for t in np.unique(np.round(np.geomspace(1, last, LOOKS)).astype(int)) if t < last]
 
 
-def _lengthen(kept: dict[str, list[Series]], last: int, again: Callable[[int], Iterable[Check]], tell: Any) -> None:
+def _lengthen(kept: dict[str, list[Series]], last: int, again: Again, tell: Any) -> None:
     """The series of shorter runs before that of the whole one; a form that is not judged there has none."""
     before: dict[str, list[Series]] = {name: [] for name in kept}
     for rounds in horizons_up_to(last):
         try:
-            found = list(again(rounds))
+            found = [check for check in again(rounds) if check.series is not None]
         except FedTheoryError:
             found = []
-        if any(check.series is not None and check.series.at is not None and check.series.at.max() > rounds for check in found):
+        if any(check.series.end > rounds for check in found):  # type: ignore[union-attr]
             break  # the statement has the length of its run from elsewhere
         for check in found:
-            if check.series is not None and check.form in before and check.verdict in ("holds", "violated", "inconclusive"):
-                before[check.form].append(check.series)
+            if check.form in before and check.verdict in JUDGED:
+                before[check.form].append(check.series)  # type: ignore[arg-type]
         if tell is not None:
             tell()
     for name, series in before.items():
@@ -155,67 +170,66 @@ def _horizon(kept: Mapping[str, list[Series]], chosen: Sequence[str]) -> str:
     return letters.pop() if len(letters) == 1 and several else ""
 
 
-def _rows(check: Check, series: Series, horizon: str) -> list[dict[str, Any]]:
-    """One dict an entry. A form that holds may fail in a shorter run, of which single runs are no evidence."""
+def _rows(check: Check, series: Series, horizon: str, reach: float | None = None) -> list[Any]:
+    """One dict an entry; ``reach``: of the intervals, in standard errors, default the check's own.
+
+    A form that holds may fail in a shorter run, of which single runs are no evidence.
+    """
     told = check.verdict == "violated" or (check.verdict == "holds" and series.slack_error is None)
     out = []
     for i in range(len(series.lhs)):
         row: dict[str, Any] = {
-            "form": check.form,
+            "form": check.form, "where": series.where(i),
             "at": int(series.at[i]) if horizon and series.at is not None else None,
-            "where": series.where(i),
-            "measured": float(series.lhs[i]),
-            "bound": float(series.rhs[i]),
-            "slack": float(series.slack[i]),
-            "floor": float(series.floor[i]),
-            "violated": told and bool(series.violated[i]),
-            "judged": True,
-        }
+            "measured": float(series.lhs[i]), "bound": float(series.rhs[i]),
+            "slack": float(series.slack[i]), "floor": float(series.floor[i]),
+            "violated": told and bool(series.violated[i]), "judged": True,
+        }  # fmt: skip
         for name, error in (("measured", series.lhs_error), ("bound", series.rhs_error)):
             if error is not None:
-                reach = series.quantile * float(error[i])
-                row[f"{name}_low"], row[f"{name}_high"] = row[name] - reach, row[name] + reach
+                half = (series.quantile if reach is None else reach) * float(error[i])
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] - half, row[name] + half
         if series.terms is not None:
             row |= {f"term_{n}": float(t[i]) for n, t in enumerate(series.terms, start=1)}
         out.append(row)
     return out
 
 
-def _with_longer(
-    rows: list[dict[str, Any]], check: Check, longer: Sequence[Check], horizon: str, reruns: bool
-) -> list[dict[str, Any]]:
-    """Join what was judged to the longer run after it; all of that where both are means of scenarios, so that one band is drawn."""
-    more = [row for c in longer if c.series is not None for row in with_band(_rows(c, c.series, horizon), c, reruns)]
-    last = max((r["at"] for r in rows if r["at"] is not None), default=0)
-    return rows + [r for r in more if check.scenarios or r["at"] > last]
+def _longer_rows(check: Check, horizon: str, reruns: bool) -> list[dict[str, Any]]:
+    """Rows of a longer run, marked as not judged.
+
+    Of scenarios with the interval of a mean at `BAND`, but where a horizon is a run of its own.
+    """
+    from scipy.special import stdtrit
+
+    if check.series is None:
+        return []
+    reach = None
+    if check.scenarios is not None and not reruns:
+        reach = float(stdtrit(check.scenarios - 1, (1 + BAND) / 2))
+    return [row | {"judged": False} for row in _rows(check, check.series, horizon, reach)]
 
 
 def _beyond(last: int, longer: Sequence[Check], reruns: bool) -> dict[str, Any] | None:
     """The way that the picture goes beyond what was judged, with its scenarios; None for no way."""
-    ends = [int(c.series.at.max()) for c in longer if c.series is not None and c.series.at is not None]
-    if not ends:
+    if not (end := max((c.series.end for c in longer if c.series is not None), default=0)):
         return None
     own = next((c.confidence for c in longer if c.confidence is not None), BAND)
     runs = max((c.scenarios or 0 for c in longer), default=0) or None
-    return {"after": last, "to": max(ends), "scenarios": runs, "confidence": own if reruns else BAND}
+    return {"after": last, "to": end, "scenarios": runs, "confidence": own if reruns else BAND}
 
 
-def _about(check: Check, statement: Statement, rows: Sequence[Mapping[str, Any]], shown: bool, worst: Any) -> dict[str, Any]:
-    form = statement.form(check.form)
+def _about(check: Check, form: Form, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     ratio = check.relation == "<=" and "no_ratio" not in check.where
     ratios = [r["measured"] / r["bound"] for r in rows if r["bound"] > 0] if ratio else []
     first = [r["at"] for r in rows if r["violated"] and r["at"] is not None]
-    about: dict[str, Any] = {
-        "verdict": check.verdict, "rule": check.rule, "mode": check.mode, "relation": check.relation, "shown": shown,
-        "reading": reading(check, statement), "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
-        "confidence": check.confidence, "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
+    return {
+        "verdict": check.verdict, "rule": check.rule, "mode": check.mode,
+        "relation": check.relation, "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
+        "confidence": check.confidence,
+        "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
         "axes": list(check.where.get("axes", [])), "least_slack": check.slack if math.isfinite(check.slack) else None,
     }  # fmt: skip
-    if form.worst is not None and shown and (worst(form) if callable(worst) else worst):
-        found = next((c for c in judge_worst(statement, form) if c.rule == check.rule and c.verdict == "holds"), None)
-        if found is not None:
-            about["worst"] = {"share": found.tightness, "at": form.worst.at}
-    return about
 
 
 def _latex(form: Form) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction, signature
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from fedtheory.theory.judge.case import Plan
-from fedtheory.theory.judge.check import Check
-from fedtheory.theory.judge.request import Request, Tuned
-from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Statement
-from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["Joined"]
 
@@ -21,8 +18,9 @@ __all__ = ["Joined"]
 class Joined(Setting):
     """A setting made of parts, for a paper whose statements are about instances of quite different kinds.
 
-    A statement belongs to the part that lists the kind of its first form among its ``kinds``; so does an instance, by its
-    ``kind``, and a job of the search, by its first word. What no part lists is the first part's.
+    A statement belongs to the part that lists the kind of its first form among its ``kinds``. So
+    does an instance or a witness, by its ``kind``, and a job of the search, by its first word. What
+    no part lists is the first part's.
 
     Parameters
     ----------
@@ -51,51 +49,42 @@ class Joined(Setting):
 
     def part(self, statement: Statement) -> Setting:
         """The part that judges the statement."""
-        return self.of_kind(statement.forms[0].kind)
-
-    def _mine(self, part: Setting, statements: Sequence[Statement]) -> list[Statement]:
-        return [s for s in statements if self.part(s) is part]
-
-    def _first(self, asked: Callable[[Setting], Any]) -> Any:
-        """The first answer of a part that is not None."""
-        return next((found for part in self.parts if (found := asked(part)) is not None), None)
+        return self.of_kind(_KIND["statement"](statement))
 
     def instances(self, plan: Plan) -> list[Any]:
         return [i for part in self.parts for i in part.instances(plan)]
 
-    def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
-        part = self.of_kind(getattr(instance, "kind", None))
-        return part.check(instance, self._mine(part, statements))
 
-    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
-        return self._first(lambda part: part.tuned(method, request, rounds, batch_size))
+def _delegated(method: Callable[..., Any], kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The method of the part that knows the kind of its first argument."""
 
-    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
-        return self._first(lambda part: part.step_sizes(algorithm, problem, participation, rounds))
-
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        return self._first(lambda part: part.read_version_1(fields, label))
-
-    def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        shared = ((part, self._mine(part, statements)) for part in self.parts)
-        return [job for part, mine in shared if mine for job in part.searches(mine)]
-
-    def run_search(
-        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
-    ) -> list[SearchResult]:
-        part = self.of_kind(job[0])
-        return part.run_search(job, self._mine(part, statements), budget, seed, violated)
-
-
-def _delegated(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def of_part(self: Joined, about: Any, *args: Any, **more: Any) -> Any:
-        part = self.part(about) if isinstance(about, Statement) else self.of_kind(about.kind)
-        return getattr(part, method.__name__)(about, *args, **more)
+        return getattr(self.of_kind(kind(about)), method.__name__)(about, *args, **more)
 
     return of_part
 
 
-for _name, _method in vars(Setting).items():  # those that are about a statement, or a witness
-    if isfunction(_method) and [*signature(_method).parameters][1:2] in (["statement"], ["witness"]):
-        setattr(Joined, _name, _delegated(_method))
+def _first(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The first answer of a part that is not None."""
+
+    @wraps(method)
+    def of_parts(self: Joined, *args: Any, **more: Any) -> Any:
+        found = (getattr(part, method.__name__)(*args, **more) for part in self.parts)
+        return next((one for one in found if one is not None), None)
+
+    return of_parts
+
+
+_KIND: dict[str, Callable[[Any], Any]] = {  # of a method's first argument, by its name
+    "statement": lambda statement: statement.forms[0].kind,
+    "witness": attrgetter("kind"),
+    "instance": attrgetter("kind"),
+    "job": itemgetter(0),
+}
+for _name, _method in vars(Setting).items():
+    _about = [*signature(_method).parameters][1:2] if isfunction(_method) else []
+    if _about and _about[0] in _KIND:
+        setattr(Joined, _name, _delegated(_method, _KIND[_about[0]]))
+for _method in (Setting.tuned, Setting.step_sizes, Setting.read_version_1):
+    setattr(Joined, _method.__name__, _first(_method))

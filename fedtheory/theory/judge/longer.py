@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +18,7 @@ from fedtheory.plain_progress import duration
 from fedtheory.steps import whole
 from fedtheory.theory.judge.check import Check
 
-__all__ = ["BAND", "ROUNDS", "SCENARIOS", "SECONDS", "Again", "beyond", "with_band"]
+__all__ = ["BAND", "JUDGED", "ROUNDS", "SCENARIOS", "SECONDS", "Again", "beyond"]
 
 ROUNDS = 300  # of a picture, where nobody chose a horizon
 SECONDS = 10.0  # that they may take, where fewer rounds were judged
@@ -33,22 +32,6 @@ TOLD = 2.0  # seconds from which on a picture is announced
 
 Again = Callable[..., Iterable[Check]]
 JUDGED = ("holds", "violated", "inconclusive")
-
-
-@dataclass
-class Clock:
-    """The time that runs of so many rounds took, and that longer ones are expected to take."""
-
-    rounds: list[int]
-    seconds: list[float]
-
-    def expected(self, rounds: int) -> float:
-        """Seconds: a power of the rounds between the first and the fourth, as the last two runs have it."""
-        power = 1.0
-        if len(self.rounds) > 1:
-            longer, took = self.rounds[-1] / self.rounds[-2], self.seconds[-1] / max(self.seconds[-2], 1e-9)
-            power = min(4.0, max(1.0, math.log(max(took, 1e-9)) / math.log(longer)))
-        return self.seconds[-1] * (rounds / self.rounds[-1]) ** power
 
 
 def beyond(
@@ -67,15 +50,14 @@ def beyond(
     if rounds <= last:
         return []
     try:
-        return _runs(again, last, rounds, forms, tell) if each else _one_run(again, last, rounds, forms, tell)
+        if each:
+            return _runs(again, last, rounds, forms, tell)
+        most, scenarios = whole(
+            "rounds of the picture", lambda: _affordable(again, last, rounds, forms, tell)
+        )
+        return _drawable(again(most, forms=forms, scenarios=scenarios), most) if most > last else []
     except FedTheoryError:
         return []
-
-
-def _one_run(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> list[Check]:
-    """One run whose horizons are all compared: 300 rounds, or as many as there is time for."""
-    most, scenarios = whole("rounds of the picture", lambda: _affordable(again, last, rounds, forms, tell))
-    return _drawable(again(most, forms=forms, scenarios=scenarios), most) if most > last else []
 
 
 def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> tuple[int, int]:
@@ -85,9 +67,7 @@ def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell
     for before, scenarios in pairwise((1, *SCENARIOS)):
         if took * scenarios / before > LONGEST:  # at most that long, where nothing is shared by the scenarios
             break
-        begin = time.perf_counter()
-        made = list(again(pilot, forms=forms, scenarios=scenarios))
-        took = time.perf_counter() - begin
+        made, took = _timed(again, pilot, forms, scenarios)
         enough = min(rounds, int(SECONDS / took * pilot))
         exact = bool(made) and all(c.scenarios is None for c in made)
         if exact or (scenarios >= FEWEST and (enough == rounds or not most[0])):
@@ -99,48 +79,46 @@ def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell
     return most
 
 
+def _timed(again: Again, rounds: int, forms: Any, scenarios: int) -> tuple[list[Check], float]:
+    """The checks of a run, and how many seconds it took."""
+    begin = time.perf_counter()
+    made = list(again(rounds, forms=forms, scenarios=scenarios))
+    return made, time.perf_counter() - begin
+
+
 def _runs(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> list[Check]:
     """A run for each of some horizons, as long as there is time for the next."""
     out: list[Check] = []
-    begin = time.perf_counter()
-    list(again(last, forms=forms, scenarios=SCENARIOS[-1]))
-    clock = Clock([last], [time.perf_counter() - begin])
-    spent = clock.seconds[0]
-    for horizon in (int(t) for t in np.unique(np.round(np.geomspace(last, rounds, HORIZONS + 1)).astype(int))[1:]):
-        expected = clock.expected(horizon)
-        if spent + expected > SECONDS:
+    took: dict[int, float] = {}
+    horizons = np.round(np.geomspace(last, rounds, HORIZONS + 1)).astype(int)
+    for horizon in map(int, np.unique(horizons)):
+        expected = _expected(took, horizon)
+        if sum(took.values()) + expected > SECONDS:
             break
         if expected >= TOLD and tell is not None:
             tell(f"a run of {horizon:,} rounds for the picture takes about {duration(expected)} here")
-        begin = time.perf_counter()
-        made = _drawable(again(horizon, forms=forms, scenarios=SCENARIOS[-1]), horizon)
-        if not made:
-            break
-        out += made
-        clock.rounds.append(horizon)
-        clock.seconds.append(time.perf_counter() - begin)
-        spent += clock.seconds[-1]
+        found, took[horizon] = _timed(again, horizon, forms, SCENARIOS[-1])
+        made = _drawable(found, horizon)
+        if horizon > last:  # that was judged, and is only timed
+            if not made:
+                break
+            out += made
     return out
+
+
+def _expected(took: Mapping[int, float], rounds: int) -> float:
+    """Seconds of so many rounds: a power of them, from 1 to 4, by the last two runs; 0 before."""
+    if not took:
+        return 0.0
+    *before, (last, seconds) = took.items()
+    power = 1.0
+    if before:
+        longer, slower = last / before[-1][0], seconds / max(before[-1][1], 1e-9)
+        power = min(4.0, max(1.0, math.log(max(slower, 1e-9)) / math.log(longer)))
+    return seconds * (rounds / last) ** power
 
 
 def _drawable(checks: Iterable[Check], rounds: int) -> list[Check]:
     """Those that compared something as far as there; of others the statement has the length of its run from elsewhere."""
-    judged = [c for c in checks if c.verdict in JUDGED and c.series is not None and c.series.at is not None]
-    return [c for c in judged if c.series.at.max() == rounds]  # type: ignore[union-attr]
-
-
-def with_band(rows: Iterable[Mapping[str, Any]], check: Check, each: bool = False) -> list[dict[str, Any]]:
-    """Rows of a longer run, marked as not judged; of scenarios with the interval of the mean at `BAND`, but where each horizon has a
-    run of its own, as those that were judged, with the interval of those."""
-    from scipy.special import stdtrit
-
-    series, out = check.series, []
-    for i, row in enumerate(rows):
-        drawn = {**row, "judged": False}
-        if check.scenarios and not each:
-            reach = float(stdtrit(check.scenarios - 1, (1 + BAND) / 2))
-            for name, error in (("measured", series.lhs_error), ("bound", series.rhs_error)):  # type: ignore[union-attr]
-                half = reach * float(error[i]) if error is not None else 0.0
-                drawn[f"{name}_low"], drawn[f"{name}_high"] = row[name] - half, row[name] + half
-        out.append(drawn)
-    return out
+    judged = [c for c in checks if c.verdict in JUDGED and c.series is not None]
+    return [c for c in judged if c.series.end == rounds]  # type: ignore[union-attr]

@@ -67,13 +67,9 @@ class Mutants:
         for form in statement.forms:
             about = [(name, view) for name, view in views if view.applies(form) is None]
             for mutant in form.mutants:
-                rejecting = (
-                    name
-                    for name, view in about
-                    if judge_view(statement, form, view, name, sides=mutant.sides).verdict
-                    == "violated"
-                )
-                by = next(rejecting, "")
+                sides = mutant.sides
+                tried = (judge_view(statement, form, v, name, sides=sides) for name, v in about)
+                by = next((check.instance for check in tried if check.verdict == "violated"), "")
                 fates.append(MutantFate(form.name, mutant.name, bool(by), by, len(about)))
         return cls(statement.id, tuple(fates))
 
@@ -87,6 +83,6 @@ class Mutants:
 
     def __str__(self) -> str:
         lost = [f for f in self.fates if not f.rejected]
-        tried, rejected = len(self.fates), len(self.fates) - len(lost)
-        head = f"{self.statement}: {rejected} of {tried} wrong variants rejected"
+        tried = len(self.fates)
+        head = f"{self.statement}: {tried - len(lost)} of {tried} wrong variants rejected"
         return "\n".join([head, *(f"  {f}" for f in lost)])

@@ -88,12 +88,7 @@ class Bound:
 def chosen_form(statement: Statement, name: str | None) -> Form:
     """The form of that name; without one the repaired form, else the printed one or what stands for it, else the first.
 
-    Raises
-    ------
-    UnknownName
-        No such form.
-    InvalidInput
-        One that compares nothing on a run.
+    Raises `UnknownName` for no such form, and `InvalidInput` for one that compares nothing on a run.
     """
     if name is None:
         names = {f.name: f for f in statement.forms}
@@ -214,35 +209,26 @@ def check_run(
 
 def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Check:
     """One form on the record."""
-    setting = setting_of(statement)
-    rule = form.rule_among(setting.rule_of(case), "any")
-    name = case.problem.name
-
-    def refused(reason: str, verdict: Any) -> Check:
-        return outside(statement, form, rule, reason, name, verdict)
-
-    bad = ~np.isfinite(record.models)  # type: ignore[arg-type]
-    if bad.any():
-        return refused(f"the model of round {int(np.argwhere(bad)[0][0])} is not finite: the run diverged", "inconclusive")
+    setting, name = setting_of(statement), case.problem.name
+    bad = np.argwhere(~np.isfinite(record.models))  # type: ignore[arg-type]
     try:
+        if len(bad):
+            where = f"the model of round {int(bad[0][0])}"
+            raise NotRecorded(f"{where} is not finite: the run diverged")
         case.check_solver(setting.local_work(statement), run=True)
         made = setting.own_run(statement, form, case, record)
-    except (NotCertified, NotRecorded) as error:
-        return refused(str(error), "inconclusive")
-    except (InvalidInput, MissingCapability) as error:
-        return refused(str(error), "not applicable")
-    if why := _differ(record) if made.exact else _too_few(record):
-        return refused(why, "inconclusive")
+        if why := _differ(record) if made.exact else _too_few(record):
+            raise NotRecorded(why)
+    except (NotCertified, InvalidInput, MissingCapability) as error:
+        return outside(statement, form, form.rule_among(setting.rule_of(case), "any"), error, name)
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": made.rule, "instance": name}
     sides = _filled(made)
     if len(made.horizons) > 1 and made.horizons[0] == 0 and begins_as_one(sides):
         sides, fields["where"] = after_start(sides), {SAME_AT_START: True}
         made = replace(made, horizons=made.horizons[1:])
     if made.exact:
-        check = judge(sides, mode="exact", **fields)
-    else:
-        check = judge_statistical(sides, case.confidence, mode="statistical", **fields)
-    return _placed(check, made)
+        return _placed(judge(sides, **fields), made)
+    return _placed(judge_statistical(sides, case.confidence, **fields), made)
 
 
 def _too_few(record: Record) -> str:
@@ -284,11 +270,8 @@ def _placed(check: Check, made: OwnRun) -> Check:
         where[made.letter] = int(made.horizons[index[0]])
         if len(index) > 1 and made.sides.lhs.shape[-1] > 1:
             where["seed"] = int(index[1])
-    series = check.series
-    if series is not None:
-        rows = series.index[:, 0] if len(made.horizons) > 1 and series.index.shape[1] else np.zeros(len(series.lhs), dtype=int)
-        series = replace(series, horizon=made.letter, at=made.horizons[rows])
+    series = check.series and check.series.along(made.horizons, made.letter)
     return replace(check, where=where, series=series)
 
 
-Statement.bounder = staticmethod(bound)
+Statement.bound = bound

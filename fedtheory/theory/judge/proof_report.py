@@ -9,6 +9,8 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mathml import to_mathml
 from fedtheory.theory.judge.proof import Proof, Step
@@ -18,9 +20,7 @@ from fedtheory.theory.judge.summary import apart
 
 __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
-_PICTURE = (
-    "fedtheory.plotting.waterfall"  # by its name, as a paper's figures are: nothing is drawn before it is asked for
-)
+_PICTURE = "fedtheory.plotting.waterfall"  # by its name: nothing is drawn before it is asked for
 _WORDS = (
     (Fraction(1, 4), "a quarter"), (Fraction(1, 3), "a third"), (Fraction(1, 2), "half"), (Fraction(2, 3), "two thirds"),
     (Fraction(3, 4), "three quarters"),
@@ -84,12 +84,15 @@ class Tally:
     @property
     def worst(self) -> Place:
         """The first round in which it fails, else the one in which it is tightest."""
-        broken = [p for p in self.places if p.check.verdict == "violated"]
-        return (
-            broken[0]
-            if broken
-            else min(self.places, key=lambda p: p.check.slack if p.check.slack == p.check.slack else float("inf"))
-        )
+        broken = (p for p in self.places if p.check.verdict == "violated")
+        tightest = min(self.places, key=lambda p: np.nan_to_num(p.check.slack, nan=np.inf))
+        return next(broken, tightest)
+
+    @property
+    def one_weight(self) -> float | list[float] | None:
+        """One number where it is the same in every round; None without a weight."""
+        each = None if self.weight is None else [float(w) for w in self.weight]
+        return each[0] if each and len(set(each)) == 1 else each
 
     @property
     def verdict(self) -> str:
@@ -99,14 +102,6 @@ class Tally:
             return "chance"
         verdicts = {p.check.verdict for p in self.places}
         return next((v for v in ("violated", "inconclusive") if v in verdicts), "holds")
-
-
-def _one(weight: Any) -> float | list[float] | None:
-    """One number where it is the same in every round."""
-    if weight is None:
-        return None
-    each = [float(w) for w in weight]
-    return each[0] if len(set(each)) == 1 else each
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,12 +152,17 @@ class Walk:
             return True
         if isinstance(self.unexplained, Fraction):
             return self.unexplained == 0
-        scale = (
-            sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None)
-            + abs(float(self.lhs))
-            + abs(float(self.rhs))
-        )
-        return abs(float(self.unexplained)) <= 1e-8 * scale
+        return abs(float(self.unexplained)) <= 1e-8 * (self._all_lost + self._sides)
+
+    @property
+    def _all_lost(self) -> float:
+        """The sizes of all that the steps lose."""
+        return sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None)
+
+    @property
+    def _sides(self) -> float:
+        """The sizes of both sides."""
+        return abs(float(self.lhs)) + abs(float(self.rhs))
 
     @property
     def broken(self) -> list[Tally]:
@@ -203,30 +203,22 @@ class Walk:
             found = f"No step of {self.name} is seen to fail" if open else f"Every step of {self.name} holds"
             return f"{found} on this run{tail}; they have no weights, so nobody says where the bound is lost."
         total = float(self.slack) - sum(chance.values())
-        if not self._lossy(total):
+        exact = isinstance(self.slack, Fraction)
+        if not (self.slack > 0 if exact else total > 1e-12 * self._sides):
             return self._without_slack(parts)
         (most, label), rest = parts[0], parts[1:]
         share = share_in_words(most / total)
         inside = self._line_of(label, most)
-        tail = (
-            f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}"
-            if rest and rest[0][0] > 0.03 * total
-            else ""
-        )
+        more = bool(rest) and rest[0][0] > 0.03 * total
+        tail = f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}" if more else ""
         verb = "are" if share.endswith("s") else "is"
         aside = ", chance aside," if any(abs(c) > 0.01 * total for c in chance.values()) else ""
         return f"{share[0].upper() + share[1:]} of the slack of {self.name}{aside} {verb} lost {self._where(label)}{inside}{tail}."
 
-    def _lossy(self, slack: float) -> bool:
-        """True if the bound has slack, beyond rounding."""
-        if isinstance(self.slack, Fraction):
-            return self.slack > 0
-        return slack > 1e-12 * (abs(float(self.lhs)) + abs(float(self.rhs)))
-
     def _without_slack(self, parts: Sequence[tuple[float, str]]) -> str:
         """Say why nothing is left between both sides: no step loses anything, or losses cancel."""
         most = max(abs(value) for value, _ in parts)
-        if most <= 1e-9 * (abs(float(self.lhs)) + abs(float(self.rhs))):
+        if most <= 1e-9 * self._sides:
             return f"{self.name} is attained on this run: no step loses anything."
         left, right = apart(float(self.lhs), float(self.rhs))
         return f"{self.name} has no slack on this run, {left} against {right}, though steps lose up to {most:.3g}: others give it back."
@@ -250,9 +242,8 @@ class Walk:
         else:
             left, right = apart(place.check.lhs, place.check.rhs)
             sides = f"lhs {left} > rhs {right}"
-        others = (
-            f"; {', '.join(t.step.label for t in more)} {'fail' if len(more) > 1 else 'fails'}, too" if more else ""
-        )
+        fail = "fail" if len(more) > 1 else "fails"
+        others = f"; {', '.join(t.step.label for t in more)} {fail}, too" if more else ""
         bound = {"violated": "fails", "holds": "holds all the same"}.get(self.check.verdict, "is not settled")
         where = f"{first.step.label}, {place.at}" if place.t else f"the end ({first.step.label}: {first.step.words})"
         left, right = apart(float(self.lhs), float(self.rhs))
@@ -260,20 +251,20 @@ class Walk:
 
     def held_here(self) -> list[Tally]:
         """The steps that hold on this run, and are on record as violated: they fail on another one."""
-        found = []
-        for tally in self.tallies:
-            step = tally.step
-            if tally.verdict == "holds" and step.statement and step.form:
-                verdicts = get(step.statement).form(step.form).established
-                if verdicts.get(self.rule, verdicts.get("any")) == "violated":
-                    found.append(tally)
-        return found
+        def on_record(step: Step) -> str | None:
+            if not (step.statement and step.form):
+                return None
+            verdicts = get(step.statement).form(step.form).established
+            return verdicts.get(self.rule, verdicts.get("any"))
+
+        return [t for t in self.tallies if t.verdict == "holds" and on_record(t.step) == "violated"]
 
     # --- tables -------------------------------------------------------------------------------------------------------------
     def _clean(self, lost: Any) -> float | None:
         """0 for what is rounding only."""
-        scale = sum(abs(float(t.lost)) for t in self.tallies if t.lost is not None)
-        return None if lost is None else 0.0 if abs(float(lost)) <= 1e-12 * scale else float(lost)
+        if lost is None:
+            return None
+        return 0.0 if abs(float(lost)) <= 1e-12 * self._all_lost else float(lost)
 
     def steps(self) -> list[dict[str, Any]]:
         """A row a step: its worst round, both sides there, and what the bound loses in it over all rounds."""
@@ -281,7 +272,7 @@ class Walk:
             {
                 "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form,
                 "words": t.step.words, "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at,
-                "lhs": float(t.worst.lhs), "rhs": float(t.worst.rhs), "weight": _one(t.weight),
+                "lhs": float(t.worst.lhs), "rhs": float(t.worst.rhs), "weight": t.one_weight,
                 "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
             }
             for t in self.tallies
@@ -294,17 +285,17 @@ class Walk:
         ----------
         round : one round only, with what stands at the end where it is the last one
         """
-        out = []
-        for t in self.tallies:
-            for i, p in enumerate(t.places):
-                if round is not None and (p.t or self.horizon) != round:
-                    continue
-                lost = None if t.weight is None else float(p.slack * t.weight[i])
-                out.append({
-                    "round": p.t, "step": t.step.label, "formula": self._formula(t.step), "numbers": p.put.latex(), "lhs": float(p.lhs),
-                    "rhs": float(p.rhs), "slack": float(p.slack), "lost": lost,
-                    "share": None if lost is None or not self.slack > 0 else lost / float(self.slack), "verdict": p.check.verdict,
-                })  # fmt: skip
+        out, places = [], [(t, i, p) for t in self.tallies for i, p in enumerate(t.places)]
+        for t, i, p in places:
+            if round is not None and (p.t or self.horizon) != round:
+                continue
+            lost = None if t.weight is None else float(p.slack * t.weight[i])
+            share = None if lost is None or not self.slack > 0 else lost / float(self.slack)
+            out.append({
+                "round": p.t, "step": t.step.label, "formula": self._formula(t.step),
+                "numbers": p.put.latex(), "lhs": float(p.lhs), "rhs": float(p.rhs),
+                "slack": float(p.slack), "lost": lost, "share": share, "verdict": p.check.verdict,
+            })  # fmt: skip
         return out
 
     def _formula(self, step: Step) -> str:
@@ -326,20 +317,16 @@ class Walk:
     def waterfall(self) -> Any:
         """A matplotlib figure: from what is measured up to the bound, a bar a step.
 
-        Raises
-        ------
-        InvalidInput
-            A proof whose steps have no weights.
+        Raises `InvalidInput` for a proof whose steps have no weights.
         """
         return importlib.import_module(_PICTURE).draw(self.data())
 
     def __str__(self) -> str:
         lines = [self.headline, self.instance]
-        lines += [
-            f"  {row['step']:22.22} {row['verdict']:12} {row['worst']:>9} {row['lhs']:10.3g} {row['rhs']:10.3g} "
-            + ("" if row["lost"] is None else f"{row['lost']:10.3g}")
-            for row in self.steps()
-        ]
+        for row in self.steps():
+            lost = "" if row["lost"] is None else f"{row['lost']:10.3g}"
+            sides = f"{row['lhs']:10.3g} {row['rhs']:10.3g} {lost}"
+            lines.append(f"  {row['step']:22.22} {row['verdict']:12} {row['worst']:>9} {sides}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ fractions. A step that fails on the way has a negative slack: it gives the bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
 
@@ -31,25 +31,21 @@ __all__ = ["follow", "proofs_of", "walk", "walk_witness"]
 def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
     """The proofs of a theorem, by its statement's id, or those of one of its forms; all that there are where none is named.
 
-    Raises
-    ------
-    UnknownName
-        No such statement, or no such form with a proof.
-    InvalidInput
-        A statement without a proof in steps, and which have one.
+    Raises `UnknownName` for no such statement, or no such form with a proof, and `InvalidInput` for
+    a statement without a proof in steps, with those that have one.
     """
     every = [p for paper in dict.fromkeys(paper_of(s) for s in all_statements()) for p in paper.proofs]
     if not theorem:
         return every
     id = get(theorem).id
     found = [p for p in every if p.theorem == id]
-    if not found and paper_of(id).file:
-        raise InvalidInput(f"{id} has no proof in steps: add paper.proof(THEOREM, steps=[step(...), ...]) to its file")
     if not found:
         known = ", ".join(dict.fromkeys(p.theorem for p in every))
-        raise InvalidInput(
-            f"{id} has no proof in steps: those that have one are {known}; `fedtheory explain {id}` says what is known of it"
-        )
+        asked = f"`fedtheory explain {id}` says what is known of it"
+        remedy = f"those that have one are {known}; {asked}"
+        if paper_of(id).file:
+            remedy = "add paper.proof(THEOREM, steps=[step(...), ...]) to its file"
+        raise InvalidInput(f"{id} has no proof in steps: {remedy}")
     forms = list(dict.fromkeys(p.form for p in found))
     if form and form not in forms:
         raise suggest(form, forms, f"form of {theorem} with a proof in steps")
@@ -118,9 +114,8 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
         theorem = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
     proof = theorem
     if proof.replayed is None:
-        raise InvalidInput(
-            f"the proof of {proof.theorem} is walked on a problem only: there is no run of it in fractions"
-        )
+        remedy = "walked on a problem only: there is no run of it in fractions"
+        raise InvalidInput(f"the proof of {proof.theorem} is {remedy}")
     witness = witness or (proof.witness() if callable(proof.witness) else proof.witness)
     if isinstance(witness, str):
         name = witness
@@ -131,20 +126,16 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
     return follow(proof, proof.replayed(witness, proof))
 
 
-@dataclass
-class _Line:
-    """The finding on one step on the way."""
-
-    step: Step
-    places: list[Place] = field(default_factory=list)
-    slacks: list[Any] = field(default_factory=list)  # of each round; (S,) of scenarios
+# what is found on a step on the way: its places, and the slack of each, (S,) of scenarios
+_Line = list[tuple[Place, Any]]
 
 
 def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk:
     """One run through the steps of a proof."""
     _check(proof)
     statement = get(proof.theorem)
-    lines = [_Line(step) for step in proof.steps if not (step.only_drawn and course.exact)]
+    steps = [step for step in proof.steps if not (step.only_drawn and course.exact)]
+    lines: list[_Line] = [[] for _ in steps]
     series: dict[str, list[Any]] = {name: [] for name in proof.sums}
     judged = _Judge(course, confidence)
     first = last = None
@@ -153,26 +144,20 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
         mean = judged.mean_by(weights)
         for name, part in proof.sums.items():
             series[name].append(mean(part(view)))
-        for line in lines:
-            if line.step.over == "round":
-                sides = _sides(line.step)(view)
-                place, slack = judged.place(line.step, sides, view, mean, t)
-                line.places.append(place)
-                line.slacks.append(slack)
+        for step, line in zip(steps, lines, strict=True):
+            if step.over == "round":
+                line.append(judged.place(step, _sides(step)(view), view, mean, t))
     if last is None:
         raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
     ended = Ended(course.end(), first, last, course.horizon, series, mean)
-    for line in lines:
-        if line.step.over == "end":
-            sides = _sides(line.step)(ended)
-            place, slack = judged.place(line.step, sides, ended, judged.mean_by(None), None)
-            line.places.append(place)
-            line.slacks.append(slack)
+    as_they_are = judged.mean_by(None)
+    for step, line in zip(steps, lines, strict=True):
+        if step.over == "end":
+            line.append(judged.place(step, _sides(step)(ended), ended, as_they_are, None))
     final = proof.bound(ended) if proof.bound else statement.form(proof.form).sides_on(ended.run)
-    bound, total = judged.place(
-        Step("the bound", "", proof.theorem, proof.form), final, ended.run, judged.mean_by(None), None
-    )
-    tallies = [_tally(line, ended, course) for line in lines]
+    whole = Step("the bound", "", proof.theorem, proof.form)
+    bound, total = judged.place(whole, final, ended.run, as_they_are, None)
+    tallies = [_tally(step, line, ended, course) for step, line in zip(steps, lines, strict=True)]
     lost = [t.lost for t in tallies if t.lost is not None]
     unexplained = judged.expected(total) - sum(lost[1:], lost[0]) if lost else None
     return Walk(
@@ -184,41 +169,36 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
 
 def _check(proof: Proof) -> None:
     for step in proof.steps:
+        where = f"step {step.label!r} of the proof of {proof.theorem}"
         if step.statement and step.form:
             get(step.statement).form(step.form)
         elif step.sides is None:
-            raise InvalidInput(
-                f"step {step.label!r} of the proof of {proof.theorem}: give a statement and a form, or its sides"
-            )
+            raise InvalidInput(f"{where}: give a statement and a form, or its sides")
         if step.over not in ("round", "end"):
-            raise InvalidInput(
-                f"step {step.label!r} of the proof of {proof.theorem}: over = {step.over!r}; use 'round' or 'end'"
-            )
+            raise InvalidInput(f"{where}: over = {step.over!r}; use 'round' or 'end'")
 
 
 def _sides(step: Step) -> Any:
     return step.sides or get(step.statement).form(step.form).sides
 
 
-def _tally(line: _Line, ended: Ended, course: Course) -> Tally:
-    weight = None if line.step.weight is None else line.step.weight(ended)
+def _tally(step: Step, line: _Line, ended: Ended, course: Course) -> Tally:
+    places, rounds = [place for place, _ in line], len(line)
+    weight = None if step.weight is None else step.weight(ended)
     if weight is None:
-        return Tally(line.step, None, line.places)
+        return Tally(step, None, places)
     each = np.asarray(weight).ravel()
     if len(each) == 1:
-        each = np.repeat(each, len(line.slacks))
-    elif len(each) != len(line.slacks):
-        raise InvalidInput(
-            f"step {line.step.label!r}: {len(each)} weights for {len(line.slacks)} rounds; give one number, or one for each"
-        )
-    losses = [w * slack for w, slack in zip(each, line.slacks, strict=True)]
+        each = np.repeat(each, rounds)
+    elif len(each) != rounds:
+        told = f"step {step.label!r}: {len(each)} weights for {rounds} rounds"
+        raise InvalidInput(f"{told}; give one number, or one for each")
+    losses = [w * slack for w, (_, slack) in zip(each, line, strict=True)]
     lost, error = sum(losses[1:], losses[0]), 0.0
     if not course.exact:
-        lost, error = (
-            float(np.mean(lost)),
-            float(np.std(lost, ddof=1) / np.sqrt(np.size(lost))) if np.size(lost) > 1 else 0.0,
-        )
-    return Tally(line.step, list(each), line.places, lost, error)
+        error = float(np.std(lost, ddof=1) / np.sqrt(np.size(lost))) if np.size(lost) > 1 else 0.0
+        lost = float(np.mean(lost))
+    return Tally(step, list(each), places, lost, error)
 
 
 @dataclass(frozen=True)
@@ -268,15 +248,15 @@ class _Judge:
         fields: dict[str, Any] = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
         given_the_state = self.course.conditional and t is not None and not step.in_mean
         if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
-            rational = np.asarray(sides.lhs).dtype == object
-            return judge(sides, mode="rational" if rational else "exact", **fields)
-        fields["mode"], looks = "statistical", max(1, self.course.horizon)
+            return judge(sides, **fields)
+        looks = max(1, self.course.horizon)
         left, right, scale = (np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale))
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
             return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields)
         if lhs is sides.lhs:  # an equation of vectors, true in expectation only
-            return Check(verdict="inconclusive", reason="it is an equation between expectations: scenarios show none", **fields)
+            why = "it is an equation between expectations: scenarios show none"
+            return Check(verdict="inconclusive", reason=why, mode="statistical", **fields)
         two_sided = (1 + self.confidence) / 2
         ways = (Sides(left, right, scale, "<=", noise), Sides(right, left, scale, "<=", noise))
         both = [judge_statistical(way, two_sided, looks, **fields) for way in ways]

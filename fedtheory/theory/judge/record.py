@@ -69,13 +69,7 @@ class Record:
         return case_x0[None] if self.models is None else self.models[0]
 
     def common_start(self, case_x0: np.ndarray) -> np.ndarray:
-        """x_0 (d,), the same for all seeds.
-
-        Raises
-        ------
-        InvalidInput
-            Seeds that start at different points.
-        """
+        """x_0 (d,), the same for all seeds. Raises `InvalidInput` where they start apart."""
         starts = self.start(case_x0)
         if np.abs(starts - starts[:1]).max() > 1e-12 * max(1.0, float(np.abs(starts).max())):
             raise InvalidInput("the seeds start at different points: the bound is about one x_0; hand over one start after another")
@@ -84,10 +78,7 @@ class Record:
     def memory(self, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
         """A memory (rounds + 1, S, *shape) of that name; None where it was not handed over.
 
-        Raises
-        ------
-        InvalidInput
-            Another shape, or entries that are not finite.
+        Raises `InvalidInput` for another shape, or entries that are not finite.
         """
         if name not in self.memories:
             return None
@@ -142,9 +133,8 @@ def _models(problem: Any, value: Any) -> np.ndarray:
     if found.ndim == 2 and found.shape[-1] == d:
         found = found[:, None]
     if found.ndim != 3 or found.shape[-1] != d:
-        told = ""
-        if found.ndim == 2 and found.shape[-1] == problem.num_clients:
-            told = "; are these losses, one a client?"
+        losses = found.ndim == 2 and found.shape[-1] == problem.num_clients
+        told = "; are these losses, one a client?" if losses else ""
         raise InvalidInput(
             f"trajectory has shape {found.shape}, and must be the server's models, (rounds + 1[, seeds], d) with d = {d}{told}; "
             "gaps alone are compared by assert_bound_holds(gaps, statement.bound(...))"

@@ -34,8 +34,6 @@ __all__ = [
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
-
-
 MORE = (
     "about", "printed", "rules", "aliases", "figures", "witnesses", "rule_order", "rule_words",
     "rule_short",
@@ -66,15 +64,12 @@ class RegisteredPaper:
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
     """
 
-    file = ""
+    file = figures = witnesses = rules = ""
     statements: tuple[Statement, ...]
     setting: Setting
-
     about: str
     printed: str = "as the file says it"
-    rules: str = ""
     aliases: Mapping[str, str] = MappingProxyType({})
-    figures = witnesses = ""
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = MappingProxyType({})
     rule_short: Mapping[str, str] = MappingProxyType({})
@@ -101,7 +96,7 @@ class RegisteredPaper:
             'figures' and 'on_request', of `fedtheory.plotting.figure.Figure`: a campaign draws the
             former only, and each `fedtheory.plotting.experiment.Experiment` of the latter is one of
             `fedtheory experiment`; 'headline', the finding in one sentence, of
-            `fedtheory.theory.judge.headline.Clause`; 'reviews', the questions of reviewers, of
+            `fedtheory.theory.judge.reviews.Clause`; 'reviews', the questions of reviewers, of
             `fedtheory.theory.judge.reviews.Point`.
         """
         if not self.figures:
@@ -131,13 +126,9 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
 
     The same paper twice is added once. A file that is read again replaces what it had.
 
-    Raises
-    ------
-    InvalidInput
-        No `fedtheory.theory.Paper`.
-    FedTheoryError
-        Another paper of that id. A statement of another id than the paper's, one that stands in it
-        twice, or one without forms. What the statements themselves raise, with file and line.
+    Raises `FedTheoryError` for what is no `Paper`, for another paper of that id, and for a statement
+    of another id than the paper's, one that stands in it twice, or one without forms; and what the
+    statements themselves raise, with file and line.
     """
     remedy = "use fedtheory.theory.Paper(id, title, source)"
     require(isinstance(paper, RegisteredPaper), "paper", paper, remedy)
@@ -154,9 +145,8 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
     for s in statements:
         if s.paper != paper.id:
             own = s.id.rpartition("/")[2]
-            raise FedTheoryError(
-                f"statement {s.id} is not of paper {paper.id!r}: call it {paper.id}/{own}"
-            )
+            told = f"statement {s.id} is not of paper {paper.id!r}"
+            raise FedTheoryError(f"{told}: call it {paper.id}/{own}")
         if ids.count(s.id) > 1:
             raise FedTheoryError(f"statement {s.id} is registered twice")
         if not s.forms:
@@ -189,17 +179,14 @@ def _load() -> None:
     points = entry_points(group=ENTRY_POINTS)
     for point in sorted(points, key=lambda p: (p.name != "fedtheory", p.name, p.value)):
         try:
-            for each in _brought(point.load()):
-                paper = register(each)
-                if point.name == "fedtheory":
-                    _OURS.add(paper.id)
+            brought = [register(each).id for each in _brought(point.load())]
+            _OURS.update(brought if point.name == "fedtheory" else ())
         except Exception as error:  # another package's code
             if interrupted(error):
                 raise KeyboardInterrupt from error
             told = f"{type(error).__name__}: {error}"
-            warnings.warn(
-                f"the papers of {point.name} ({point.value}) are left out: {told}", stacklevel=2
-            )
+            what = f"the papers of {point.name} ({point.value})"
+            warnings.warn(f"{what} are left out: {told}", stacklevel=2)
 
 
 def _brought(found: Any) -> list[RegisteredPaper]:
@@ -207,11 +194,10 @@ def _brought(found: Any) -> list[RegisteredPaper]:
     one = isinstance(found, RegisteredPaper | str) or not hasattr(found, "__iter__")
     several = [found] if one else list(found)
     for each in several:
+        told = f"it gives {each!r:.80} ({type(each).__name__})"
         if not isinstance(each, RegisteredPaper):
-            raise InvalidInput(
-                f"it gives {each!r:.80} ({type(each).__name__}), and must give a "
-                "fedtheory.theory.Paper, or a list of papers"
-            )
+            must = "must give a fedtheory.theory.Paper, or a list of papers"
+            raise InvalidInput(f"{told}, and {must}")
     return several
 
 
@@ -221,25 +207,16 @@ def load_file(path: Path | str) -> list[RegisteredPaper]:
     A file that is read again replaces what it brought. Of a file from which an installed package
     has brought its papers, they are given as they are registered.
 
-    Raises
-    ------
-    DataFileError
-        No such file.
-    InvalidInput
-        It cannot be imported, with the line; it has no paper, or a paper without statements.
-    FedTheoryError
-        As `register` raises it.
+    Raises what `read_file` and `register` raise, and `InvalidInput` for a paper without statements.
     """
     _load()
     where = Path(path).resolve()
     if where.is_file() and (installed := _installed_from(where)):
         return installed
     with read_file(path) as found:
-        for each in found:
-            if not each.statements:
-                raise InvalidInput(
-                    f"{path}: the paper {each.id!r} has no statements: there is nothing to judge"
-                )
+        if empty := [each.id for each in found if not each.statements]:
+            told = f"the paper {empty[0]!r} has no statements"
+            raise InvalidInput(f"{path}: {told}: there is nothing to judge")
         return [register(each) for each in found]
 
 
@@ -252,12 +229,8 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
     (`fedtheory.theory.judge.campaign.Task`). Where the body fails, the module is forgotten, and
     the error says where in the file it happened.
 
-    Raises
-    ------
-    DataFileError
-        No such file.
-    InvalidInput
-        It cannot be imported, or the body fails in it, with the line; it has no paper.
+    Raises `DataFileError` where there is no such file, and `InvalidInput`, with the line, where it
+    cannot be imported, has no paper, or the body fails in it.
     """
     where = Path(path).resolve()
     if not where.is_file():
@@ -278,18 +251,15 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
             if isinstance(v, RegisteredPaper) and _PAPERS.get(v.id) is not v:
                 found.setdefault(v.id, v)
         if not found:
-            raise InvalidInput(
-                f"{path}: no paper in it: write paper = Paper('my-paper', title=...) at its top level"
-            )
+            remedy = "write paper = Paper('my-paper', title=...) at its top level"
+            raise InvalidInput(f"{path}: no paper in it: {remedy}")
         for each in found.values():
             each.file = str(where)
         lead, rest = "", ", where a statement is tried on a small instance"
         yield list(found.values())
     except (Exception, SystemExit) as error:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
+        sys.modules.pop(name, None)
+        sys.modules.update({} if before is None else {name: before})
         if interrupted(error):
             raise KeyboardInterrupt from error
         line = _line_of(error, str(where))
@@ -315,21 +285,16 @@ def missing_import(error: BaseException) -> str:
 
 def _installed_from(where: Path) -> list[RegisteredPaper]:
     """The registered papers of installed packages that are names of a module from this file."""
-    files = [(m, getattr(m, "__file__", None)) for m in list(sys.modules.values())]
-    values = {
-        id(v)
-        for m, file in files
-        if isinstance(file, str) and file.endswith(where.name) and Path(file).resolve() == where
-        for v in vars(m).values()
-    }
+    files = [(m, str(getattr(m, "__file__", ""))) for m in list(sys.modules.values())]
+    named = [(m, file) for m, file in files if file.endswith(where.name)]
+    values = {id(v) for m, f in named if Path(f).resolve() == where for v in vars(m).values()}
     return [p for p in _PAPERS.values() if not p.file and id(p) in values]
 
 
 def _line_of(error: BaseException, file: str) -> str:
     """', line 7': where in the file it happened; '' where that is not known."""
-    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
-        return f", line {error.lineno}"
-    line = last_line(error, file)
+    wrong = isinstance(error, SyntaxError) and error.filename == file and error.lineno
+    line = wrong or last_line(error, file)
     return f", line {line}" if line else ""
 
 
@@ -342,10 +307,7 @@ def last_line(error: BaseException, file: str) -> int | None:
 def papers() -> list[RegisteredPaper]:
     """All papers, in the order in which they were registered.
 
-    Raises
-    ------
-    MissingCapability
-        There is none: no installed package brings one, not even this one.
+    Raises `MissingCapability` where no installed package brings one, not even this one.
     """
     _load()
     if not _PAPERS:
@@ -395,12 +357,7 @@ def get(name: Any) -> Statement:
 
     A `Statement`, or an `AuthoredStatement` of a paper, is that statement.
 
-    Raises
-    ------
-    UnknownName
-        With the nearest ids.
-    FedTheoryError
-        Of a file, as `load_file` raises it.
+    Raises `UnknownName` with the nearest ids, and of a file what `load_file` raises.
     """
     given = getattr(name, "statement", name)
     if isinstance(given, Statement):
@@ -422,10 +379,11 @@ def get(name: Any) -> Statement:
 def content_of(chosen: RegisteredPaper) -> str | None:
     """Give the key of a paper's code in kept results: '' for this package's papers, which come with its own code;
     for a file a hash of it and of the Python files beside it; None for another package's, whose code may change unseen."""
-    if chosen.file:
-        beside = sorted(Path(chosen.file).parent.glob("*.py"))
-        return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in (Path(chosen.file), *beside))).hexdigest()
-    return "" if is_ours(chosen) else None
+    if not chosen.file:
+        return "" if is_ours(chosen) else None
+    files = (Path(chosen.file), *sorted(Path(chosen.file).parent.glob("*.py")))
+    digests = b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)
+    return hashlib.sha256(digests).hexdigest()
 
 
 def is_ours(paper: RegisteredPaper) -> bool:

@@ -36,10 +36,7 @@ def save(witness: Witness, path: Path | str) -> Path:
 def load(path: Path | str) -> Witness:
     """Read a witness file. It is checked for form only; `replay` decides whether it is true.
 
-    Raises
-    ------
-    DataFileError
-        Missing, not JSON, truncated, of another format, with missing or unknown fields.
+    Raises `DataFileError` for one that is missing, truncated, of another format or other fields.
     """
     path = file_path("path", path, "a witness file")
     return parse(read_text(path, MAX_BYTES, "a witness file"), str(path))
@@ -48,10 +45,7 @@ def load(path: Path | str) -> Witness:
 def parse(text: str, label: str) -> Witness:
     """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers' settings know.
 
-    Raises
-    ------
-    DataFileError
-        Named by ``label``.
+    Raises `DataFileError` named by ``label``.
     """
     data = parse_json(text, label)
     version = data.pop("format", None) if isinstance(data, dict) else None
@@ -77,10 +71,7 @@ def parse(text: str, label: str) -> Witness:
 
 
 def _check_texts(value: Any, label: str) -> None:
-    """Raise `DataFileError` for text that looks like a number but cannot be read as one soon.
-
-    Whatever reads the text later need not look again.
-    """
+    """Raise `DataFileError` for text that looks like a number but cannot be read as one soon."""
     if isinstance(value, dict | list):
         for inside in value.values() if isinstance(value, dict) else value:
             _check_texts(inside, label)
@@ -103,10 +94,7 @@ def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[
 def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
     """A witness from a file of version 1 in which the kind and the data stood together, under a key of their own.
 
-    Raises
-    ------
-    DataFileError
-        Missing or unknown fields, or values that are not what they should be.
+    Raises `DataFileError` for missing or unknown fields, or values of another kind.
     """
     check_fields(fields, ("statement", "form", "rule", key, "lhs", "rhs"), ("found_by", "provenance"), label)
     about = fields[key]
@@ -124,16 +112,8 @@ def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
 def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]:
     """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
 
-    Parameters
-    ----------
-    of : as for `replay`
-
-    Raises
-    ------
-    InvalidInput
-        The data are no instance of their kind.
-    UnknownName
-        As `registry.get` raises it.
+    ``of`` is as for `replay`. Raises `InvalidInput` for data that are no instance of their kind, and
+    `UnknownName` as `registry.get`.
     """
     if of is None:
         statement = get(witness.statement)
@@ -221,8 +201,7 @@ def builtin_witnesses(id: str | None = None, statement: str = "") -> list[Witnes
     _check_named(known, folder, {f.name.removesuffix(".json") for f in files})
     texts = ((f.name, f.read_text(encoding="utf-8")) for f in files)
     found = [parse(text, name) for name, text in texts if statement in text]
-    mine = [w for w in found if w.statement.startswith(f"{id}/")]
-    return [w for w in mine if statement in ("", w.statement)]
+    return [w for w in found if w.statement.startswith(f"{id}/") and statement in ("", w.statement)]
 
 
 def _check_named(known: Any, folder: Any, names: set[str]) -> None:

@@ -1,14 +1,18 @@
-"""Questions of a paper's reviewers, and what settles each: a statement's record, a run, or nothing that can be run."""
+"""The answers that a paper's page gives: the finding in one sentence, and to reviewers' questions.
+
+Every one rests on verdicts: a statement's record, a run, or nothing that can be run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedtheory.errors import suggest
 from fedtheory.theory.judge.registry import get
 
-__all__ = ["KINDS", "Point", "Rests", "told"]
+__all__ = ["KINDS", "Clause", "Point", "Rests", "told"]
 
 KINDS = {
     "statement": "settled by statement",
@@ -40,6 +44,24 @@ class Rests:
         if self.rule not in form.established:
             raise suggest(self.rule, list(form.established), f"rule of {paper}/{self.statement} [{self.form}]")
         return form.established[self.rule]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of the sentence.
+
+    Attributes
+    ----------
+    text : with {sizes}, {lhs}, {rhs} of the witness and the names of ``numbers``
+    rests_on : the verdicts without which it is not said
+    witness : the name of a witness that comes with the paper, '' where the clause names none
+    numbers : callable() -> dict name -> what stands for it, from what is checked
+    """
+
+    text: str
+    rests_on: tuple[Rests, ...]
+    witness: str = ""
+    numbers: Callable[[], Mapping[str, Any]] = dict
 
 
 @dataclass(frozen=True)

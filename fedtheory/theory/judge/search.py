@@ -9,7 +9,7 @@ witness as it stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -39,18 +39,12 @@ class SearchResult:
 
     Attributes
     ----------
-    best : float
-        Largest (lhs - rhs)/scale. Below `RELATIVE_TOLERANCE` it is rounding.
-    tightness : float
-        Largest lhs/rhs over instances whose right side is positive (NaN for equalities).
-    best_instance, tightest_instance : dict
-        With the shape and the numbers.
-    evaluations : int
-        Instances tried (a run counts once, whatever its horizon).
-    witness : `Witness` or None
-        Proved in exact arithmetic.
-    exact_best : float or None
-        `best` recomputed exactly at its own point, when it is above rounding: a value <= 0 says it was rounding after all.
+    best : largest (lhs - rhs)/scale; below `RELATIVE_TOLERANCE` it is rounding
+    tightness : largest lhs/rhs over instances whose right side is positive (NaN for equalities)
+    best_instance, tightest_instance : with the shape and the numbers
+    evaluations : instances tried (a run counts once, whatever its horizon)
+    witness : proved in exact arithmetic, or None
+    exact_best : `best` in fractions, where it is above rounding: <= 0 if it was that
     """
 
     statement: str
@@ -196,6 +190,10 @@ class Search:
         """Change some numbers of an instance; None where that makes none."""
         return None
 
+    def fits(self, instance: Any) -> bool:
+        """True if this search is about the instance."""
+        return True
+
     def look(self, instance: Any, tape: np.ndarray | None = None, aim: Any = None) -> Any:
         """Score an instance, and `keep` it; a search may look at the ``aim`` alone that it is a change for."""
         raise NotImplementedError
@@ -214,19 +212,20 @@ class Search:
             del elites[self.kept :]
 
     def run(
-        self,
-        budget: int,
-        aims: Container[Any] | None = None,
+        self, budget: int, aims: Container[Any] | None = None, starts: Sequence[Any] = (),
         enough: Callable[[Self], bool] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Look at `budget` instances: random ones, then more and more changes of the best.
 
         Parameters
         ----------
         aims : whose elites are changed (default: all)
+        starts : instances that are looked at first, where this search is about them
         enough : stops early
         """
+        for instance in filter(self.fits, starts):
+            self.look(instance)
         for i in range(budget):
             known = [aim for aim in self.best if aims is None or aim in aims]
             uniforms = aim = made = used = None
@@ -242,9 +241,11 @@ class Search:
                 made, used = self.draw(tape), tape.used.copy()
             if made is not None:
                 self.look(made, used, aim)
-            if on_progress is not None and i % 20 == 19:
+            if i % 20 < 19:
+                continue
+            if on_progress is not None:
                 on_progress(i + 1, budget)
-            if enough is not None and i % 20 == 19 and enough(self):
+            if enough is not None and enough(self):
                 break
         return self
 
@@ -310,13 +311,9 @@ class _OnTargets(Search):
 
 
 def explore(
-    make: Draw,
-    targets: list[Target],
-    budget: int,
-    rng: np.random.Generator,
-    seed: int,
+    make: Draw, targets: list[Target], budget: int, rng: np.random.Generator, seed: int,
     proved: Proved = lambda target: (None, None),
-) -> list[SearchResult]:
+) -> list[SearchResult]:  # fmt: skip
     """Search all targets over one kind of instances; for many of them longer.
 
     Parameters
@@ -328,15 +325,14 @@ def explore(
         asked only where the form's own sides are violated.
     """
     _OnTargets(make, targets, rng, seed).run(2 * budget // 3 + max(4 * len(targets), budget // 3))
-    return [_result(t, budget, seed, proved) for t in targets]
-
-
-def _result(t: Target, budget: int, seed: int, proved: Proved) -> SearchResult:
-    found = t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides
-    witness, exact = proved(t) if found else (None, None)
-    worst, tightest = ({} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at))
-    return SearchResult(
-        t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations,
-        max(t.margin, -1.0),  # -1: nothing it applies to was met
-        t.ratio if np.isfinite(t.ratio) else float("nan"), worst, tightest, witness, exact,
-    )  # fmt: skip
+    out = []
+    for t in targets:
+        found = t.margin > RELATIVE_TOLERANCE and t.sides is t.form.sides
+        worst, tightest = ({} if at is None else at.to_json() for at in (t.margin_at, t.ratio_at))
+        ratio = t.ratio if np.isfinite(t.ratio) else float("nan")
+        out.append(SearchResult(
+            t.statement.id, t.form.name, t.rule, seed, budget, t.evaluations,
+            max(t.margin, -1.0),  # -1: nothing it applies to was met
+            ratio, worst, tightest, *(proved(t) if found else (None, None)),
+        ))  # fmt: skip
+    return out

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 from fedtheory.steps import whole
@@ -84,7 +84,7 @@ def in_looks(
     found: dict[str, Check] = {}
     for n, each in looks(scenarios, confidence, least):
         open_ = [name for name in names if name not in found or _waits(found[name])]
-        made = whole(f"look of {n}", lambda: [check.packed() for check in judge(open_, n, each)])  # noqa: B023 - called here
+        made = whole(f"look of {n}", lambda: [*map(asdict, judge(open_, n, each))])  # noqa: B023
         for name, check in zip(open_, map(Check.unpacked, made), strict=True):
             found[name] = check if check.confidence is None else replace(check, confidence=confidence)
         if after is not None:

@@ -60,6 +60,17 @@ class Series:
     horizon: str = ""
     at: np.ndarray | None = None
 
+    @property
+    def end(self) -> int:
+        """Its last horizon; 0 where its entries are none."""
+        return 0 if self.at is None else int(self.at.max())
+
+    def along(self, horizons: np.ndarray, letter: str) -> Series:
+        """The same, whose rows are these horizons."""
+        several = len(horizons) > 1 and self.index.shape[1] > 0
+        rows = self.index[:, 0] if several else np.zeros(len(self.lhs), dtype=int)
+        return replace(self, horizon=letter, at=horizons[rows])
+
     def where(self, i: int) -> str:
         """The entry in words: 'T = 4', 'state 3, client 0'; '' where there is one only."""
         if self.at is not None:
@@ -148,8 +159,7 @@ def horizons_of(view: Any, total: int) -> np.ndarray | None:
 
 
 def with_horizon(series: Series, view: Any) -> Series:
-    """The series with the horizon of every entry, where the view has them: ``horizons`` (n,), and ``horizon``, their letter; or where
-    the sides say that their entries are rounds.
+    """The series with the horizon of every entry, where the view has some, or entries are rounds.
 
     Entries along more than one axis have no horizon.
     """
@@ -158,5 +168,4 @@ def with_horizon(series: Series, view: Any) -> Series:
     values = horizons_of(view, series.total)
     if values is None or series.index.shape[1] > 1:
         return series
-    rows = series.index[:, 0] if series.index.shape[1] else np.zeros(len(series.lhs), dtype=int)
-    return replace(series, horizon=getattr(view, "horizon", "T"), at=values[rows])
+    return series.along(values, getattr(view, "horizon", "T"))

@@ -75,13 +75,13 @@ class Setting:
         try:
             view = instance.view()
         except NotCertified as error:
-            return [outside(s, f, r, str(error), instance.name, "inconclusive") for s, f in forms for r in f.established]
+            return [outside(s, f, r, error, instance.name) for s, f in forms for r in f.established]
         out = []
         for s, f in forms:
-            if view.rule not in f.established:
-                continue
-            reason = view.applies(f)
-            out.append(judge_view(s, f, view, instance.name) if reason is None else outside(s, f, view.rule, reason, instance.name))
+            if view.rule in f.established:
+                why = view.applies(f)
+                refused = why and outside(s, f, view.rule, why, instance.name)
+                out.append(refused or judge_view(s, f, view, instance.name))
         return out
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
@@ -120,12 +120,8 @@ class Setting:
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
 
-        Raises
-        ------
-        InvalidInput, MissingCapability
-            What the form needs of the problem, of who takes part or of the method, and what is missing.
-        NotCertified
-            An optimum that cannot be certified.
+        Raises `InvalidInput` or `MissingCapability` for what the form needs and is missing, and
+        `NotCertified` for an optimum that cannot be certified.
         """
         reason = self.refusal(statement)
         if reason is None:
@@ -161,38 +157,32 @@ class Setting:
 
     def verify_once(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """The same on ``case.scenarios`` scenarios, at ``case.confidence``."""
-        rule, name = self.rule_of(case), case.problem.name
-
-        def refused(form: Form, reason: str, verdict: Any = "not applicable") -> Check:
-            view = views.get(self.shares_view(form))
-            known = form.rule_among(getattr(view, "rule", rule), rule, "any")
-            known = getattr(view, "case_rule", known)
-            return outside(statement, form, known, reason, name, verdict)
-
-        out: list[Check] = []
         views: dict[Any, Any] = {}
-        for form in forms:
-            key = self.shares_view(form)
-            try:
-                if key not in views:
-                    views[key] = self.instance(statement, form, case).view()
-            except NotCertified as error:
-                out.append(refused(form, str(error), "inconclusive"))
-                continue
-            except (InvalidInput, MissingCapability) as error:
-                out.append(refused(form, str(error)))
-                continue
-            view = views[key]
-            try:
-                view = view.for_form(form) if hasattr(view, "for_form") else view
-            except NotCertified as error:
-                out.append(refused(form, str(error), "inconclusive"))
-                continue
-            reason = view if isinstance(view, str) else view.applies(form)
-            if reason is None and view.rule not in form.established:
-                reason = f"not claimed for {view.rule}, only for {', '.join(form.established)}"
-            out.append(refused(form, reason) if reason else self.judge(statement, form, view, case))
-        return out
+        return [self._judged(statement, form, case, views) for form in forms]
+
+    def _judged(self, statement: Statement, form: Form, case: Case, views: dict[Any, Any]) -> Check:
+        """One form on a user's problem; ``views``: those that forms before it were judged on."""
+        key, rule = self.shares_view(form), self.rule_of(case)
+        reason: Any = None
+        try:
+            if key not in views:
+                views[key] = self.instance(statement, form, case).view()
+        except (NotCertified, InvalidInput, MissingCapability) as error:
+            reason = error
+        of: Any = views.get(key)
+        view = of
+        try:
+            if reason is None and hasattr(of, "for_form"):
+                view = of.for_form(form)
+        except NotCertified as error:
+            reason = error
+        reason = reason or (view if isinstance(view, str) else view.applies(form))
+        if not reason and view.rule not in form.established:
+            reason = f"not claimed for {view.rule}, only for {', '.join(form.established)}"
+        if not reason:
+            return self.judge(statement, form, view, case)
+        known = getattr(of, "case_rule", form.rule_among(getattr(of, "rule", rule), rule, "any"))
+        return outside(statement, form, known, reason, case.problem.name)
 
     def judge(self, statement: Statement, form: Form, view: Any, case: Case) -> Check:
         """One form on the view of a user's problem."""
@@ -204,29 +194,10 @@ class Setting:
         """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""
         raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {self.scope_in_words(statement)}"))
 
-    def witness(self, statement: Statement, form: Form, case: Case) -> Witness:
-        """A user's case in fractions with the sides that come out, to be kept whether the form holds there or fails.
-
-        Raises
-        ------
-        InvalidInput
-            A case that is not given in fractions, and what `instance` and `exact_view` raise.
-        """
-        instance = self.instance(statement, form, case)
-        if not isinstance(instance, DataInstance):
-            raise InvalidInput(f"{statement.id} [{form.name}] is not judged in fractions on this problem: there is nothing to keep")
-        label = f"{statement.id}-{form.name}-on-{instance.label}"
-        kept = Witness(statement.id, form.name, instance.view().rule, instance.kind, instance.data, label=label)
-        _, lhs, rhs, _ = self.exact_check(statement, kept)
-        return kept.claiming(lhs, rhs)
-
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The case that a user asked for in words, with what stands above its table.
 
-        Raises
-        ------
-        InvalidInput
-            An option that means nothing to the statement, or asks for what it is not about.
+        Raises `InvalidInput` for an option that means nothing to the statement.
         """
         raise InvalidInput(f"{statement.id}: {self.refusal(statement)}")
 
@@ -249,10 +220,7 @@ class Setting:
     def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
         """The schedule of local step sizes that a theorem of this paper gives a run of the method; None where it gives none.
 
-        Raises
-        ------
-        InvalidInput
-            A problem or a method for which the theorem has no steps.
+        Raises `InvalidInput` for a problem or a method for which the theorem has no steps.
         """
         return None
 
@@ -260,10 +228,8 @@ class Setting:
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """The view of a witness's data, in fractions.
 
-        Raises
-        ------
-        InvalidInput
-            No such kind; malformed data; a form that is not about this kind, or whose assumptions fail.
+        Raises `InvalidInput` for no such kind, malformed data, and a form that is not about this
+        kind, or whose assumptions fail.
         """
         if form.sides is None:
             raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: it cannot have a witness")
@@ -286,24 +252,18 @@ class Setting:
     def built(self, witness: Witness) -> Any:
         """Make the view of a witness's data.
 
-        Raises
-        ------
-        InvalidInput
-            Malformed data; an assumption dropped or a constant moved that is none of the statement's.
+        Raises `InvalidInput` for malformed data, and for an assumption dropped or a constant moved
+        that is none of the statement's.
         """
-        if changed := [*([witness.without] * bool(witness.without)), *witness.constants]:
-            raise InvalidInput(
-                f"{', '.join(changed)}: {witness.statement} has no such assumption or constant to change"
-            )
+        if changed := ", ".join(filter(None, [witness.without, *witness.constants])):
+            told = f"{witness.statement} has no such assumption or constant to change"
+            raise InvalidInput(f"{changed}: {told}")
         return self.builders[witness.kind](witness.data)
 
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
         """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
 
-        Raises
-        ------
-        UnknownName, InvalidInput
-            As `Statement.form` and `exact_view` raise them; sides that are no fractions.
+        Raises as `Statement.form` and `exact_view`, and `InvalidInput` for sides that are no fractions.
         """
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
@@ -357,10 +317,7 @@ class Setting:
     ) -> SearchResult:
         """Look for an instance on which one form fails; ``sides`` replaces the form's own, for mutants.
 
-        Raises
-        ------
-        InvalidInput
-            A form without sides, or not claimed for the rule; a budget below 1.
+        Raises `InvalidInput` for a form without sides, or not claimed for the rule.
         """
         if form.sides is None:
             raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search")
@@ -388,8 +345,8 @@ class Setting:
         object or None
             It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. It may have
             ``witnesses`` against the statement, ``figures()`` (`fedtheory.plotting.figure.Figure`), the results of its
-            ``searches`` (`SearchResult`) and ``findings()`` for the reports, a list of (label, words); and it may say with
-            ``shows_forms = True`` that what it prints has the verdict and the counterexample of every form. None without a study.
+            ``searches`` (`SearchResult`) and ``findings()`` for reports, a list of (label, words).
+            With ``shows_forms = True`` what it prints has every form's verdict and counterexample.
         """
         return None
 
@@ -410,12 +367,8 @@ class Setting:
     def proved(self, target: Target) -> tuple[Witness | None, float | None]:
         """Judge the target's worst instance in fractions, where its data are.
 
-        Returns
-        -------
-        Witness or None
-            Shrunk to simpler numbers as long as (lhs - rhs)/scale is at least half of what it was.
-        float or None
-            (lhs - rhs)/scale of the instance; None where it is not judged in fractions.
+        Returns a witness, or None, shrunk to simpler numbers as long as (lhs - rhs)/scale is at
+        least half of what it was; and (lhs - rhs)/scale, None where it is not judged in fractions.
         """
         at = target.margin_at
         data = getattr(at, "data", None)
@@ -447,7 +400,7 @@ class Setting:
 
 
 def _short(value: Any) -> str:
-    text = "[" + ", ".join(_short(v) for v in value) + "]" if isinstance(value, list) else str(value)
+    text = f"[{', '.join(map(_short, value))}]" if isinstance(value, list) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

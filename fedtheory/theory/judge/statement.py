@@ -9,11 +9,11 @@ Forms are written with plain arithmetic, so the same code judges float64 views a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,13 +21,9 @@ from fedtheory.errors import InvalidInput, suggest
 from fedtheory.inputs import check_flags
 from fedtheory.theory.judge.mathml import unbalanced
 
-if TYPE_CHECKING:
-    from fedtheory.local.objective import LocalSolver
-    from fedtheory.participation.cohorts import Sampling
-    from fedtheory.problems.base import Problem
-    from fedtheory.theory.judge.check import Check
-    from fedtheory.theory.judge.checks import Checks
-    from fedtheory.theory.judge.own_run import Bound
+if TYPE_CHECKING:  # its methods, which stand above this file and give themselves to it
+    from fedtheory.theory.judge.own_run import bound as _bound
+    from fedtheory.theory.judge.verify import verify as _verify
 
 __all__ = [
     "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined",
@@ -188,13 +184,7 @@ class Form:
             raise InvalidInput(f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong.")
 
     def sides_on(self, view: Any) -> Sides:
-        """Its two sides on a view.
-
-        Raises
-        ------
-        InvalidInput
-            A form without sides.
-        """
+        """Its two sides on a view. Raises `InvalidInput` for a form without sides."""
         if self.sides is None:
             raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
         return self.sides(view)
@@ -255,8 +245,9 @@ class Statement:
     measures: str = ""
     home: Any = field(default=None, compare=False, repr=False)
 
-    runner: ClassVar[Callable[..., Any]]  # `fedtheory.theory.judge.verify.verify`, which stands above this file
-    bounder: ClassVar[Callable[..., Any]]  # `fedtheory.theory.judge.own_run.bound`, likewise
+    if TYPE_CHECKING:
+        verify = _verify
+        bound = _bound
 
     @property
     def paper(self) -> str:
@@ -274,55 +265,3 @@ class Statement:
     def as_printed(self) -> Form | None:
         """The printed form, else the one that stands in its place (`Form.wording`), else None."""
         return next((f for f in self.forms if f.name == "printed" or f.wording), None)
-
-    def verify(
-        self,
-        problem: Problem,
-        algorithm: Any,
-        *,
-        sampling: Sampling | None = None,
-        local_solver: LocalSolver | None = None,
-        x0: Any = None,
-        rounds: int | None = None,
-        mode: Literal["auto", "exact", "monte-carlo"] = "auto",
-        scenarios: int = 1000,
-        seed: int = 0,
-        forms: Iterable[str] | None = None,
-        states: int = 32,
-        confidence: float = CONFIDENCE,
-        max_leaves: int = 50_000,
-        given: Mapping[str, Any] | None = None,
-        on_progress: Callable[[int, int, int], None] | None = None,
-        on_stage: Callable[[list[Check]], None] | None = None,
-    ) -> Checks:
-        """Check this statement on a problem of yours, one check a form.
-
-        Parameters and errors are those of `fedtheory.theory.judge.verify.verify`.
-        """
-        checks: Checks = Statement.runner(
-            self, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
-            scenarios=scenarios, seed=seed, forms=forms, states=states, confidence=confidence, max_leaves=max_leaves,
-            given=given, on_progress=on_progress, on_stage=on_stage,
-        )  # fmt: skip
-        return checks
-
-    def bound(
-        self,
-        problem: Problem,
-        algorithm: Any = None,
-        rounds: int | None = None,
-        *,
-        form: str | None = None,
-        run: Any = None,
-        x0: Any = None,
-        sampling: Sampling | None = None,
-        local_solver: LocalSolver | None = None,
-        given: Mapping[str, Any] | None = None,
-    ) -> Bound:
-        """The right side for a run with these hyperparameters, whoever makes it: an array over the rounds.
-
-        Parameters and errors are those of `fedtheory.theory.judge.own_run.bound`.
-        """
-        more = {"x0": x0, "sampling": sampling, "local_solver": local_solver, "given": given}
-        found: Bound = Statement.bounder(self, problem, algorithm, rounds, form=form, run=run, **more)
-        return found

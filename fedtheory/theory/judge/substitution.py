@@ -151,16 +151,15 @@ def _substituted(put: Put) -> tuple[str, str] | None:
 
 
 def _number(expression: Any, values: Any) -> float:
-    found = expression.xreplace({s: _sympy(v) for s, v in values.items()})
-    return float(found) if not found.free_symbols else float("nan")
-
-
-def _sympy(value: Any) -> Any:
     import sympy as sp
 
-    return (
-        sp.Rational(value.numerator, value.denominator) if isinstance(value, Fraction) else sp.Float(float(value), 17)
-    )
+    def exact(value: Any) -> Any:
+        if isinstance(value, Fraction):
+            return sp.Rational(value.numerator, value.denominator)
+        return sp.Float(float(value), 17)
+
+    found = expression.xreplace({s: exact(v) for s, v in values.items()})
+    return float(found) if not found.free_symbols else float("nan")
 
 
 def _enclosed(text: str) -> str:

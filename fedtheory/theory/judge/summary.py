@@ -180,16 +180,13 @@ def as_html(checks: Sequence[Any], statement: Statement | None = None) -> str:
     """The sentence, and a table below it: a row a form; everything escaped, no script, no colour of its own but the verdict's."""
     said = as_sentence(checks, statement)
     rows = [row | {"reason": why} for row, why in zip(as_rows(checks), reasons_once(checks, statement), strict=True)]
-    shown = {k: v for k, v in COLUMNS.items() if any(_cell(r[k]) for r in rows) and not (k == "rule" and _one_rule(rows))}
+    empty = {"rule"} if {r["rule"] for r in rows} <= {"any"} else set()
+    shown = {k: v for k, v in COLUMNS.items() if k not in empty and any(_cell(r[k]) for r in rows)}
     head = "".join(f'<th style="text-align:left">{escape(v)}</th>' for v in shown.values())
     body = "".join(f"<tr>{''.join(_td(k, r[k]) for k in shown)}</tr>" for r in rows)
     names = dict.fromkeys(c.statement for c in checks)
     title = ", ".join(f"<strong>{escape(n)}</strong>" for n in names)
     return f"<div><p>{title}: {escape(said)}</p><table><tr>{head}</tr>{body}</table></div>"
-
-
-def _one_rule(rows: Sequence[dict[str, Any]]) -> bool:
-    return {r["rule"] for r in rows} <= {"any"}
 
 
 def _td(key: str, value: Any) -> str:

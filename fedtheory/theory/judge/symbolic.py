@@ -156,7 +156,8 @@ def shown(
     sides: Callable[[Any], Sides], letters: Any, before: str, after: str | Callable[[], str]
 ) -> str:
     """The LaTeX of what the sides make of the letters, between two pieces of LaTeX."""
-    texts = {word: _formula(sides, each) for word, each in (letters if isinstance(letters, dict) else {"": letters}).items()}
+    by_word = letters if isinstance(letters, dict) else {"": letters}
+    texts = {word: _formula(sides, each) for word, each in by_word.items()}
     text = next(iter(texts.values()))
     if len(set(texts.values())) > 1:
         text = r";\quad ".join(rf"\text{{{word}: }}" + one for word, one in texts.items())

@@ -22,6 +22,7 @@ from fedtheory.theory.judge.registry import get, paper_of, setting_of
 from fedtheory.theory.judge.series import keeping
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["Options", "case_of", "check_given", "keep", "verify"]
@@ -39,9 +40,7 @@ class Options(TypedDict, total=False):
     mode: Mode
     scenarios: int
     seed: int
-    states: int
     confidence: float
-    max_leaves: int
     given: Mapping[str, Any] | None
     on_progress: Callable[[int, int, int], None] | None
     on_stage: Callable[[list[Check]], None] | None
@@ -60,9 +59,7 @@ def verify(
     scenarios: int = 1000,
     seed: int = 0,
     forms: Iterable[str] | None = None,
-    states: int = 32,
     confidence: float = CONFIDENCE,
-    max_leaves: int = 50_000,
     given: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, int, int], None] | None = None,
     on_stage: Callable[[list[Check]], None] | None = None,
@@ -84,10 +81,7 @@ def verify(
     scenarios : int
         The most runs that Monte Carlo takes.
     forms : names of forms, default all
-    states : int
-        Statements about one round are checked at that many random states and at the states of a real run, in this order.
     confidence : of one-sided statements by Monte Carlo
-    max_leaves : the most sequences of cohorts that are enumerated
     given : dict name -> value
         What you set of the theorem itself, such as its constants; the paper's setting says what there is.
     on_progress : callable(done, stage, most)
@@ -113,8 +107,8 @@ def verify(
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
     case = case_of(
         statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
-        scenarios=scenarios, seed=seed, states=states, confidence=confidence, max_leaves=max_leaves, given=given,
-        on_progress=on_progress, on_stage=on_stage,
+        scenarios=scenarios, seed=seed, confidence=confidence, given=given, on_progress=on_progress,
+        on_stage=on_stage,
     )  # fmt: skip
     identities = [f for f in chosen if f.symbolic is not None]
     data = [f for f in chosen if f.symbolic is None]
@@ -124,7 +118,10 @@ def verify(
             checks += _judged(statement, data, case)
     order = {f.name: i for i, f in enumerate(chosen)}
     again = partial(_again, statement, data, case) if data else None
-    return Checks(sorted(checks, key=lambda c: order[c.form]), statement, again, _setup(case), case)
+    setup = [f"{problem.name}, N = {problem.num_clients}, d = {problem.dim}"]
+    setup += [named(v) for v in (algorithm, sampling, local_solver) if v is not None]
+    checks.sort(key=lambda c: order[c.form])
+    return Checks(checks, statement, again, "; ".join(setup), case)
 
 
 def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
@@ -134,14 +131,8 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
         case.check_solver(setting.local_work(statement))
     except InvalidInput as error:
         known, name = setting.rule_of(case), case.problem.name
-        return [outside(statement, f, f.rule_among(known, "any"), str(error), name) for f in forms]
+        return [outside(statement, f, f.rule_among(known, "any"), error, name) for f in forms]
     return setting.verify(statement, forms, case)
-
-
-def _setup(case: Case) -> str:
-    """Say what was run."""
-    problem = f"{case.problem.name}, N = {case.problem.num_clients}, d = {case.problem.dim}"
-    return "; ".join([problem, *(named(v) for v in (case.algorithm, case.sampling, case.local_solver) if v is not None)])
 
 
 def _again(
@@ -184,15 +175,15 @@ def keep(
     case = case_of(statement, problem, algorithm, **options)
     setting = setting_of(statement)
     case.check_solver(setting.local_work(statement))
-    return setting.witness(statement, chosen, case)
-
-
-def _check_size(problem: Problem, rounds: int | None, scenarios: int, states: int, mode: str) -> None:
-    """Raise `InvalidInput` for more runs or states than fit into memory: each has a model, and a number of every round."""
-    runs, length = (1 if mode == "exact" else scenarios), rounds or 1
-    what = f"{length:,} rounds, each in {runs:,} scenarios," if rounds else f"{runs:,} scenarios"
-    must_fit(what, runs * (2.0 * problem.dim + length), "ask for fewer rounds or fewer scenarios")
-    must_fit(f"{states:,} states", 2.0 * states * problem.dim * problem.num_clients, "ask for fewer states")
+    instance = setting.instance(statement, chosen, case)
+    if not isinstance(instance, DataInstance):
+        why = "is not judged in fractions on this problem: there is nothing to keep"
+        raise InvalidInput(f"{statement.id} [{form}] {why}")
+    label = f"{statement.id}-{form}-on-{instance.label}"
+    rule, kind, data = instance.view().rule, instance.kind, instance.data
+    kept = Witness(statement.id, form, rule, kind, data, label=label)
+    _, lhs, rhs, _ = setting.exact_check(statement, kept)
+    return kept.claiming(lhs, rhs)
 
 
 def check_given(statement: Statement, names: Iterable[str]) -> None:
@@ -225,14 +216,18 @@ def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **opti
     if case.rounds is not None:
         whole_number("rounds", case.rounds, remedy="None leaves it to the statement")
     whole_number("scenarios", case.scenarios, least=2, remedy="a mean needs at least two runs to have an error")
-    whole_number("states", case.states, least=0), whole_number("max_leaves", case.max_leaves)
     whole_number("seed", case.seed, least=0)
     confidence = check_unit("confidence", case.confidence)
-    _check_size(problem, case.rounds, case.scenarios, case.states, case.mode)
+    runs, length = (1 if case.mode == "exact" else case.scenarios), case.rounds or 1
+    what = f"{runs:,} scenarios"
+    if case.rounds is not None:
+        what = f"{length:,} rounds, each in {what},"
+    numbers = runs * (2.0 * problem.dim + length)  # each has a model, and a number of every round
+    must_fit(what, numbers, "ask for fewer rounds or fewer scenarios")
     if case.sampling is not None:
         case.sampling.check(problem.num_clients)
     check_given(statement, case.given)
     return replace(case, confidence=confidence, x0=check_start(problem, case.x0, 1)[0])
 
 
-Statement.runner = staticmethod(verify)
+Statement.verify = verify

@@ -88,10 +88,7 @@ class ClosedView:
     def has(self, fact: str) -> bool:
         """True if the fact holds here, by its own test or as one of ``facts``; tested once.
 
-        Raises
-        ------
-        InvalidInput
-            The test fails, with what it stumbled over.
+        Raises `InvalidInput` where the test fails, with what it stumbled over.
         """
         test = getattr(fact, "holds", None)
         if test is None:

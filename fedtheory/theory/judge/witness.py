@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -69,11 +69,9 @@ class Witness:
 
     def to_json(self) -> dict[str, Any]:
         """The fields of its file."""
-        return {
-            "format": FORMAT, "statement": self.statement, "form": self.form, "rule": self.rule, "kind": self.kind,
-            "data": self.data, "lhs": self.lhs, "rhs": self.rhs, "verdict": self.verdict,
-            **{k: v for k in ("label", "without", "constants", "found_by", "provenance") if (v := getattr(self, k))},
-        }  # fmt: skip
+        told = {f.name: getattr(self, f.name) for f in fields(self)}
+        optional = ("label", "without", "constants", "found_by", "provenance")
+        return {"format": FORMAT} | {k: v for k, v in told.items() if v or k not in optional}
 
 
 def told_sides(lhs: str, rhs: str, sign: str) -> str:

@@ -1,5 +1,6 @@
-"""Counterexamples: proved in fractions, shrunk to few clients, one number, a short horizon and
-short fractions. A `Witness` is its data alone, from which it is rebuilt and judged again.
+"""Counterexamples: proved in fractions, shrunk to few clients and rounds and short fractions.
+
+A `Witness` is its data alone, from which it is rebuilt and judged again.
 """
 
 from __future__ import annotations
@@ -51,8 +52,7 @@ def sides_told(setting: MethodSetting, witness: Witness) -> str:
 def excess(
     setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None, pick: Pick = None
 ) -> Any:
-    """(lhs, rhs) in fractions, or None where the instance is none of the setting's or says
-    nothing."""
+    """(lhs, rhs) in fractions; None where the instance is none of the setting's or says nothing."""
     if setting.why_not(instance) is not None:
         return None
     try:
@@ -67,15 +67,11 @@ def excess(
 
 def prove(
     setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None,
-    without: str = "", pick: Pick = None,
-    budget: int = 400,
+    without: str = "", pick: Pick = None, budget: int = 400,
 ) -> Witness | None:  # fmt: skip
     """The counterexample an instance is, shrunk; None where it is none in fractions.
 
-    Raises
-    ------
-    NotInFractions
-        The method or the claim has no counterpart in fractions.
+    Raises `NotInFractions` where the method or the claim has no counterpart in fractions.
     """
     sides = _sides(setting, form, instance, overrides, pick)
     if sides is None or not sides[0] > sides[1]:
@@ -120,15 +116,10 @@ def _clear(sides: Any) -> Any:
 
 
 def shrink(
-    setting: MethodSetting,
-    form: str,
-    instance: Draw,
-    overrides: dict[str, Any] | None = None,
-    pick: Pick = None,
-    budget: int = 400,
-) -> Draw:
-    """A simpler instance that is violated too: fewer clients, coordinates and rounds, smaller
-    numbers of those drawn `among` some, then shorter fractions.
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None,
+    pick: Pick = None, budget: int = 400,
+) -> Draw:  # fmt: skip
+    """A simpler instance that is violated too: fewer clients and rounds, shorter fractions.
 
     A violation that is clear stays so: a thousandth of the sides, or a tenth of what it was.
     """

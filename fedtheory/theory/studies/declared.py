@@ -1,28 +1,19 @@
-"""Put the declarations of a statement of a file into words: its method, local work, sampling, problems, and
-the quantities that it speaks of."""
+"""What a statement of a file declares, in words: its method, local work, sampling and problems."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import dis
 import inspect
+import linecache
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from fedtheory.participation.cohorts import Full, Uniform
-from fedtheory.theory.rounds.declare import (
-    Above,
-    Among,
-    GradientSteps,
-    Method,
-    Upto,
-    Words,
-    hyperparameters,
-)
+from fedtheory.theory.rounds import declare
+from fedtheory.theory.rounds.declare import Above, Among, GradientSteps, Method, Upto, Words
 from fedtheory.theory.rounds.quantities import told_quantities
 
 __all__ = ["as_written", "declared", "scope", "symbols"]
@@ -64,30 +55,23 @@ def scope(statement: Any) -> str:
     """One round, runs of so many rounds, or a fixed point; and the law of the cohorts, if any."""
     least, most = statement.rounds
     rounds = f"{least} to {most} rounds" if least < most else f"{most} round{'s' * (most != 1)}"
-    words = {
-        "run": f"a run of {rounds}",
-        "round": f"one round after {rounds}" if most else "the first round",
-    }
-    law = (
-        "cohorts of every size, drawn uniformly"
-        if statement.sampling is Uniform
-        else f"cohorts by {statement.sampling}"
-    )
-    return words.get(statement.over, "a fixed point of the method") + (
-        "" if isinstance(statement.sampling, Full) else f", {law}"
-    )
+    round_ = f"one round after {rounds}" if most else "the first round"
+    words = {"run": f"a run of {rounds}", "round": round_}
+    over = words.get(statement.over, "a fixed point of the method")
+    if isinstance(statement.sampling, Full):
+        return over
+    if statement.sampling is Uniform:
+        return f"{over}, cohorts of every size, drawn uniformly"
+    return f"{over}, cohorts by {statement.sampling}"
 
 
 def symbols(statement: Any) -> dict[str, str]:
     """The quantities that the statement's function takes by name, and what they are."""
     used, known = set(_names(inspect.unwrap(statement.function).__code__)), told_quantities(statement.over)
     found = {name: words for name, words in known.items() if name in used}
-    own = found.pop("method", "") and hyperparameters(statement.about)
-    return found | {
-        f"method.{name}": f"the hyperparameter {name} of the method"
-        for name in own
-        if f"method.{name}" in used
-    }
+    own = found.pop("method", "") and declare.hyperparameters(statement.about)
+    of_method = {f"method.{name}": f"the hyperparameter {name} of the method" for name in own}
+    return found | {name: words for name, words in of_method.items() if name in used}
 
 
 def _method(about: Any) -> str:
@@ -115,27 +99,19 @@ def as_written(value: Any) -> str:
 
 
 def _source(function: Callable[..., Any]) -> str:
-    """'1/beta' of ``lambda c: 1 / c.beta``; '' where the source does not say it plainly."""
+    """'1 / beta' of ``lambda c: 1 / c.beta``; '' of what is no lambda, or has no source."""
     code = getattr(function, "__code__", None)
-    if code is None:
+    if code is None or code.co_name != "<lambda>" or not code.co_argcount:
         return ""
-    try:
-        tree = ast.parse(Path(code.co_filename).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
+    known = [p for p in code.co_positions() if None not in p and p[3]]
+    lines = linecache.getlines(code.co_filename)
+    if not known or not lines:
         return ""
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
-    texts = {ast.unparse(n.body): n for n in found if n.args.args and _same(n, code)}
-    if len(texts) != 1:
-        return ""
-    [(text, node)] = texts.items()
-    return text.replace(f"{node.args.args[0].arg}.", "")
-
-
-def _same(node: ast.Lambda, code: CodeType) -> bool:
-    """True if a lambda of the source is the one of this code."""
-    made = compile(ast.Expression(node), "", "eval")
-    inner = next(c for c in made.co_consts if isinstance(c, CodeType))
-    return (inner.co_code, inner.co_names) == (code.co_code, code.co_names) and inner.co_consts[:1] == code.co_consts[:1]
+    first, left = min((line, column) for line, _, column, _ in known)
+    last, right = max((line, column) for _, line, _, column in known)
+    written = "".join(lines[first - 1 : last]).encode()
+    text = written[left : len(written) - len(lines[last - 1].encode()) + right].decode()
+    return " ".join(text.split()).replace(f"{code.co_varnames[0]}.", "")
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import numpy as np
 
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.formulas import formula
-from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.judge.search import Elite
+from fedtheory.theory.judge.summary import upper
 from fedtheory.theory.studies.counterexamples import sides_told, told
 
 __all__ = ["data", "draw", "figure", "picture"]
@@ -28,6 +29,7 @@ WIDTH = 120  # characters of small print under a row's name
 LINES = 4  # of an instance, or of constants
 LONGEST = 76  # characters of a headline
 FAR = 10.0  # ratios above it are drawn on a logarithmic axis
+Names = list[str]
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
@@ -41,26 +43,23 @@ def data(one: Any) -> dict[str, Any]:
     """Give the data of the figure, form by form: 'points' (bound, measured, verdict and instance of each check), of a run also
     'rounds' (T, largest measured/bound or None where the bound is 0 and fails, its instance) and 'tried' ([T, instances])."""
     verdicts = {row.form: _verdict(one, row) for row in one.rows}
-    shown: dict[str, Any] = {"statement": one.statement.id, "title": one.statement.title, "searched": one.searched}
+    of, searched = one.statement, one.search.tried
+    shown: dict[str, Any] = {"statement": of.id, "title": of.title, "searched": searched}
     shown |= {"rule": one.statement.rule, "forms": verdicts}
-    shown["points"] = {
-        name: [
-            {"bound": c.rhs, "measured": c.lhs, "slack": c.slack, "verdict": c.verdict, "instance": c.instance}
-            for c in one.checks
-            if c.form == name and c.verdict in ("holds", "violated")
-        ]
-        for name in one.statement.forms
-    }
+    shown["points"] = {name: [] for name in one.statement.forms}
+    for c in one.checks:
+        if c.form in shown["points"] and c.verdict in ("holds", "violated"):
+            point = {"bound": c.rhs, "measured": c.lhs, "slack": c.slack, "verdict": c.verdict}
+            shown["points"][c.form].append({**point, "instance": c.instance})
     horizons = {name: {} if verdicts[name]["no_ratio"] else one.horizons.get(name, {}) for name in one.statement.forms}
-    setting = MethodSetting.of(one.statement)
+    setting = one.setting
     if len({T for found in horizons.values() for T in found}) > 1:
-        shown["rounds"] = {
-            name: [
-                {"T": T, "ratio": e.score if np.isfinite(e.score) else None, "instance": setting.words(e.instance)}
-                for T, e in sorted(found.items())
-            ]
-            for name, found in horizons.items()
-        }
+        def at(T: int, best: Elite) -> dict[str, Any]:
+            ratio = best.score if np.isfinite(best.score) else None
+            return {"T": T, "ratio": ratio, "instance": setting.words(best.instance)}
+
+        runs = {name: sorted(found.items()) for name, found in horizons.items()}
+        shown["rounds"] = {name: [at(*pair) for pair in found] for name, found in runs.items()}
         shown["tried"] = sorted(one.search.lengths.items())
     return shown
 
@@ -69,12 +68,11 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
     """A form's formula and verdict, on how many instances it fails, its worst instance and its constants in words."""
     out = {"verdict": row.verdict, "violations": row.violations, "instances": row.instances, "attained": False, "worst": ""}
     out |= {"latex": one.statement.forms[row.form].latex, "no_ratio": one.no_ratio(row.form)}
-    out["constants"] = [str(need).replace(f"[{need.form}] ", "", 1) for need in one.constants if need.form == row.form]
+    out["constants"] = [need.words for need in one.constants if need.form == row.form]
     found = one.counterexamples.get(row.form)
     tight = next((t for t in one.tightness if t.form == row.form), None)
     if found is not None:
-        setting = MethodSetting.of(one.statement)
-        out["worst"] = f"{sides_told(setting, found)} for {told(setting, found)}"
+        out["worst"] = f"{sides_told(one.setting, found)} for {told(one.setting, found)}"
     elif tight is not None:
         out["attained"] = tight.attained
         near = "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")
@@ -113,9 +111,9 @@ def picture(shown: Mapping[str, Any]) -> Any:
 
 def _small_print(form: Mapping[str, Any]) -> list[str]:
     """A form's worst instance and its constants, in lines that fit."""
-    each = (textwrap.wrap(text, WIDTH, max_lines=LINES, placeholder=" ...")
-            for text in (form["worst"], "; ".join(form["constants"])))  # fmt: skip
-    return [line for lines in each for line in lines]
+    texts = form["worst"], "; ".join(form["constants"])
+    wrap = textwrap.TextWrapper(WIDTH, max_lines=LINES, placeholder=" ...").wrap
+    return [line for text in texts for line in wrap(text)]
 
 
 def _height(small: list[str]) -> float:
@@ -126,22 +124,24 @@ def _height(small: list[str]) -> float:
 def finding(shown: Mapping[str, Any]) -> str:
     """The headline: which forms fail, which hold, and which are attained; only how many, where their names are too long."""
     forms = shown["forms"]
-    fail = [name for name, f in forms.items() if f["verdict"] == "violated"]
-    hold = [name for name, f in forms.items() if f["verdict"] == "holds"]
+    fail, hold = ([n for n, f in forms.items() if f["verdict"] == v] for v in ("violated", "holds"))
     sharp = [name for name in hold if forms[name]["attained"]]
-    each = [" and ".join([", ".join(v[:-1]), *v[-1:]][len(v) == 1 :]) for v in (fail, hold, sharp)]
-    texts = (_sentence(each, fail, hold, sharp),
-             _sentence([_counted(v) for v in (fail, hold, sharp)], fail, hold, sharp))  # fmt: skip
+    texts = [_sentence(fail, hold, sharp, told) for told in (_listed, _counted)]
     return next((t for t in texts if len(t) <= LONGEST), texts[-1])
 
 
-def _sentence(words: list[str], fail: list[str], hold: list[str], sharp: list[str]) -> str:
-    parts = [f"{words[0]} fail{'s' * (len(fail) == 1)}"] if fail else []
+def _sentence(fail: Names, hold: Names, sharp: Names, told: Callable[[Names], str]) -> str:
+    parts = [f"{told(fail)} fail{'s' * (len(fail) == 1)}"] if fail else []
     if hold:
-        parts.append(f"{words[1]} hold{'s' * (len(hold) == 1)}" + ", with equality" * (hold == sharp))
-        parts += [f"{words[2]} with equality"] if sharp and hold != sharp else []
-    text = "; ".join(parts) or "nothing could be decided"
-    return text[0].upper() + text[1:]
+        equal = ", with equality" * (hold == sharp)
+        parts.append(f"{told(hold)} hold{'s' * (len(hold) == 1)}{equal}")
+        parts += [f"{told(sharp)} with equality"] if sharp and hold != sharp else []
+    return upper("; ".join(parts) or "nothing could be decided")
+
+
+def _listed(names: list[str]) -> str:
+    """'printed, repaired and sharpened'."""
+    return " and ".join([", ".join(names[:-1]), names[-1]][len(names) == 1 :])
 
 
 def _counted(names: list[str]) -> str:
@@ -164,10 +164,11 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
     from fedtheory.plotting.style import COLOURS
 
     names, hollow = list(shown["points"]), False
-    sizes = [abs(p["measured"]) + abs(p["bound"]) for points in shown["points"].values() for p in points]
+    points = [p for points in shown["points"].values() for p in points]
+    sizes = [abs(p["measured"]) + abs(p["bound"]) for p in points]
     least = 1e-12 * float(np.median(sizes)) if sizes else 0.0
-    every = [_excess(p) for points in shown["points"].values() for p in points]
-    left, right = min([*every, 0.0]), max([*every, 0.0])
+    every = [0.0, *map(_excess, points)]
+    left, right = min(every), max(every)
     margin = 0.06 * ((right - left) or 1.0)
     left, right = left - margin, right + margin
     ax.axvspan(0, right, color=COLOURS["violated"], alpha=0.07, linewidth=0)
@@ -186,9 +187,10 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
             [_excess(p) for p in points], height, s=16, facecolors=faces, edgecolors=colours, alpha=0.6, linewidth=0.8, clip_on=False,
             zorder=3,
         )  # fmt: skip
-        count = f"fails on {form['violations']} of {form['instances']} instances judged"
-        words = count if form["verdict"] == "violated" else f"holds on all {form['instances']} instances judged"
-        words = words if form["verdict"] in ("holds", "violated") else form["verdict"]
+        words = {
+            "violated": f"fails on {form['violations']} of {form['instances']} instances judged",
+            "holds": f"holds on all {form['instances']} instances judged",
+        }.get(form["verdict"], form["verdict"])
         bold = {"fontsize": 9.5, "fontweight": "bold", "color": COLOURS[form["verdict"]], "va": "center", "transform": across}
         ax.text(0.01, y + 0.1, _plain(f"{name}: {words}"), **bold)
         drawn = formula(form["latex"], 6.6 - 0.085 * len(f"{name}: {words}"))

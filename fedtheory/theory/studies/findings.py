@@ -58,27 +58,46 @@ class Row(campaign.Row):
 
 @dataclass
 class StatementStudy:
-    """The findings on one statement."""
+    """The findings on one statement, and the search that made them.
+
+    Attributes
+    ----------
+    budget : of the search
+    settled : forms of which all that was found was judged again
+    judged_again : (form, instance) of what was
+    notes : what is to be said of forms that hold
+    horizons : of a run: form -> T -> where lhs/rhs is largest
+    """
 
     statement: Any
+    search: Search
+    budget: int = 0
     checks: list[Check] = field(default_factory=list)
     counterexamples: dict[str, Witness] = field(default_factory=dict)
     tightness: list[Tightness] = field(default_factory=list)
     constants: list[ConstantNeed] = field(default_factory=list)
     assumptions: list[AssumptionNeed] = field(default_factory=list)
     mutants: list[MutantFate] = field(default_factory=list)
-    searched: int = 0
     in_floats_only: str = ""
-    settled: set[str] = field(default_factory=set)  # forms of which all that was found was judged again
-    judged_again: set[tuple[str, str]] = field(default_factory=set)  # (form, instance)
-    notes: dict[str, str] = field(default_factory=dict)  # what is to be said of forms that hold
-    search: Search | None = None
-    horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)  # of a run: form -> T -> where lhs/rhs is largest
+    settled: set[str] = field(default_factory=set)
+    judged_again: set[tuple[str, str]] = field(default_factory=set)
+    notes: dict[str, str] = field(default_factory=dict)
+    horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> MethodSetting:
+        """The setting that judges the statement."""
+        return self.search.setting
 
     @property
     def rows(self) -> list[Row]:
         """One row a form."""
         return [self._row(name) for name in self.statement.forms]
+
+    @property
+    def needs(self) -> list[ConstantNeed | AssumptionNeed]:
+        """The needs of its forms: of constants, then of assumptions."""
+        return [*self.constants, *self.assumptions]
 
     def no_ratio(self, form: str) -> str:
         """Why lhs/rhs says nothing of a form, or ''."""
@@ -104,20 +123,21 @@ class StatementStudy:
         if verdict == "inconclusive" and reasons:
             return next(f"on {c.instance}: {c.reason}" for c in group if c.verdict == verdict)
         if verdict == "not applicable":
-            silent = "" if self.search is None else self.search.silent.get(form, "")
-            return f"never judged: {reasons.most_common(1)[0][0] if reasons else silent or 'no instance was met'}"
+            silent = self.search.silent.get(form) or "no instance was met"
+            return f"never judged: {reasons.most_common(1)[0][0] if reasons else silent}"
         return self.notes.get(form, "")
 
-    def search_result(self, form: str, seed: int, budget: int) -> SearchResult:
+    def search_result(self, form: str) -> SearchResult:
         """The result of the search for counterexamples to a form."""
-        found, search = self.counterexamples.get(form), self.search or Search(MethodSetting.of(self.statement))
+        found, search = self.counterexamples.get(form), self.search
         nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
         score = -1.0 if nearest is None else nearest.score
         rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
         words = search.setting.words
         worst, most = ({} if e is None else {"name": words(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
         return SearchResult(
-            self.statement.id, form, self.statement.rule, seed, budget, search.tried - search.skipped,
+            self.statement.id, form, self.statement.rule, search.seed, self.budget,
+            search.tried - search.skipped,
             score if score > VISIBLE else min(score, 0.0),
             tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found,
             0.0 if rounding else None,

@@ -1,5 +1,4 @@
-"""Find out what a bound needs: how far its constants may be tightened, which assumptions may be dropped;
-and which mutants are rejected."""
+"""What a bound needs: how far its constants may be tightened, which assumptions may go."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.studies.counterexamples import instance_of, prove, told
-from fedtheory.theory.studies.search import Search
+from fedtheory.theory.studies.search import Search, distinct
 
 __all__ = [
     "AssumptionNeed", "ConstantNeed", "assumption_need", "constant_need", "first_proof",
@@ -61,14 +60,18 @@ class ConstantNeed:
             return False
         return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """What was found, without the form."""
         proof = "" if self.example is None else f" (proved: {self.on})"
+        what = f"{self.constant} = {_n(self.stated)}"
         no = f"no violation found at {self.constant} = {_n(self.holds_at)}"
         if self.violated_at is None:
-            return (
-                f"[{self.form}] {self.constant} = {_n(self.stated)}: {no}, and none at any tighter value that was tried"
-            )
-        return f"[{self.form}] {self.constant} = {_n(self.stated)}: violated at {self.constant} = {_n(self.violated_at)}{proof}; {no}"
+            return f"{what}: {no}, and none at any tighter value that was tried"
+        return f"{what}: violated at {self.constant} = {_n(self.violated_at)}{proof}; {no}"
+
+    def __str__(self) -> str:
+        return f"[{self.form}] {self.words}"
 
 
 @dataclass(frozen=True)
@@ -94,35 +97,33 @@ class AssumptionNeed:
         """True if it is violated without, and not as it stands."""
         return self.example is not None and bool(self.example.without)
 
+    @property
+    def words(self) -> str:
+        """What was found, without the form and the assumption."""
+        if self.needed:
+            return f"violated without it by {self.on}"
+        return self.note or f"no violation found without it on {self.tried} instances that break it"
+
     def __str__(self) -> str:
-        if self.needed and self.example is not None:
-            return f"[{self.form}] {self.assumption}: needed: violated without it by {self.on}"
-        return (
-            f"[{self.form}] {self.assumption}: {self.note or f'no violation found without it ({self.tried} instances that break it)'}"
-        )
+        return f"[{self.form}] {self.assumption}: {'needed: ' * self.needed}{self.words}"
 
 
 def _n(value: Fraction) -> str:
     return str(value) if len(str(value)) <= 9 else f"{float(value):.6g}"
 
 
-def first_proof(
-    setting: MethodSetting, form: str, search: Search, without: str = ""
-) -> Witness | None:
+def first_proof(search: Search, form: str, without: str = "") -> Witness | None:
     """The first of the search's violating instances that is one in fractions.
 
-    Raises
-    ------
-    NotInFractions
-        There is no counterpart in fractions.
+    Raises `NotInFractions` where there is no counterpart in fractions.
     """
-    proofs = (prove(setting, form, i, without=without) for i in search.violating(form)[:6])
+    some = search.violating(form)[:6]
+    proofs = (prove(search.setting, form, i, without=without) for i in some)
     return next((proof for proof in proofs if proof is not None), None)
 
 
 def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:
-    """Find how far a constant may be tightened: bisection on the worst instances, then searches at
-    what it leaves."""
+    """Find how far a constant may be tightened: bisection, then searches at what it leaves."""
     setting, aim = search.setting, (form, constant)
     if aim not in search.best:
         return None
@@ -137,7 +138,7 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
     known = [e.instance for (name, _), es in search.best.items() if name == form for e in es]
     known += [search.tightest[form].instance] if form in search.tightest else []
     near = [e.instance for e in refined.best[aim]]
-    pool = list({id(i): i for i in [*near, *_horizons(setting, near[:3]), *known]}.values())
+    pool = distinct([*near, *_horizons(setting, near[:3]), *known])
     leeway, worst = _least(setting, form, constant, pool, at, direction)
     for again in range(4):  # what the leeway leaves must hold on new instances, too
         inside = _below(leeway)
@@ -152,23 +153,21 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
         less, instance = _least(setting, form, constant, found, at, direction)
         leeway, worst, pool = (less, instance, [*found, *pool]) if less < leeway else (leeway * 0.9, worst, pool)
     inside = _below(leeway)
-    if worst is None:
-        return ConstantNeed(form, constant, stated, None, at(inside))
-    for outside in _above(leeway):
+    need = ConstantNeed(form, constant, stated, None, at(inside))
+    for outside in _above(leeway) if worst is not None else ():
         try:
             proof = prove(setting, form, worst, {constant: at(outside)})
         except NotInFractions:
-            return ConstantNeed(form, constant, stated, at(outside), at(inside))
+            return replace(need, violated_at=at(outside))
         if proof is not None:
-            return ConstantNeed(form, constant, stated, at(outside), at(inside), proof, told(setting, proof))
-    return ConstantNeed(form, constant, stated, None, at(inside))
+            return replace(need, violated_at=at(outside), example=proof, on=told(setting, proof))
+    return need
 
 
 def _least(
     setting: MethodSetting, form: str, constant: str, pool: list[Any], at: Callable[[float], Fraction], direction: int
 ) -> tuple[float, Any]:
-    """The least share by which a constant must be tightened to be violated on one of some
-    instances, and that instance (or None)."""
+    """The least share of tightening that is violated on an instance, and that one (or None)."""
     most = 1.0 if direction < 0 else MOST  # down to 0, or up to many times itself
     least, worst = most, None
 
@@ -247,7 +246,7 @@ def assumption_need(
     for form in forms:
         note, example = "", None
         try:
-            example = first_proof(variant, form, search, without=words)
+            example = first_proof(search, form, without=words)
             stands = None if example is None else setting.as_own(instance_of(example))
             if stands is not None:  # which may break no assumption at all
                 own = prove(setting, form, stands)
@@ -277,9 +276,7 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
     """The author's mutants, and every constant of the form a tenth tighter; ``needs`` say at which
     values of a constant no violation was found."""
     setting, statement, out = search.setting, search.setting.of_statement, []
-    pool = list(
-        {id(e.instance): e.instance for (name, _), es in search.best.items() if name == form for e in es}.values()
-    )
+    pool = distinct(e.instance for (name, _), es in search.best.items() if name == form for e in es)
     known = {n.constant: instance_of(n.example) for n in needs if n.form == form and n.example is not None}
     pool = [*known.values(), *pool]
     for (name, constant), elites in search.best.items():

@@ -9,9 +9,10 @@ The second does not take an instance on which nothing moves for a tight one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import same_at_start
 
-__all__ = ["Scores", "Search", "moves", "scores"]
+__all__ = ["Scores", "Search", "distinct", "moves", "scores"]
 
 STEP = Fraction(1, 16)  # by which share a constant is moved to see what it does
 VISIBLE = 1e-7  # relative: a violation in floats that is worth a proof
@@ -70,10 +71,10 @@ def scores(statement: Any, view: Any) -> Scores:
         for name, claimed in statement.on(moved).items():
             if name not in sides:
                 continue
-            change = _change_of_slack(sides[name], reduced(moved, claimed))
-            sizes[name] = sizes[name] + np.abs(change) / float(
-                STEP
-            )  # the size of a term, which may cancel inside a side
+            both = sides[name], reduced(moved, claimed)
+            before, after = (np.asarray(s.rhs - s.lhs, dtype=float).ravel() for s in both)
+            change = after - before
+            sizes[name] = sizes[name] + np.abs(change) / float(STEP)  # of a term that may cancel
             found = _leeway(sides[name], change, sizes[name])
             if found is not None and moving:
                 out.leeway[name, constant] = found
@@ -94,14 +95,8 @@ def scores(statement: Any, view: Any) -> Scores:
     return out
 
 
-def _change_of_slack(before: Any, after: Any) -> np.ndarray:
-    slack, moved = (np.asarray(s.rhs - s.lhs, dtype=float).ravel() for s in (before, after))
-    return moved - slack
-
-
 def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, int] | None:
-    """The share by which a constant could be moved, and where to, from the change of the slack
-    when it grew by `STEP`."""
+    """The share by which a constant could be moved, and where to, by what `STEP` changed."""
     slack = np.asarray(before.rhs - before.lhs, dtype=float).ravel()
     seen = (np.abs(change) > 1e-5 * np.maximum(size, 1e-300)) & np.isfinite(change + slack)
     if before.relation == "==" or not seen.any():
@@ -112,15 +107,11 @@ def _leeway(before: Any, change: np.ndarray, size: np.ndarray) -> tuple[float, i
 
 
 def moves(view: Any) -> bool:
-    """True if the model moves at all: on a fixed point everything is attained, and it says
-    nothing."""
+    """True if the model moves at all: on a fixed point everything is attained."""
     if view.fixed:  # nothing moves there, and that is what the statement is about
         return True
     x, y = view.path.states[0].x, view.path.states[-1].x
     return bool(np.any(np.abs(np.asarray(y - x, dtype=float)) > 1e-9))
-
-
-Aim = tuple[str, str | None]
 
 
 class Search(search.Search):
@@ -168,23 +159,12 @@ class Search(search.Search):
         open_numbers = setting.open_numbers().items()
         self._among = [name for name, v in open_numbers if isinstance(v, Among)]
 
-    def run(  # type: ignore[override]
-        self, budget: int, aims: Container[Aim] | None = None, starts: Sequence[Draw] = (),
-        enough: Callable[[Search], bool] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> Search:  # fmt: skip
-        """Look at instances that are given first."""
-        for instance in starts:
-            if self._known(instance):
-                self.look(instance)
-        return super().run(budget, aims, enough, on_progress)
-
-    def _known(self, instance: Draw) -> bool:
+    def fits(self, instance: Draw) -> bool:
+        """True if it is one of the setting's, whose cohorts are few."""
         return self.setting.why_not(instance) is None and self.setting.few(instance)
 
     def draw(self, tape: Tape) -> Draw:
-        """One of the setting's instances; of a search without an assumption one that breaks it, if
-        a few draws give one."""
+        """One of the setting's instances; without an assumption one that breaks it, if some do."""
         for _ in range(4):
             made = self.setting.random_instance(tape)  # type: ignore[arg-type]
             if self._breaks(made):
@@ -203,15 +183,12 @@ class Search(search.Search):
             parts = [int(v) for v in self.rng.integers(1, 10, instance.num_clients)]
             weights = [str(Fraction(v, sum(parts))) for v in parts]
         made = Draw.from_data(moved(data, self.rng) | {"weights": weights})
-        return made if self._known(made) else None
+        return made if self.fits(made) else None
 
     def look(
         self, instance: Draw, tape: np.ndarray | None = None, aim: Any = None, counted: bool = True
     ) -> Scores | None:
-        """Score one instance of the setting's, and keep it where it is among the best.
-
-        Not counted is one that another search found.
-        """
+        """Score an instance, and keep it among the best; one of another search is not counted."""
         self.tried += counted
         self.lengths[instance.rounds] += counted
         try:
@@ -229,17 +206,15 @@ class Search(search.Search):
         breaks = self._breaks(instance)
         if breaks and counted:
             self.finite.update(found.excess.keys())
-        beyond: dict[str, bool] = {}  # whether a form is violated beyond rounding, where that was asked
-
+        @cache
         def violated(name: str) -> bool:
-            if name not in beyond:
-                beyond[name] = self._violated(view, name)
-            return beyond[name]
+            """True if a violation is one beyond rounding, whatever cancels inside the formulas."""
+            return judged(self.setting.of_statement, view, name).verdict == "violated"
 
         for name, score in found.excess.items():
             for drawn in self._among if score > VISIBLE else ():
                 key = name, drawn, instance.drawn[drawn]
-                if key not in self.chosen or self.chosen[key].score < score:
+                if score > _score(self.chosen, key):
                     self.chosen[key] = Elite(score, instance)
             if not breaks and score <= VISIBLE:  # the others lead to what the assumption excludes
                 continue
@@ -249,18 +224,16 @@ class Search(search.Search):
             self.keep((name, constant), Elite(-leeway, instance, tape))
             self.directions.setdefault((name, constant), direction)
         for name, ratio in found.ratio.items():
-            at = name, instance.rounds
-            best = self.tightest[name].score if name in self.tightest else -np.inf
-            here = self.horizons[at].score if at in self.horizons else -np.inf
-            if ratio <= min(best, here) or (ratio > 1 + VISIBLE and not violated(name)):
+            at, tables = (name, instance.rounds), (self.tightest, self.horizons)
+            places: Any = zip(tables, (name, at), strict=True)
+            larger = [(table, key) for table, key in places if ratio > _score(table, key)]
+            if ratio > 1 + VISIBLE and larger and not violated(name):
                 continue  # of sides that are 0 but for rounding the ratio is anything
-            if ratio > best:
-                self.tightest[name] = Elite(ratio, instance)
-            if ratio > here:
-                self.horizons[at] = Elite(ratio, instance)
+            for table, key in larger:
+                table[key] = Elite(ratio, instance)
         for name in found.above_zero:
             at = name, instance.rounds
-            if (at not in self.horizons or np.isfinite(self.horizons[at].score)) and violated(name):
+            if _score(self.horizons, at) < np.inf and violated(name):
                 self.horizons[at] = Elite(np.inf, instance)
         return found
 
@@ -269,22 +242,22 @@ class Search(search.Search):
         are violated already."""
         known = {id(e.instance) for elites in self.best.values() for e in elites}
         best = [e[0] for aim, e in other.best.items() if e and not self.violating(aim[0])]
-        for instance in {id(e.instance): e.instance for e in best}.values():
+        for instance in distinct(e.instance for e in best):
             if id(instance) not in known:
                 self.look(instance, counted=False)
 
-    def _violated(self, view: Any, form: str) -> bool:
-        """True if a violation is one beyond rounding, whatever cancels inside the formulas."""
-        return judged(self.setting.of_statement, view, form).verdict == "violated"
-
     def violating(self, form: str) -> list[Draw]:
         """Instances on which a form is violated in floats, the clearest first."""
-        own = [
-            e
-            for aim, elites in self.best.items()
-            if aim[0] == form
-            for e in elites
-            if e.score > (VISIBLE if aim[1] is None else 1e-6)
-        ]
-        ordered = [e.instance for e in sorted(own, key=lambda e: -e.score)]
-        return list({id(instance): instance for instance in ordered}.values())
+        least = {aim: VISIBLE if aim[1] is None else 1e-6 for aim in self.best if aim[0] == form}
+        own = [e for aim, score in least.items() for e in self.best[aim] if e.score > score]
+        return distinct(e.instance for e in sorted(own, key=lambda e: -e.score))
+
+
+def _score(table: Mapping[Any, Elite], key: Any) -> Any:
+    """The score that is kept under a key, -inf where none is."""
+    return table[key].score if key in table else -np.inf
+
+
+def distinct(instances: Iterable[Draw]) -> list[Draw]:
+    """Each of the instances once, in the order in which they come."""
+    return list({id(instance): instance for instance in instances}.values())

@@ -1,13 +1,13 @@
-"""A study: everything that follows from a statement's file. Checks, counterexamples, tightness,
-necessity, rows, and a figure."""
+"""A study: all that follows from a statement: checks, counterexamples, needs, a figure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +45,7 @@ __all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study"]
 RATIONAL = 12  # instances judged in fractions
 FLOATS = 24  # and in floats
 PROBLEMS = 8  # problems of the package
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 OnProgress = Callable[[int, int, str], None]
 
 
@@ -76,7 +77,7 @@ class Study:
     @property
     def searches(self) -> list[SearchResult]:
         """The results of the search for counterexamples, form by form."""
-        return [s.search_result(form, self.seed, self.budget) for s in self.studies for form in s.statement.forms]
+        return [s.search_result(form) for s in self.studies for form in s.statement.forms]
 
     witnesses = counterexamples  # as the command line asks for them
 
@@ -88,10 +89,7 @@ class Study:
     @property
     def necessity(self) -> list[ConstantNeed | AssumptionNeed]:
         """The needs of each form that was not refuted: its constants, then its assumptions."""
-        needs: list[ConstantNeed | AssumptionNeed] = []
-        for s in self.studies:
-            needs += [*s.constants, *s.assumptions]
-        return needs
+        return [need for s in self.studies for need in s.needs]
 
     @property
     def mutants(self) -> list[MutantFate]:
@@ -106,11 +104,10 @@ class Study:
     def row(self, statement: str, form: str) -> Row:
         """The row of one form; the statement by its name or its whole id."""
         for row in self.rows:
-            if form == row.form and (row.statement == statement or row.statement.split("/", 1)[1] == statement):
+            if form == row.form and statement in (row.statement, row.statement.partition("/")[2]):
                 return row
-        raise InvalidInput(
-            f"no row of {statement} [{form}]: there are {', '.join(f'{r.statement} [{r.form}]' for r in self.rows)}"
-        )
+        known = ", ".join(f"{r.statement} [{r.form}]" for r in self.rows)
+        raise InvalidInput(f"no row of {statement} [{form}]: there are {known}")
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain data; None for a number that there is not."""
@@ -141,12 +138,12 @@ class Study:
         `fedtheory.theory.studies.figure.draw`."""
         from fedtheory.theory.studies.figure import draw
 
-        chosen = [s for s in self.studies if statement is None or s.statement.id.endswith(statement)]
-        if not chosen:
-            raise InvalidInput(
-                f"no statement {statement!r} in this study: there are {', '.join(s.statement.id for s in self.studies)}"
-            )
-        return draw(chosen[0], Path(path))
+        known = {s.statement.id: s for s in self.studies}
+        chosen = next((id for id in known if statement is None or id.endswith(statement)), None)
+        if chosen is None:
+            there = ", ".join(known)
+            raise InvalidInput(f"no statement {statement!r} in this study: there are {there}")
+        return draw(known[chosen], Path(path))
 
     def findings(self) -> list[tuple[str, str]]:
         """(label, words) of everything that was found, for reports; of a statement with rules the label names the rule."""
@@ -175,19 +172,15 @@ def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
     on_progress: OnProgress | None = None, checks: Sequence[Check] = (), instances: Mapping[str, Draw] | None = None,
 ) -> Study:  # fmt: skip
-    """Check statements, search for counterexamples, and find out what is tight and what is
-    needed.
+    """Check statements, search for counterexamples, and find out what is tight and what is needed.
 
     Parameters
     ----------
     target : a `Paper`, a statement, or several; of a paper those over a `World` are left out
-    budget : int
-        Instances that the search looks at for each statement; every dropped assumption and every
-        constant gets a third of it.
-    seed : int
-        Decides everything that is drawn.
-    necessity : bool
-        Also ask what the constants and assumptions of forms that were not refuted are needed for.
+    budget : instances that the search looks at for each statement; of a constant, or an
+        assumption that is dropped, a third
+    seed : of everything that is drawn
+    necessity : whether to ask what the constants and assumptions of standing forms are needed for
     on_progress : callable(done, total, words)
     checks : of a campaign; a statement that has some is not judged on random instances again
     instances : by the names that the checks have for them, those of a campaign that violate a form
@@ -208,8 +201,8 @@ def study(
     if over := [s.id for s in statements if s.of_world]:
         raise MissingCapability(
             f"{over[0]}: a study moves the constants and assumptions of a statement about a "
-            "method, and this one is over a World; "
-            "`fedtheory verify FILE.py` judges it, and searches for counterexamples"
+            "method, and this one is over a World; `fedtheory verify FILE.py` judges it, and "
+            "searches for counterexamples"
         )
     if not statements:
         raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
@@ -222,8 +215,7 @@ def study(
 
 
 def quantities(over: str = "round") -> dict[str, str]:
-    """The named quantities of a statement about a round (or a fixed point), or about a run: what
-    they are, and their shapes.
+    """The named quantities of a statement about a round, a fixed point or a run, with their shapes.
 
     The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those of
     a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
@@ -233,22 +225,19 @@ def quantities(over: str = "round") -> dict[str, str]:
     words, numbers = told_quantities(over), {*CONSTANTS, "T"}
     shaped = {name: "()" if name in numbers else shapes.get(name, "") for name in words}
     found = {name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()}
-    return {
-        name: text if name in FUNCTIONS else f"{text.removesuffix('.')}; {found[name]}"
-        for name, text in words.items()
-    }
+    told = {name: f"{text.removesuffix('.')}; {found[name]}" for name, text in words.items()}
+    return {name: text if name in FUNCTIONS else told[name] for name, text in words.items()}
 
 
 def _one(
     statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check],
     instances: Mapping[str, Draw],
 ) -> StatementStudy:  # fmt: skip
-    out, setting = StatementStudy(statement, list(known)), MethodSetting.of(statement)
-    forms = list(statement.forms)
+    setting = MethodSetting.of(statement)
     rng = Stream(seed).generator(f"authoring study {statement.id}")
     search = Search(setting, seed)
     search.run(budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search"))
-    out.searched, out.search = search.tried, search
+    out = StatementStudy(statement, search, budget, list(known))
     if search.tried == search.skipped:
         raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
     out.in_floats_only = next(
@@ -258,13 +247,13 @@ def _one(
     for c in known:
         if c.verdict == "violated" and c.instance in instances:
             refuting.setdefault(c.form, []).append(instances[c.instance])
-    _refute(out, setting, search, forms, refuting)
-    _conclude(out, setting, search, seed, budget)
+    _refute(out, statement.forms, refuting)
+    _conclude(out)
     refuted = len(out.counterexamples)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
     third = max(budget // 3, 20)
     for form in standing if necessity else ():
-        _refute(out, setting, search, [form])
+        _refute(out, [form])
         if form in out.counterexamples:
             continue
         for name, constant in [(n, c) for n, c in search.best if n == form and c is not None]:
@@ -272,7 +261,7 @@ def _one(
             least = constant_need(search, name, constant, third, seed)
             out.constants += [] if least is None else [least]
         out.mutants += mutant_fates(search, form, out.constants)
-    _refute(out, setting, search, standing)  # by what was found for another form, or with a constant moved
+    _refute(out, standing)  # by what was found for another form, or with a constant moved
     standing = [form for form in standing if form not in out.counterexamples]
     out.constants = [n for n in out.constants if n.form in standing]
     out.mutants = [m for m in out.mutants if m.form in standing]
@@ -285,32 +274,31 @@ def _one(
             out.counterexamples[need.form] = found
             out.checks.append(proven(setting, found))
     if out.constants or len(out.counterexamples) > refuted:
-        _conclude(out, setting, search, seed, budget)
+        _conclude(out)
     return out
 
 
-def _refute(
-    out: StatementStudy, setting: MethodSetting, search: Search, forms: list[str], refuting: Mapping[str, list[Draw]] | None = None
-) -> None:
+def _refute(out: StatementStudy, forms: Iterable[str], found: Mapping[str, Any] = NOTHING) -> None:
     """Decide what was found against forms that stand, and try each counterexample on every form."""
     for form in [f for f in forms if f not in out.counterexamples]:
-        settle(out, setting, search, form, (refuting or {}).get(form, ()))
+        settle(out, form, found.get(form, ()))
         if form in out.counterexamples:
-            search.look(instance_of(out.counterexamples[form]), counted=False)
+            out.search.look(instance_of(out.counterexamples[form]), counted=False)
 
 
-def _conclude(out: StatementStudy, setting: MethodSetting, search: Search, seed: int, budget: int) -> None:
+def _conclude(out: StatementStudy) -> None:
     """Say how tight the forms are, from all that is known by now, and nothing beyond in a row."""
-    out.tightness, out.horizons = [], {}
-    tightness(out, setting, search)
-    agree(out, setting, seed, budget)
+    tightness(out)
+    agree(out)
 
 
 def _checks(
     out: StatementStudy, setting: MethodSetting, search: Search, rng: np.random.Generator, seed: int
 ) -> dict[str, list[Draw]]:
-    """Random instances in floats and in fractions, the search's best in fractions, and problems
-    of the package. The instances on which a form is violated are returned."""
+    """Judge random instances, the search's best in fractions, and problems of the package.
+
+    Returns the instances on which a form is violated.
+    """
     statement, refuting = out.statement, dict[str, list[Draw]]()
     best = [e.instance for elites in search.best.values() for e in elites[:2]]
     drawn = [] if out.checks else [setting.random_instance(rng) for _ in range(FLOATS)]
@@ -326,10 +314,8 @@ def _checks(
                 exact = check(statement, setting.view(instance, exact=True), None, setting.words(instance))
             except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
                 exact = []
-            decided = {c.form: c.verdict for c in exact}
-            found = [
-                c for c in found if decided.get(c.form, c.verdict) == c.verdict
-            ] + exact  # fractions have the last word
+            decided = {c.form: c.verdict for c in exact}  # fractions have the last word
+            found = [c for c in found if decided.get(c.form, c.verdict) == c.verdict] + exact
         for c in found:
             if c.verdict == "violated" and instance not in refuting.setdefault(c.form, []):
                 refuting[c.form].append(instance)

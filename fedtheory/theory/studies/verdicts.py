@@ -22,7 +22,7 @@ from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
 from fedtheory.theory.studies.findings import StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import first_proof
-from fedtheory.theory.studies.search import VISIBLE, Search, moves
+from fedtheory.theory.studies.search import VISIBLE, Search, distinct, moves
 
 __all__ = ["agree", "proven", "settle", "tightness"]
 
@@ -30,13 +30,14 @@ SUSPECTS = 6
 DRAWN = 12  # instances on which it is seen whether both sides are 0
 
 
-def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: str, refuting: Iterable[Draw]) -> None:
+def settle(out: StatementStudy, form: str, refuting: Iterable[Draw] = ()) -> None:
     """Prove what was found against a form, or judge it again: in fractions where it can be, else in floats.
 
     refuting : instances on which the form was violated before the search
     """
+    setting, search = out.setting, out.search
     try:
-        found = first_proof(setting, form, search)
+        found = first_proof(search, form)
     except NotInFractions:
         found = None
     violated = [c.instance for c in out.checks if c.form == form and c.verdict == "violated"]
@@ -53,7 +54,7 @@ def settle(out: StatementStudy, setting: MethodSetting, search: Search, form: st
         out.judged_again.add((form, words))
     out.settled.add(form)
     if found is not None:
-        found = _least_drawn(setting, search, form, found)
+        found = _least_drawn(search, form, found)
         out.counterexamples[form] = found
         out.checks.append(proven(setting, found))
 
@@ -65,8 +66,9 @@ def proven(setting: MethodSetting, found: Witness) -> Check:
     return judged(setting.of_statement, view, found.form, setting.words(instance))
 
 
-def _least_drawn(setting: MethodSetting, search: Search, form: str, found: Witness) -> Witness:
+def _least_drawn(search: Search, form: str, found: Witness) -> Witness:
     """A counterexample with the smallest numbers, of those drawn `among` some, with which the search met one."""
+    setting = search.setting
     families = {name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)}
     for name, choices in families.items():
         drawn = instance_of(found).drawn
@@ -84,7 +86,7 @@ def _suspects(search: Search, form: str) -> list[Draw]:
     tightest = search.tightest.get(form)
     some = [e.instance for e in search.best.get((form, None), [])[:1] if e.score > VISIBLE] + search.violating(form)[:SUSPECTS]
     some += [tightest.instance] if tightest is not None and tightest.score > 1 + VISIBLE else []
-    return list({id(i): i for i in some}.values())
+    return distinct(some)
 
 
 def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
@@ -104,8 +106,10 @@ def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
     return cast(Check, told)
 
 
-def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> None:
+def tightness(out: StatementStudy) -> None:
     """Find where each form is tightest; a form that holds has at most 1, as more is rounding."""
+    setting, search = out.setting, out.search
+    out.tightness, out.horizons = [], {}
     holding = {r.form for r in out.rows if r.verdict == "holds"}
     if setting.scope == "run":
         for (form, rounds), elite in search.horizons.items():
@@ -115,7 +119,7 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
         sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
         proved = [instance_of(n.example) for n in out.constants if n.form == form and n.example is not None]
         candidates = sorted([elite.instance, *sharp, *proved], key=lambda i: len(str(i)))
-        where = next((i for i in candidates if _attained(out, setting, form, i)), None)
+        where = next((i for i in candidates if _attained(setting, form, i)), None)
         ratio = elite.score
         if ratio > 1 and form in holding:
             again = _judged_again(setting, form, elite.instance).tightness
@@ -124,12 +128,11 @@ def tightness(out: StatementStudy, setting: MethodSetting, search: Search) -> No
         out.tightness.append(Tightness(form, ratio, setting.words(where or elite.instance), where is not None))
 
 
-def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: Draw) -> bool:
-    """True if lhs = rhs in fractions in an entry whose terms are not all 0, on an instance where
-    the model moves; of a run after a round at least."""
+def _attained(setting: MethodSetting, form: str, instance: Draw) -> bool:
+    """True if lhs = rhs in fractions where a term is not 0 and the model moves."""
     try:
         view = setting.view(instance, exact=True)
-        sides = reduced(view, out.statement.on(view)[form])
+        sides = reduced(view, setting.of_statement.on(view)[form])
     except (MissingCapability, InvalidInput):
         return False
     equal = np.asarray((sides.lhs == sides.rhs) & (sides.scale > 0))
@@ -138,7 +141,7 @@ def _attained(out: StatementStudy, setting: MethodSetting, form: str, instance: 
     return bool(equal.any()) and moves(view)
 
 
-def agree(out: StatementStudy, setting: MethodSetting, seed: int, budget: int) -> None:
+def agree(out: StatementStudy) -> None:
     """Let no row say 'holds' of a form against which something was found.
 
     Of forms that hold it is noted, too, where both sides were always 0.
@@ -146,17 +149,13 @@ def agree(out: StatementStudy, setting: MethodSetting, seed: int, budget: int) -
     for row in out.rows:
         if row.verdict != "holds":
             continue
-        found = out.search_result(row.form, seed, budget)
+        found = out.search_result(row.form)
         ratio = max((t.ratio for t in out.tightness if t.form == row.form), default=0.0)
         if not found.empty or ratio > 1 + VISIBLE:
             name = found.best_instance.get("name", "") if not found.empty else found.tightest_instance.get("name", "")
             why = f"the search found it violated on {name}, and it was not decided"
             out.checks += out.statement.unjudged([row.form], why, name, "inconclusive")
-        elif (
-            out.search is not None
-            and not out.search.finite[row.form]
-            and _both_zero(setting, row.form)
-        ):
+        elif not out.search.finite[row.form] and _both_zero(out.setting, row.form):
             out.notes[row.form] = "both sides are 0 wherever it was judged"
 
 

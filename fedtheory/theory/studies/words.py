@@ -58,9 +58,9 @@ def _searched(one: Any) -> str:
     """Say what was looked at: the class of problems, the horizons, the law of the cohorts, how many instances the search tried (which
     are judged only where they are nearest to a violation), and how large they were at most, where the class is larger."""
     problems, words = one.statement.problems, [str(one.statement.problems), scope(one.statement)]
-    words.append(f"{one.searched:,} instances tried in the search")
+    words.append(f"{one.search.tried:,} instances tried in the search")
     most = (problems.clients[1], problems.dimension[1])
-    if one.search is not None and any(seen < declared for seen, declared in zip(one.search.largest, most, strict=True)):
+    if any(seen < declared for seen, declared in zip(one.search.largest, most, strict=True)):
         words.append("up to N = {}, d = {}".format(*one.search.largest))
     return "; ".join(words)
 
@@ -95,7 +95,7 @@ def _forms(one: Any) -> Any:
 def _found(one: Any) -> Iterator[tuple[str, str]]:
     """(label, words): what is refuted, how tight the rest is, how far its constants go, what it needs, and its mutants."""
     standing = [name for name in one.statement.forms if name not in one.counterexamples]
-    several, setting = len(standing) > 1, MethodSetting.of(one.statement)
+    several, setting = len(standing) > 1, one.setting
 
     def of(form: str) -> str:
         return f"{form}: " if several else ""
@@ -120,10 +120,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         none.setdefault(one.no_ratio(name), []).append(name)
     yield from (("tightness", f"{', '.join(names)}: no lhs/rhs is shown: {why}") for why, names in none.items() if why)
     for need in one.constants:
-        yield "constant", str(need).replace(f"[{need.form}] ", of(need.form), 1)
-    needed, open_ = _grouped(one.assumptions, several)
-    yield from (("needed", words) for words in needed)
-    yield from (("undecided", words) for words in open_)
+        yield "constant", of(need.form) + need.words
+    yield from _grouped(one.assumptions, several)
     for m in one.mutants:
         label = "rejected" if m.rejected else "undecided" if m.searched else "not rejected"
         by = f": by {m.by}" if m.by else "" if m.rejected else f": {m.fate}"
@@ -136,9 +134,12 @@ def _held(one: Any) -> Iterator[str]:
     for row in rows:
         proof = one.statement.forms[row.form].proof
         judged = f"no violation was found on {row.instances} instance{'s' * (row.instances != 1)} judged"
-        walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)" if one.statement.over == "run" else (
-            "a form may cite one, proof=..., and docs/proofs.md has how a theorem about a run is proved from it"
-        )  # fmt: skip
+        walked = (
+            "a form may cite one, proof=..., and docs/proofs.md has how a theorem about a run is "
+            "proved from it"
+        )
+        if one.statement.over == "run":
+            walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)"
         yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}")
 
 
@@ -163,17 +164,11 @@ def _by_value(one: Any, form: str, name: str) -> list[str]:
     return [f"{value}: {bad} of {judged}" for value, (bad, judged) in sorted(counts.items())]
 
 
-def _grouped(assumptions: Iterable[Any], several: bool) -> tuple[list[str], list[str]]:
-    """Assumptions in words, those needed and the others; forms for which the same was found together."""
-    needed: dict[tuple[str, str], list[str]] = {}
-    others: dict[tuple[str, str], list[str]] = {}
-    for a in assumptions:
-        if a.needed:
-            needed.setdefault((a.assumption, f"violated without it by {a.on}"), []).append(a.form)
-        else:
-            found = a.note or f"no violation found without it on {a.tried} instances that break it"
-            others.setdefault((a.assumption, found), []).append(a.form)
-    return tuple(  # type: ignore[return-value]
-        [f"{assumption}{' (' + ', '.join(forms) + ')' if several else ''}: {found}" for (assumption, found), forms in group.items()]
-        for group in (needed, others)
-    )
+def _grouped(assumptions: Iterable[Any], several: bool) -> Iterator[tuple[str, str]]:
+    """(label, words) of assumptions, those needed first; forms of one finding together."""
+    groups: dict[tuple[bool, str, str], list[str]] = {}
+    for a in sorted(assumptions, key=lambda a: not a.needed):
+        groups.setdefault((a.needed, a.assumption, a.words), []).append(a.form)
+    for (needed, assumption, found), forms in groups.items():
+        of = f" ({', '.join(forms)})" if several else ""
+        yield "needed" if needed else "undecided", f"{assumption}{of}: {found}"

@@ -8,11 +8,11 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
-from core_forms import form
+from core_forms import comparison, form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theory.judge.check import Check, judge, judge_statistical
-from fedtheory.theory.judge.comparison import caption, comparison, horizons_up_to
+from fedtheory.theory.judge.comparison import caption, horizons_up_to
 from fedtheory.theory.judge.series import keeping
 from fedtheory.theory.judge.statement import Statement, Worst, eq, le
 

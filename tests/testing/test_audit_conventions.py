@@ -166,10 +166,10 @@ def test_with_small_steps_a_run_is_longer_and_another_limit_is_still_seen():
 def test_a_factor_that_only_turns_the_sign_is_no_factor_below_1(monkeypatch):
     from fedtheory.testing.audit import convergence
 
-    def turned(state, clients, cohort, settings, wrong):
-        return {"x": np.diag([-1.0, 0.5, 0.2, 1.0]) @ state["x"]}
+    def turned(asked):
+        return {"x": np.diag([-1.0, 0.5, 0.2, 1.0]) @ asked.x}
 
-    monkeypatch.setattr(convergence.reference, "rounds_of", lambda method: turned)
+    monkeypatch.setitem(convergence.reference.REFERENCES, "fedavg", turned)
     task = Task(clients_of("squared", 0), np.ones(4), everybody(1), {})
     assert convergence.contraction("fedavg", task) == pytest.approx(1)
 

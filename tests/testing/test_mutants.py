@@ -34,7 +34,7 @@ EN_SCAFFOLD = (
 EN_DYN = ("fedelasticnet-dyn", lambda m: lambda alpha, l1: m.FedElasticNetDyn(l1=l1, l2=alpha), "uniform")
 METHODS = (AVG, PROX, SCAFFOLD, DYN, EN_PROX, EN_SCAFFOLD, EN_DYN)
 
-STEP = "aggregate(clients, y - w, self.aggregation)"
+STEP = "aggregate(clients, update, self.aggregation)"
 NEW = "c_plus = c_k - c + (x - y) / steps"
 MEAN = 'clients.mean(dy if self.send == "update" else y - x)'
 LINEAR = "linear=c_k - c"
@@ -47,15 +47,15 @@ LINE_5 = "memory, change = clients.dual_step(state.stored, stored, delta, self.l
 LINE_11 = "state.h + change / clients.num_clients"
 
 MUTANTS = [
-    (AVG, STEP, "clients.mean(y - w)", "other-weights"),
-    (AVG, STEP, "clients.sum(y - w)", "sum-not-mean"),
-    (AVG, STEP, 'aggregate(clients, y - w, "printed")', "divide-by-all"),
+    (AVG, STEP, "clients.mean(update)", "other-weights"),
+    (AVG, STEP, "clients.sum(update)", "sum-not-mean"),
+    (AVG, STEP, 'aggregate(clients, update, "printed")', "divide-by-all"),
     (AVG, STEP, "aggregate(clients, y, self.aggregation)", "model-added"),
-    (AVG, f"state.x + {STEP}", f"state.x - {STEP}", "server-sign"),
-    (PROX, STEP, "clients.mean(y - w)", "other-weights"),
-    (PROX, STEP, 'aggregate(clients, y - w, "printed")', "divide-by-all"),
+    (AVG, "state.x + step", "state.x - step", "server-sign"),
+    (PROX, STEP, "clients.mean(update)", "other-weights"),
+    (PROX, STEP, 'aggregate(clients, update, "printed")', "divide-by-all"),
     (PROX, STEP, "aggregate(clients, y, self.aggregation)", "model-added"),
-    (PROX, f"state.x + {STEP}", f"state.x - {STEP}", "server-sign"),
+    (PROX, "state.x + step", "state.x - step", "server-sign"),
     (PROX, "curvature=self.mu", "curvature=0.0", "penalty-none"),
     (PROX, "curvature=self.mu", "curvature=self.mu / 2", "penalty-half"),
     (PROX, "curvature=self.mu", "curvature=2 * self.mu", "penalty-double"),
@@ -80,7 +80,7 @@ MUTANTS = [
     (SCAFFOLD, f"state.c + {ALL_C}", "state.c", "c-never-updated"),
     (SCAFFOLD, "clients.put(state.c_k, c_plus)", "state.c_k", "c_k-never-updated"),
     (SCAFFOLD, f"self.server_lr * {MEAN}", MEAN, "server-lr-ignored"),
-    (SCAFFOLD, f"state.x + self.server_lr * {MEAN}", f"state.x - self.server_lr * {MEAN}", "server-sign"),
+    (SCAFFOLD, f"self.server_lr * {MEAN}", f"-self.server_lr * {MEAN}", "server-sign"),
     (SCAFFOLD, MEAN, BY_SIZE, "other-weights"),
     (SCAFFOLD, MEAN, "clients.sum(dy) / clients.num_clients", "divide-by-all"),
     (DYN, "linear=gradients", "linear=-gradients", "linear-sign"),

@@ -164,10 +164,10 @@ def test_the_contraction_of_methods_with_a_memory_by_their_eigenvalues():
 def test_what_no_round_changes_has_an_eigenvalue_within_a_ten_millionth_of_1(
     off, factor, monkeypatch
 ):
-    def turned(state, clients, cohort, settings, wrong):
-        return {"x": np.diag([1 - off, 0.5, -0.3, 0.2]) @ state["x"] + 1}
+    def turned(asked):
+        return {"x": np.diag([1 - off, 0.5, -0.3, 0.2]) @ asked.x + 1}
 
-    monkeypatch.setattr(convergence.reference, "rounds_of", lambda method: turned)
+    monkeypatch.setitem(convergence.reference.REFERENCES, "fedavg", turned)
     task = Task(clients_of("squared", 0), np.ones(4), ((0, 1),), {})
     assert contraction("fedavg", task) == pytest.approx(factor, rel=1e-9)
 

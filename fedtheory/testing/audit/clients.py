@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Client", "Task"]
+__all__ = ["LOSSES", "Client", "Task", "mistaken"]
+
+LOSSES = (
+    "squared-without-half", "examples-summed", "ridge-none", "squared-for-logistic",
+    "gradient-sign",
+)  # mistakes of an adapter that works losses out for itself
 
 Loss = Literal["squared", "logistic"]
 
@@ -68,13 +73,40 @@ class Client:
         if self.loss == "logistic":
             share = 1 / (1 + np.exp(-self.features @ x))
             weight = share * (1 - share)
-        return (self.features.T * weight) @ self.features / self.num_examples + self.ridge * np.eye(
-            self.features.shape[1]
-        )
+        gram = (self.features.T * weight) @ self.features / self.num_examples
+        return gram + self.ridge * np.eye(len(gram))
 
     def copy(self) -> Client:
         """The same client with arrays of its own."""
         return Client(self.features.copy(), self.labels.copy(), self.loss, self.ridge)
+
+
+@dataclass(frozen=True, eq=False)
+class _Mistaken(Client):
+    """A client whose gradient is that of another loss; ``how``: names of `LOSSES`."""
+
+    how: frozenset[str] = frozenset()
+
+    def gradient(self, x: Any, rows: Any = slice(None)) -> np.ndarray:
+        x = np.asarray(x, dtype=float)
+        squared = self.loss == "squared" or "squared-for-logistic" in self.how
+        loss: Loss = "squared" if squared else "logistic"
+        found = Client(self.features, self.labels, loss).gradient(x, rows)
+        if squared and "squared-without-half" in self.how:
+            found = 2 * found
+        if "examples-summed" in self.how:
+            found = len(self.labels[rows]) * found
+        if "ridge-none" not in self.how:
+            found = found + self.ridge * x
+        return -found if "gradient-sign" in self.how else found
+
+
+def mistaken(clients: tuple[Client, ...], wrong: Collection[str]) -> tuple[Client, ...]:
+    """The clients as they are, or with the losses that these mistakes make of theirs."""
+    how = frozenset(wrong) & frozenset(LOSSES)
+    if not how:
+        return clients
+    return tuple(_Mistaken(c.features, c.labels, c.loss, c.ridge, how) for c in clients)
 
 
 @dataclass(frozen=True)
@@ -102,10 +134,10 @@ class Task:
 
     def with_(self, **settings: Any) -> Task:
         """The same run with other settings."""
-        return Task(self.clients, self.start, self.cohorts, {**self.settings, **settings}, self.state)
+        return replace(self, settings={**self.settings, **settings})
 
     def permuted(self, order: Sequence[int]) -> Task:
         """The same run with clients numbered anew: new client i is old client order[i]."""
         new = {old: i for i, old in enumerate(order)}
         cohorts = tuple(tuple(new[k] for k in cohort) for cohort in self.cohorts)
-        return Task(tuple(self.clients[k] for k in order), self.start, cohorts, self.settings, self.state)
+        return replace(self, clients=tuple(self.clients[k] for k in order), cohorts=cohorts)

@@ -10,6 +10,7 @@ from fedtheory.testing.audit import reference
 from fedtheory.testing.audit.adapters import AdapterError
 from fedtheory.testing.audit.battery import clients_of, everybody, optimum
 from fedtheory.testing.audit.finding import Check, Finding
+from fedtheory.testing.audit.parts import Round
 from fedtheory.testing.audit.session import Session
 
 __all__ = ["CONVERGES", "contraction"]
@@ -29,19 +30,19 @@ def contraction(method: str, task: reference.Task) -> float:
     column by column. Eigenvalue 1 is left out: it belongs to sums that no round changes and that a
     run from the method's first state has at 0.
     """
-    names = [n for n in reference.init(method, task) if n != "y"]
-    shapes = {n: reference.init(method, task)[n].shape for n in names}
+    first = reference.init(method, task)
+    names = [n for n in first if n != "y"]
+    ends = np.cumsum([first[n].size for n in names])
 
     def after(flat: np.ndarray) -> np.ndarray:
-        state, at = dict(reference.init(method, task)), 0
-        for n in names:
-            size = int(np.prod(shapes[n]))
-            state[n] = flat[at : at + size].reshape(shapes[n])
-            at += size
-        new = reference.rounds_of(method)(state, task.clients, task.cohorts[0], task.settings, frozenset().__contains__)
+        parts = np.split(flat, ends[:-1])
+        state = first | {n: v.reshape(first[n].shape) for n, v in zip(names, parts, strict=True)}
+        right = frozenset[str]().__contains__
+        asked = Round(state, task.clients, task.cohorts[0], task.settings, right)
+        new = reference.REFERENCES[method](asked)
         return np.concatenate([new[n].ravel() for n in names])
 
-    size = sum(int(np.prod(s)) for s in shapes.values())
+    size = int(ends[-1])
     at_zero = after(np.zeros(size))
     matrix = np.array([after(e) - at_zero for e in np.eye(size)]).T
     values = np.linalg.eigvals(matrix)

@@ -1,35 +1,34 @@
 """The methods as plain NumPy loops, a client at a time, and the mistakes that are made in them.
 
-Each method is a function ``round(state, clients, cohort, settings, wrong)``. A state is a dict of
-arrays: the server model ``x`` (d,), and what the method keeps, with one row a client where clients
-keep it. ``wrong(name)`` says whether the mistake of that name is to be made;
-`fedtheory.testing.audit.mistakes` has them in words. Nothing here is shared with
+A state is a dict of arrays: the server model ``x`` (d,), and what the method keeps, with one row a
+client where clients keep it. A method takes a `Round` and gives the next state;
+`fedtheory.testing.audit.mistakes` has its mistakes in words. Nothing here is shared with
 `fedtheory.algorithms`, so that the two check each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from fedtheory.testing.audit.clients import Client, Task
-from fedtheory.testing.audit.parts import Faults, State, mean_of, put, work
-from fedtheory.testing.audit.reference_controls import scaffold
-from fedtheory.testing.audit.reference_more import elastic_aggregation, fedgate, mime
-from fedtheory.testing.audit.wrong_losses import mistaken
+from fedtheory.testing.audit.clients import Task, mistaken
+from fedtheory.testing.audit.parts import Round, State
 
-__all__ = ["init", "rounds_of", "run", "states_of"]
+__all__ = ["REFERENCES", "init", "run", "states_of"]
 
 
-def states_of(method: str, task: Task, wrong: frozenset[str] = frozenset()) -> Iterator[State]:
+def states_of(
+    method: str, task: Task, wrong: frozenset[str] = frozenset()
+) -> Iterator[State]:
     """The states of the reference one by one, the first one included."""
-    state, clients, one_round = init(method, task), mistaken(task.clients, wrong), rounds_of(method)
+    state, clients = init(method, task), mistaken(task.clients, wrong)
     yield state
     for cohort in task.cohorts:
+        asked = Round(dict(state), clients, cohort, task.settings, wrong.__contains__)
         with np.errstate(all="ignore"):  # a mistake may make a run diverge
-            state = one_round(dict(state), clients, cohort, task.settings, wrong.__contains__)
+            state = REFERENCES[method](asked)
         yield state
 
 
@@ -42,104 +41,71 @@ def init(method: str, task: Task) -> State:
     """The first state: nothing is known but the start, unless the task says otherwise."""
     x, shape = task.start.astype(float), (len(task.clients), len(task.start))
     state: State = {"x": x.copy(), "y": np.tile(x, (len(task.clients), 1))}
-    for name in KEPT[method]:
+    for name in KEPT.get(method, ()):
         state[name] = np.zeros(shape if name.endswith("_k") else len(x))
     if task.settings.get("option") == "v-from-tau":
         state["v"] = np.full(len(x), task.settings["tau"] ** 2)
-    state.update({name: np.array(value, dtype=float) for name, value in (task.state or {}).items()})
-    return state
-
-
-def rounds_of(method: str) -> Callable[[State, Sequence[Client], Sequence[int], Mapping[str, Any], Faults], State]:
-    """The round of a method by its name."""
-    return {
-        "fedavg": _fedavg, "fedprox": _fedprox, "scaffold": scaffold, "feddyn": _feddyn,
-        "fedelasticnet-prox": _fedprox, "fedelasticnet-scaffold": scaffold,
-        "fedelasticnet-dyn": _feddyn, "mime": mime, "fedgate": fedgate, "vrl-sgd": fedgate,
-        "elastic-aggregation": elastic_aggregation, "fedavgm": _fedopt, "fedadagrad": _fedopt,
-        "fedadam": _fedopt, "fedyogi": _fedopt,
-    }[method]
+    given = (task.state or {}).items()
+    return state | {name: np.array(value, dtype=float) for name, value in given}
 
 
 KEPT = {
-    "fedavg": (), "fedprox": (), "scaffold": ("c", "c_k"), "feddyn": ("h", "h_k"),
-    "fedelasticnet-prox": (), "fedelasticnet-scaffold": ("c", "c_k"),
+    "scaffold": ("c", "c_k"), "feddyn": ("h", "h_k"), "fedelasticnet-scaffold": ("c", "c_k"),
     "fedelasticnet-dyn": ("h", "h_k"), "mime": ("s",), "fedgate": ("d_k",), "vrl-sgd": ("d_k",),
-    "elastic-aggregation": (), "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"),
-    "fedyogi": ("m", "v"),
+    "fedavgm": ("m",), "fedadagrad": ("m", "v"), "fedadam": ("m", "v"), "fedyogi": ("m", "v"),
 }
 
 
-def _fedavg(
-    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
-) -> State:
-    """McMahan et al. 2017: x + eta_g sum_k (n_k/n) (y_k - x) over the cohort."""
-    y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
-    step = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
-    step = step + state["x"] if wrong("model-added") else step
-    rate = settings.get("server_lr", 1.0)
-    return {
-        **state,
-        "x": state["x"] + (-rate if wrong("server-sign") else rate) * step,
-        "y": put(state["y"], cohort, y),
-    }
+def _fedavg(r: Round) -> State:
+    """McMahan et al. 2017: x + eta_g sum_k (n_k/n) (y_k - x) over the cohort.
+
+    With a penalty in the local work it is FedProx. Li et al.'s Algorithm 2 draws clients by their
+    weights and takes a plain mean; FedElasticNet's Algorithm 1 sums n_k/n over the cohort, n that
+    of all clients: ``weighting`` has both.
+    """
+    y = r.work()
+    step = r.update(y - r.x, "examples")
+    return {**r.state, "x": r.x + r.server_lr * step, "y": r.put("y", y)}
 
 
-# The penalty is in the local work. Li et al.'s Algorithm 2 draws clients by their weights and takes
-# a plain mean; FedElasticNet's Algorithm 1 sums n_k/n over the cohort, n that of all clients:
-# `weighting` has both.
-_fedprox = _fedavg
-
-
-def _feddyn(
-    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
-) -> State:
+def _feddyn(r: Round) -> State:
     """Acar et al. 2021, Algorithm 1; with l1 FedElasticNet's Algorithm 3 under its sign rule.
 
     The printed bracket of h can be read as (sum of y) - x; here x is taken from each y, which alone
     keeps h the mean of the h_k.
     """
-    x, alpha, l1 = state["x"], settings["alpha"], settings.get("l1", 0.0)
-    h_k = state["h_k"][list(cohort)]
-    linear = h_k if wrong("linear-sign") else 0 * h_k if wrong("linear-none") or wrong("local-plain") else -h_k
-    linear = linear / settings["learning_rate"] if wrong("linear-without-rate") else linear
-    y = work(state, clients, cohort, linear, {**settings, "mu": alpha}, wrong)
-    x = state["x"]  # which is another one where clients work on the server's own
-    move = y - x
+    wrong, alpha, l1 = r.wrong, r.settings["alpha"], r.settings.get("l1", 0.0)
+    h, h_k, many = r.state["h"], r.own("h_k"), len(r.clients)
+    linear = h_k if wrong("linear-sign") else -h_k
+    linear = 0 * h_k if wrong("linear-none") or wrong("local-plain") else linear
+    linear = linear / r.settings["learning_rate"] if wrong("linear-without-rate") else linear
+    y = r.work(linear, mu=alpha)
+    move = y - r.x
     slope = alpha * move + (0.0 if wrong("l1-not-stored") else l1) * np.sign(move)
-    if wrong("alpha-not-stored"):
-        slope = move
+    slope = move if wrong("alpha-not-stored") else slope
     kept = h_k + slope if wrong("h_k-sign") else h_k - slope
-    if wrong("h_k-replaced"):
-        kept = -slope
-    sizes = np.array([c.num_examples for c in clients], dtype=float)
-    by_examples = sizes[list(cohort), None] * len(clients) / sizes.sum()
+    kept = -slope if wrong("h_k-replaced") else kept
+    by_examples = r.sizes()[list(r.cohort), None] * many / r.sizes().sum()
     share = by_examples if wrong("h-by-examples") else 1.0
     served = share * alpha * move + (0.0 if wrong("l1-not-in-h") else l1) * np.sign(move)
-    many = len(cohort) if wrong("h-over-cohort") else 1 if wrong("h-not-divided") else len(clients)
+    many = len(r.cohort) if wrong("h-over-cohort") else 1 if wrong("h-not-divided") else many
     change = served.sum(axis=0) / many
-    if wrong("h-of-models"):
-        change = alpha / many * (y.sum(axis=0) - x)
-    if wrong("h-without-alpha"):
-        change = change / alpha
-    h = state["h"] + change if wrong("h-sign") else state["h"] - change
-    h = state["h"] if wrong("h-never-updated") else -change if wrong("h-replaced") else h
-    used = state["h"] if wrong("h-late") else 0 * h if wrong("h-unused") else h
+    change = alpha / many * (y.sum(axis=0) - r.x) if wrong("h-of-models") else change
+    change = change / alpha if wrong("h-without-alpha") else change
+    new = h + change if wrong("h-sign") else h - change
+    new = h if wrong("h-never-updated") else -change if wrong("h-replaced") else new
+    used = h if wrong("h-late") else 0 * new if wrong("h-unused") else new
     used = kept.mean(axis=0) if wrong("h-of-cohort") else used
-    over = 1.0 if wrong("h-not-over-alpha") else alpha
-    mean = x + mean_of(move, clients, cohort, settings, wrong)
-    moved_to = mean + used / over if wrong("h-added") else mean - used / over
+    used = used / (1.0 if wrong("h-not-over-alpha") else alpha)
+    mean = r.x + r.mean(move)
+    x = mean + used if wrong("h-added") else mean - used
     if wrong("h_k-at-new-x"):
-        kept = h_k - alpha * (y - moved_to) - l1 * np.sign(y - moved_to)
-    return {
-        "x": moved_to, "y": put(state["y"], cohort, y), "h": h,
-        "h_k": state["h_k"] if wrong("h_k-never-updated") else put(state["h_k"], cohort, kept),
-    }
+        kept = h_k - alpha * (y - x) - l1 * np.sign(y - x)
+    stored = r.state["h_k"] if wrong("h_k-never-updated") else r.put("h_k", kept)
+    return {"x": x, "y": r.put("y", y), "h": new, "h_k": stored}
 
 
-def _fedopt(
-    state: State, clients: Sequence[Client], cohort: Sequence[int], settings: Mapping[str, Any], wrong: Faults
-) -> State:
+def _fedopt(r: Round) -> State:
     """Reddi et al. 2021, Algorithm 2, without the correction for the first rounds; FedAvgM of Hsu
     et al. 2019.
 
@@ -147,44 +113,204 @@ def _fedopt(
     of ``weighting``, and v begins at 0, as code commonly has it, or with option 'v-from-tau' at
     tau^2. With option 'v-of-momentum' v is made of m^2.
     """
-    y = work(state, clients, cohort, np.zeros((len(cohort), len(state["x"]))), settings, wrong)
-    move = mean_of(y - state["x"], clients, cohort, settings, wrong, "examples")
-    move = move + state["x"] if wrong("model-added") else move
-    move = -move if wrong("server-sign") else move
-    rate = 1.0 if wrong("server-lr-ignored") else settings.get("server_lr", 1.0)
-    rate = rate**2 if wrong("server-lr-squared") else rate
+    wrong, settings, old, rate = r.wrong, r.settings, r.state, r.server_lr
+    y = r.work()
+    move = r.update(y - r.x, "examples")
     kind, beta1 = settings["server"], settings["beta1"]
-    new: State = {**state, "y": put(state["y"], cohort, y)}
+    new: State = {**old, "y": r.put("y", y)}
     if kind == "fedavgm":
-        new["m"] = beta1 * state["m"] + (move if not wrong("momentum-damped") else (1 - beta1) * move)
-        new["m"] = move if wrong("momentum-none") else new["m"]
-        new["x"] = state["x"] + rate * new["m"]
-        return new
+        m = beta1 * old["m"] + ((1 - beta1) * move if wrong("momentum-damped") else move)
+        m = move if wrong("momentum-none") else m
+        return {**new, "m": m, "x": r.x + rate * m}
     beta2, tau = settings.get("beta2", 0.0), settings["tau"]
-    m = beta1 * state["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
-    first = wrong("momentum-first") and not state.get("t", 0)
-    m = move if wrong("momentum-none") or first else m
+    begins = not old.get("t", 0)
+    m = beta1 * old["m"] + (1.0 if wrong("momentum-undamped") else 1 - beta1) * move
+    m = move if wrong("momentum-none") or (wrong("momentum-first") and begins) else m
     of_momentum = wrong("square-of-momentum") or settings.get("option") == "v-of-momentum"
     square = move if wrong("square-missing") else m**2 if of_momentum else move**2
-    old = state["v"]
-    if wrong("v-from-tau") and not state.get("t", 0) and not old.any():
-        old = old + tau**2
-    v = _second_moment(kind, old, square, beta2, wrong)
+    v = old["v"] + tau**2 if wrong("v-from-tau") and begins and not old["v"].any() else old["v"]
+    v = _second_moment(r, kind, v, square, beta2)
     root = v if wrong("root-missing") else np.sqrt(np.abs(v))
     along = move if wrong("move-for-momentum") else m
     under = np.sqrt(np.abs(v) + tau) if wrong("tau-inside") else root + tau
-    t = state.get("t", np.zeros(())) + 1
+    t = old.get("t", np.zeros(())) + 1
     if wrong("bias-corrected"):
         along, under = along / (1 - beta1**t), np.sqrt(np.abs(v) / (1 - beta2**t)) + tau
     if wrong("bias-corrected-late"):
         along = along * np.sqrt(1 - beta2 ** (t + 1)) / (1 - beta1 ** (t + 1))
-    return {**new, "x": state["x"] + rate * along / under, "m": m, "v": v, "t": t}
+    return {**new, "x": r.x + rate * along / under, "m": m, "v": v, "t": t}
 
 
-def _second_moment(kind: str, old: np.ndarray, square: np.ndarray, beta2: float, wrong: Faults) -> np.ndarray:
+def _second_moment(
+    r: Round, kind: str, old: np.ndarray, square: np.ndarray, beta2: float
+) -> np.ndarray:
     if kind == "fedadagrad":
         return old + square
-    if (kind == "fedyogi") != wrong("adam-for-yogi"):
+    if (kind == "fedyogi") != r.wrong("adam-for-yogi"):
         sign = np.sign(old - square)
-        return old - (1 - beta2) * square * (-sign if wrong("yogi-sign") else sign)
-    return beta2 * old + (1.0 if wrong("square-undamped") else 1 - beta2) * square
+        return old - (1 - beta2) * square * (-sign if r.wrong("yogi-sign") else sign)
+    return beta2 * old + (1.0 if r.wrong("square-undamped") else 1 - beta2) * square
+
+
+# --- SCAFFOLD -------------------------------------------------------------------------------------
+# What line 12 is made with in place of c_k - c.
+OLD: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "control-without-c": lambda c_k, c: c_k,
+    "control-without-old": lambda c_k, c: 0 * c_k,
+    "control-with-c": lambda c_k, c: 0 * c_k + c,
+    "control-without-c_k": lambda c_k, c: 0 * c_k - c,
+    "control-c-sign": lambda c_k, c: c_k + c,
+    "control-c_k-sign": lambda c_k, c: -c_k - c,
+    "control-both-signs": lambda c_k, c: c - c_k,
+}
+
+
+def _scaffold(r: Round) -> State:
+    """Karimireddy et al. 2020, Algorithm 1; its lines are named in `mistakes`."""
+    wrong = r.wrong
+    if wrong("c-within-round") and len(r.cohort) > 1:
+        return _one_after_another(r)
+    c, c_k, early = r.state["c"], r.own("c_k"), wrong("controls-early")
+    by_gradient = r.settings.get("option", "difference") == "gradient"
+    by_gradient = early or by_gradient != wrong("other-option")
+    new = np.array([r.clients[k].gradient(r.x) for k in r.cohort]) if by_gradient else c_k
+    again = c_k.any(axis=1, keepdims=True) & wrong("control-in-place")
+    used = c + _share(r, new - c_k) if early else c
+    correction = _correction(r, used, new if early else c_k)
+    if by_gradient:
+        correction = np.where(again, new - c if wrong("correction-sign") else c - new, correction)
+    y = r.work(correction)
+    x = r.x + r.server_lr * r.update(y - r.x)
+    if not by_gradient:
+        new = _by_difference(r, x if wrong("control-at-new-x") else r.x, y, c, c_k)
+    change = np.where(again, 0.0, new - c_k)
+    after = c + _share(r, new if wrong("control-sent-whole") else change)
+    after = new.mean(axis=0) if wrong("control-replaced") else after
+    kept = r.state["c_k"] if wrong("c_k-never-updated") else r.put("c_k", new)
+    return {
+        "x": x, "y": r.put("y", y), "c": c if wrong("c-never-updated") else after,
+        "c_k": np.tile(after, (len(kept), 1)) if wrong("c_k-set-to-c") else kept,
+    }
+
+
+def _one_after_another(r: Round) -> State:
+    """A round in which c changes after every client of the cohort."""
+    x, now, models = r.x, r.state, []
+    for k in r.cohort:
+        settings = {**r.settings, "taking": len(r.cohort)}
+        now = _scaffold(replace(r, state={**now, "x": x}, cohort=[k], settings=settings))
+        models.append(now["y"][k])
+    return {**now, "x": x + r.settings.get("server_lr", 1.0) * r.mean(np.array(models) - x)}
+
+
+def _correction(r: Round, c: np.ndarray, c_k: np.ndarray) -> np.ndarray:
+    """Return what line 10 adds to each client's gradient (P, d)."""
+    wrong = r.wrong
+    if wrong("correction-none"):
+        return 0 * c_k
+    turned = wrong("correction-sign")
+    of_server, of_client = np.broadcast_to(c, c_k.shape), -c_k
+    of_server = -of_server if turned or wrong("correction-c-sign") else of_server
+    of_server = 0 * c_k if wrong("correction-without-c") else of_server
+    of_client = c_k if turned or wrong("correction-c_k-sign") else of_client
+    of_client = 0 * c_k if wrong("correction-without-c_k") else of_client
+    rate = r.settings["learning_rate"] if wrong("correction-without-rate") else 1.0
+    return (of_server + of_client) / rate
+
+
+def _by_difference(
+    r: Round, x: np.ndarray, y: np.ndarray, c: np.ndarray, c_k: np.ndarray
+) -> np.ndarray:
+    """Line 12, option II, for the cohort (P, d)."""
+    wrong = r.wrong
+    if wrong("control-at-local-model"):
+        return np.array([r.clients[k].gradient(at) for k, at in zip(r.cohort, y, strict=True)])
+    over = np.array([[float(r.steps_of(k))] for k in r.cohort])
+    over = over + wrong("control-over-one-more") - wrong("control-over-one-less")
+    over = np.ones_like(over) if wrong("local-steps-not-divided") else over
+    over = over * r.sizes()[list(r.cohort), None] if wrong("control-over-examples") else over
+    over = over * r.settings.get("server_lr", 1.0) if wrong("control-over-server-lr") else over
+    over = over if wrong("learning-rate-not-divided") else over * r.settings["learning_rate"]
+    moved = (x - y) / over
+    old = next((instead(c_k, c) for name, instead in OLD.items() if wrong(name)), c_k - c)
+    return old + (-moved if wrong("control-update-sign") else moved)
+
+
+def _share(r: Round, sent: np.ndarray) -> np.ndarray:
+    """Return what lines 16 and 17 add to c for what the cohort sends (P, d)."""
+    wrong, sizes = r.wrong, r.sizes()
+    own = sizes[list(r.cohort), None]
+    many, taking = float(len(r.clients)), float(r.settings.get("taking", len(r.cohort)))
+    if wrong("c-by-examples"):
+        sent, many, taking = own * sent, sizes.sum(), own.sum()
+    if wrong("c-by-cohorts-examples"):
+        sent = taking * own / own.sum() * sent
+    many = many**2 / taking if wrong("c-share-twice") else many
+    many = taking if wrong("control-over-cohort") else many
+    many = 1.0 if wrong("control-not-divided") else many
+    rate = r.settings.get("server_lr", 1.0) if wrong("c-with-server-lr") else 1.0
+    return (-rate if wrong("c-sign") else rate) * sent.sum(axis=0) / many
+
+
+# --- further methods ------------------------------------------------------------------------------
+def _mime(r: Round) -> State:
+    """Karimireddy et al. 2020 (Mime), Algorithm 1, with SGD with momentum as base method and full
+    gradients."""
+    wrong, s, beta = r.wrong, r.state["s"], r.settings["momentum"]
+    gradients = np.array([r.clients[k].gradient(r.x) for k in r.cohort])
+    c = gradients.mean(axis=0)
+    correction = gradients - c if wrong("mime-correction-sign") else c - gradients
+    correction = 0 * correction if wrong("mime-lite") else correction
+    after = beta * s + (1.0 if wrong("s-undamped") else 1 - beta) * c
+    after = s if wrong("s-never-updated") else after
+    used = after if wrong("s-early") else 0 * s if wrong("s-unused") else s
+    share = 1.0 if wrong("gradient-undamped") else 1 - beta
+    y = r.work(share * correction + beta * used, of_gradient=share)
+    return {"x": r.x + r.mean(y - r.x), "y": r.put("y", y), "s": after}
+
+
+def _fedgate(r: Round) -> State:
+    """Haddadpour et al. 2021, FedGATE; for server_lr = 1 Liang et al. 2019, VRL-SGD."""
+    wrong, d_k = r.wrong, r.own("d_k")
+    linear = d_k if wrong("tracker-sign") else 0 * d_k if wrong("tracker-unused") else -d_k
+    y = r.work(linear)
+    over = 1.0 if wrong("tracker-steps-not-divided") else float(r.steps_of(r.cohort[0]))
+    over = over * (1.0 if wrong("tracker-rate-not-divided") else r.settings["learning_rate"])
+    moved = (r.x - y) / over
+    change = moved - moved.mean(axis=0)
+    change = -change if wrong("tracker-update-sign") else change
+    change = moved if wrong("tracker-without-mean") else change
+    kept = r.state["d_k"] if wrong("tracker-never-updated") else r.put("d_k", d_k + change)
+    return {"x": r.x + r.server_lr * r.update(y - r.x), "y": r.put("y", y), "d_k": kept}
+
+
+def _elastic_aggregation(r: Round) -> State:
+    """Chen et al. 2023, Algorithm 1, one batch of all samples, one layer, Delta = y - x added.
+
+    The samples that sensitivities are taken on stay in the training data, from which the printed
+    algorithm drops them. A client's sensitivity is |gradient of the mean of (a_j'x)^2|; where it is
+    0 in every coordinate, zeta is 1.
+    """
+    wrong, tau = r.wrong, r.settings["tau"]
+    y = r.work()
+    step = r.update(y - r.x, "examples")
+    at = y if wrong("sensitivity-at-local-model") else np.broadcast_to(r.x, y.shape)
+    own = [(r.clients[k].features, p) for k, p in zip(r.cohort, at, strict=True)]
+    omega = np.array([2 * a.T @ (a @ p) / len(a) for a, p in own])
+    omega = r.mean(omega if wrong("sensitivity-signed") else np.abs(omega), "examples")
+    most = np.abs(omega).sum() if wrong("sensitivity-over-sum") else omega.max()
+    ratio = omega / most if most else 0 * omega
+    zeta = 1 + tau - ratio if most else np.ones_like(r.x)
+    zeta = tau + ratio if wrong("zeta-turned") else zeta
+    zeta = 1 - ratio if wrong("tau-missing") else zeta
+    zeta = np.ones_like(r.x) if wrong("zeta-unused") else zeta
+    return {"x": r.x + r.server_lr * zeta * step, "y": r.put("y", y)}
+
+
+REFERENCES: dict[str, Callable[[Round], State]] = {
+    "fedavg": _fedavg, "fedprox": _fedavg, "scaffold": _scaffold, "feddyn": _feddyn,
+    "fedelasticnet-prox": _fedavg, "fedelasticnet-scaffold": _scaffold,
+    "fedelasticnet-dyn": _feddyn, "mime": _mime, "fedgate": _fedgate, "vrl-sgd": _fedgate,
+    "elastic-aggregation": _elastic_aggregation, "fedavgm": _fedopt, "fedadagrad": _fedopt,
+    "fedadam": _fedopt, "fedyogi": _fedopt,
+}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from fedtheory.neural.engines.base import Loop
+from fedtheory.neural.engines.base import Batch, Loop
 from fedtheory.neural.parts import gathered
 
 if TYPE_CHECKING:
@@ -241,14 +241,14 @@ class _Step:
         problem, y, penalty = self.problem, self.y, self.penalty
         with torch.no_grad():
             x = gathered(problem.inputs, samples)
-            targets = problem.targets[samples]
+            batch = Batch(x, problem.targets[samples], weights, keys)
             before = y.clone()
             problem.engine.padded = True
             try:
                 if limit is None:
-                    problem.engine.step(y, x, targets, weights, lr, lambda: penalty.before(y, lr), self.bound, keys)
+                    problem.engine.step(y, batch, lr, lambda: penalty.before(y, lr), self.bound)
                 else:
-                    penalty.clipped_step(y, problem.engine.gradient(y, x, targets, weights, keys), lr, limit, spares)
+                    penalty.clipped_step(y, problem.engine.gradient(y, batch), lr, limit, spares)
             finally:
                 problem.engine.padded = False
             penalty.after(y, lr)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import gathered, has_labels, mapped, repeated, tensors
 
@@ -72,7 +73,8 @@ def not_finite(problem: NetworkOnSamples, start: Any, client: int | None) -> str
 
     def gradient(numbers: np.ndarray) -> Any:
         x, t = _taken(problem, (problem.inputs, problem.targets), numbers)
-        finite = torch.isfinite(problem.engine.gradient(point[None], repeated(x, 1), repeated(t, 1))).all()
+        found = problem.engine.gradient(point[None], Batch(repeated(x, 1), repeated(t, 1)))
+        finite = torch.isfinite(found).all()
         return None if bool(finite) else f"the gradient of the loss {problem.loss.name} is not finite"
 
     try:

@@ -20,7 +20,7 @@ from fedtheory.neural.parts import Parts, mapped, unpacked
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["FlatModule", "arguments", "as_module_takes", "own_copy", "unmoved"]
+__all__ = ["FlatModule", "arguments", "as_module_takes", "computed", "own_copy", "unmoved"]
 
 _THREAD = threading.local()
 MANY = 8  # times the few samples that a module is tried on
@@ -43,6 +43,13 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(inputs, dict):
         return (), inputs
     return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
+
+
+def computed(module: nn.Module, inputs: Any, key: Tensor | int | None = None) -> Any:
+    """The module's output on these inputs; dropout follows from the key, and None drops nothing."""
+    given, named = arguments(inputs)
+    with KeyedDropout(key):
+        return module(*given, **named)
 
 
 def _differ(a: Tensor, b: Tensor) -> bool:

@@ -20,68 +20,33 @@ __all__ = ["NetworkOnSamples"]
 
 
 class NetworkOnSamples(Protocol):
-    """A network as a function of its flat parameters (d,), and the samples that N clients hold.
-
-    Attributes
-    ----------
-    flat : FlatModule
-        The network.
-    loss : Loss
-    engine : Engine
-        How losses and gradients of several models are computed.
-    ridge : float
-        The weight decay that belongs to the loss.
-    inputs, targets : (n, ...) tensors, or `Parts`
-        All clients' samples.
-    client_samples : N int64 arrays (n_k,)
-        The numbers of the samples that each client holds.
-    sample_counts : (N,)
-        n_k.
-    most_samples : int
-        Of a client, also of those that a subset has left out.
-    test : (inputs, targets) or None
-        Test samples.
-    tested : N int64 arrays, or None
-        The numbers of the test samples that are each client's own.
-    precision : 'highest' or 'tf32'
-        Of the products of training steps.
-    augment : str or None
-        What is done to images before they are trained on.
-    rows_at_once : int or None
-        Models that are trained side by side; None: as many as fit the memory.
-    walks : captured.Walks
-        Recorded steps, on a GPU.
-    batch_plans : plans.Plans
-        The plan of the next round's mini-batches, where it was made ahead.
-    compiling : engines.compiled.Compiling
-        The wait for compiled steps.
-    fitting : dict
-        By kind of work, how much of it fitted the memory where it was short; written to as that is found out.
-    """
+    """A network as a function of its flat parameters (d,), and the samples that N clients hold."""
 
     num_clients: int
     dim: int
     device: torch.device
     dtype: torch.dtype
-    flat: FlatModule
+    flat: FlatModule  # the network
     loss: Loss
-    engine: Engine
-    ridge: float
-    inputs: Any
+    engine: Engine  # how losses and gradients of several models are computed
+    ridge: float  # the weight decay that belongs to the loss
+    inputs: Any  # all clients' samples: (n, ...) tensors, or `Parts`
     targets: Any
-    sample_counts: np.ndarray
-    most_samples: int
-    test: tuple[Any, Any] | None
-    precision: str
-    augment: str | None
-    rows_at_once: int | None
-    walks: Any
-    batch_plans: Any
-    compiling: Any
-    fitting: dict[str, int]
+    sample_counts: np.ndarray  # (N,), of each client
+    most_samples: int  # of a client, also of those that a subset has left out
+    test: tuple[Any, Any] | None  # test inputs and targets
+    precision: str  # 'highest' or 'tf32', of the products of training steps
+    augment: str | None  # what is done to images before they are trained on
+    rows_at_once: int | None  # models trained side by side; None: as many as fit the memory
+    walks: Any  # `captured.Walks`: recorded steps, on a GPU
+    batch_plans: Any  # `plans.Plans`: the next round's mini-batches, where they were made ahead
+    compiling: Any  # `engines.compiled.Compiling`: the wait for compiled steps
+    fitting: dict[str, int]  # of each kind of work that memory was short for, how much fitted it
 
     @property
-    def client_samples(self) -> list[np.ndarray]: ...
+    def client_samples(self) -> list[np.ndarray]:
+        """The numbers of the samples that each client holds: N int64 arrays (n_k,)."""
 
     @property
-    def tested(self) -> list[np.ndarray] | None: ...
+    def tested(self) -> list[np.ndarray] | None:
+        """The numbers of the test samples that are each client's own, or None."""

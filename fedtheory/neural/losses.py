@@ -19,8 +19,7 @@ from fedtheory.neural.parts import unpacked
 if TYPE_CHECKING:
     from torch import Tensor
 
-    
-__all__ = ["LOSSES", "Loss", "Slope", "count_of"]
+__all__ = ["LOSSES", "Loss", "Slope"]
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -38,10 +37,12 @@ def _mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return _mean_squared_error(outputs, targets) / 2
 
+
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross_entropy": _cross_entropy, "squared_error": _squared_error,
     "mean_squared_error": _mean_squared_error,
 }
+
 
 @dataclass(frozen=True)
 class Slope:
@@ -134,7 +135,7 @@ class Loss:
         """One number a sample (b,); for a user's loss the mean, repeated."""
         if self._each is not None:
             return self._each(outputs, targets)
-        return self(outputs, targets).expand(count_of(targets))
+        return self(outputs, targets).expand(len(targets))
 
     def mass(self, targets: Any) -> Tensor | None:
         """Return each sample's weight in a mean (b,), its class's, 0 where ignored; None: all 1."""
@@ -168,8 +169,8 @@ class Loss:
                 raise
             except Exception:  # branches on values, .item(), operations without a rule
                 self._row_by_row = True
-        rows = count_of(targets)
-        return torch.stack([self(_row(outputs, r), _row(targets, r)) for r in range(rows)])
+        rows = [tree_map(lambda t, r=r: t[r] if isinstance(t, torch.Tensor) else t, outputs) for r in range(len(targets))]
+        return torch.stack([self(row, targets[r]) for r, row in enumerate(rows)])
 
     def __call__(self, outputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
         """The mean over a batch; with weights (b,) that sum to 1, the weighted sum.
@@ -189,18 +190,3 @@ class Loss:
             shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
             raise InvalidInput(f"the loss {self.name} returned {shape}: it must be a scalar tensor, the mean over the batch")
         return value
-
-
-def count_of(values: Any) -> int:
-    """The length of a tensor, or of the tensors in a dict or tuple."""
-    if isinstance(values, dict | tuple | list):
-        return count_of(next(iter(values.values() if isinstance(values, dict) else values)))
-    return len(values)
-
-
-def _row(values: Any, r: int) -> Any:
-    if isinstance(values, dict):
-        return {name: _row(v, r) for name, v in values.items()}
-    if type(values) in (tuple, list):
-        return type(values)(_row(v, r) for v in values)
-    return values[r] if isinstance(values, torch.Tensor) else values

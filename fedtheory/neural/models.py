@@ -80,49 +80,50 @@ class Model:
 
 
 _FEDDYN = "Acar et al. (FedDyn), ICLR 2021, and its public code, which FedElasticNet's Table 2 was made with"
+_MCMAHAN, _HE = "McMahan et al., AISTATS 2017", "He et al., CVPR 2016"
+_ELASTIC = "Elastic Aggregation's table"
+_IMAGE, _CHARACTERS = (3, 32, 32), {"vocabulary": 80, "embedding": 8}
 _MODELS = (
-    Model("logistic", "logistic", citation="Elastic Aggregation's table (MNIST)"),
+    Model("logistic", "logistic", citation=f"{_ELASTIC} (MNIST)"),
     # FedElasticNet's text reads FedDyn's '200 and 100 neurons' as two widths of one network; they
     # are the widths of two.
     Model("mlp-200-100", "mlp", {"hidden": (200, 100)}, citation="FedElasticNet, section 4, as its text has it"),
-    Model("mlp-200-200", "mlp", {"hidden": (200, 200)}, citation=f"MNIST: McMahan et al., AISTATS 2017; {_FEDDYN}"),
+    Model("mlp-200-200", "mlp", {"hidden": (200, 200)}, citation=f"MNIST: {_MCMAHAN}; {_FEDDYN}"),
     Model("mlp-100-100", "mlp", {"hidden": (100, 100)}, citation=f"EMNIST-L: {_FEDDYN}"),
-    Model("cnn-394-192", "cnn", {"filters": 64, "units": (394, 192)}, (3, 32, 32), citation="FedElasticNet, section 4, as printed"),
-    Model("cnn-384-192", "cnn", {"filters": 64, "units": (384, 192)}, (3, 32, 32), citation=f"CIFAR: {_FEDDYN}"),
     Model(
-        "char-lstm",
-        "CharLstm",
-        {"vocabulary": 80, "embedding": 8, "hidden": 100, "layers": 2},
-        (80,),
-        80,
-        f"Shakespeare: McMahan et al., AISTATS 2017 (256 units); {_FEDDYN} (100 units)",
+        "cnn-394-192", "cnn", {"filters": 64, "units": (394, 192)}, _IMAGE,
+        citation="FedElasticNet, section 4, as printed",
     ),
     Model(
-        "char-lstm-32",
-        "CharLstm",
-        {"vocabulary": 80, "embedding": 8, "hidden": 32, "layers": 1},
-        (80,),
-        80,
+        "cnn-384-192", "cnn", {"filters": 64, "units": (384, 192)}, _IMAGE,
+        citation=f"CIFAR: {_FEDDYN}",
+    ),
+    Model(
+        "char-lstm", "CharLstm", {**_CHARACTERS, "hidden": 100, "layers": 2}, (80,), 80,
+        f"Shakespeare: {_MCMAHAN} (256 units); {_FEDDYN} (100 units)",
+    ),
+    Model(
+        "char-lstm-32", "CharLstm", {**_CHARACTERS, "hidden": 32, "layers": 1}, (80,), 80,
         "No paper: one small enough for a CPU",
     ),
     Model(
-        "word-lstm",
-        "WordLstm",
-        {"vocabulary": 5000, "embedding": 100, "hidden": 100, "layers": 2},
-        (25,),
-        2,
+        "word-lstm", "WordLstm",
+        {"vocabulary": 5000, "embedding": 100, "hidden": 100, "layers": 2}, (25,), 2,
         "Sentiment140: Caldas et al. (LEAF), 2018, and its public code, whose two linear layers without a nonlinearity between are one",
     ),
-    Model("resnet20", "ResNet20", {"groups": 2}, (3, 32, 32), citation="He et al., CVPR 2016; Elastic Aggregation's table"),
+    Model("resnet20", "ResNet20", {"groups": 2}, _IMAGE, citation=f"{_HE}; {_ELASTIC}"),
     Model(
-        "resnet50",
-        "ResNet50",
-        {"groups": 32},
-        (1, 28, 28),
-        citation="He et al., CVPR 2016, with Wu and He's GroupNorm (ECCV 2018); EFL, section 5 (MNIST)",
+        "resnet50", "ResNet50", {"groups": 32},
+        citation=f"{_HE}, with Wu and He's GroupNorm (ECCV 2018); EFL, section 5 (MNIST)",
     ),
-    Model("vgg11s", "vgg11s", {}, (3, 32, 32), 100, "VGG11* of Sattler et al. (STC), TNNLS 2020; EFL, section 5"),
-    Model("emnist-cnn", "emnist_cnn", {"units": 512}, (1, 28, 28), 62, "McMahan et al., AISTATS 2017; Elastic Aggregation's table"),
+    Model(
+        "vgg11s", "vgg11s", {}, _IMAGE, 100,
+        "VGG11* of Sattler et al. (STC), TNNLS 2020; EFL, section 5",
+    ),
+    Model(
+        "emnist-cnn", "emnist_cnn", {"units": 512}, num_classes=62,
+        citation=f"{_MCMAHAN}; {_ELASTIC}",
+    ),
     Model("cnn-8-16", "emnist_cnn", {"units": 32, "filters": (8, 16)}, (1, 8, 8), citation="No paper: one small enough for a CPU"),
 )  # fmt: skip
 _BY_NAME = {m.name: m for m in _MODELS}
@@ -249,12 +250,10 @@ def _check_repeats(module: nn.Module, sample: tuple[Any, Any], outputs: Any) -> 
     import torch
     from torch.utils._pytree import tree_leaves
 
-    from fedtheory.neural.dropout import KeyedDropout
-    from fedtheory.neural.flat import arguments
+    from fedtheory.neural.flat import computed
 
-    given, named = arguments(sample[0])
-    with torch.no_grad(), KeyedDropout():
-        again = module(*given, **named)
+    with torch.no_grad():
+        again = computed(module, sample[0])
     pairs = zip(tree_leaves(outputs), tree_leaves(again), strict=True)
     tensors = [(a.detach(), b) for a, b in pairs if isinstance(a, torch.Tensor) and a.is_floating_point() and a.shape == b.shape]
     if any(bool((a - b).abs().max() > 1e-5 * a.abs().max()) for a, b in tensors if a.numel()):
@@ -268,16 +267,14 @@ def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -
     """Raise `MissingCapability` where a backward pass computes dropout again, without the key that the forward pass had."""
     import torch
 
-    from fedtheory.neural.dropout import KeyedDropout
-    from fedtheory.neural.flat import arguments
+    from fedtheory.neural.flat import computed
     from fedtheory.neural.parts import mapped
 
     parameters, found = [p for p in module.parameters() if p.requires_grad], []
     for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
         torch.manual_seed(seed)
-        given, named = arguments(mapped(torch.clone, sample[0]))  # dropout may be in place
-        with KeyedDropout(torch.zeros((), dtype=torch.int64, device=parameters[0].device)):
-            outputs = module(*given, **named)
+        key = torch.zeros((), dtype=torch.int64, device=parameters[0].device)
+        outputs = computed(module, mapped(torch.clone, sample[0]), key)  # dropout may be in place
         found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))
     if not all(a is b or torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)):
         raise MissingCapability(
@@ -292,19 +289,18 @@ def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) ->
     import torch
 
     from fedtheory.neural.dropout import KeyedDropout
-    from fedtheory.neural.flat import arguments
+    from fedtheory.neural.flat import computed
 
     inputs, targets = sample
     pieces = {name: p.detach().requires_grad_() for name, p in flat.views(0.9 * flat.initial()).items()}  # not the module's own point
     own = dict(flat.module.named_parameters())
     mine, before = [own[name] for name in pieces], [(own[name].detach().clone(), own[name].grad) for name in pieces]
-    given, named = arguments(inputs)
     with KeyedDropout(), torch.enable_grad():
         try:
             for p, piece in zip(mine, pieces.values(), strict=True):
                 p.data.copy_(piece.detach())
                 p.grad = None
-            measure(flat.module(*given, **named), targets).backward()
+            measure(computed(flat.module, inputs), targets).backward()
             wanted = [p.grad for p in mine]
         finally:
             for p, (value, gradient) in zip(mine, before, strict=True):

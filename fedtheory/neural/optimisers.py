@@ -14,6 +14,7 @@ from fedtheory.local.clipping import clipped_direction
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.optimisers import Adam, Momentum
 from fedtheory.local.sgd import MiniBatchSolver
+from fedtheory.neural.engines.base import descend
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,7 +66,7 @@ class RememberedSteps:
 
     def _momentum(self, y: Tensor, g: Tensor, lr: Any, solver: Momentum) -> None:
         b = self.memory[0][: len(y)].mul_(solver.momentum).add_(g)
-        _subtract(y, g.add_(b, alpha=solver.momentum) if solver.nesterov else b, lr)
+        descend(y, g.add_(b, alpha=solver.momentum) if solver.nesterov else b, lr)
 
     def _adam(self, y: Tensor, g: Tensor, lr: Any, solver: Adam, objective: LocalObjective) -> None:
         (beta_1, beta_2), (m, v) = solver.betas, (kept[: len(y)] for kept in self.memory)
@@ -80,11 +81,3 @@ class RememberedSteps:
             y.sub_((m / root).mul_(lr / (1 - beta_1**self.steps)))
         if solver.l1 == "prox" and objective.l1:
             y.copy_(objective.prox(y, lr / root))
-
-
-def _subtract(y: Tensor, step: Tensor, lr: Any) -> None:
-    """y <- y - lr step, in place; lr a number, or (r, 1)."""
-    if isinstance(lr, float):
-        y.sub_(step, alpha=lr)
-    else:
-        y.addcmul_(step, lr, value=-1.0)

@@ -18,6 +18,7 @@ from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_kernels
+from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy, unmoved
@@ -294,7 +295,7 @@ class NeuralProblem(Problem):
         flat = y.reshape(-1, d)
 
         def piece(part: slice) -> Tensor:
-            return self.engine.gradient(flat[part], self.inputs[where[part]], self.targets[where[part]])
+            return self.engine.gradient(flat[part], Batch(self.inputs[where[part]], self.targets[where[part]]))
 
         out = torch.cat(self._in_chunks(n * b, piece, "batches"))
         return (out + self.ridge * flat).reshape(n, b, d)
@@ -355,7 +356,7 @@ class NeuralProblem(Problem):
 
             def some(points: slice, compute: Any = compute, x: Any = x, t: Any = t) -> Tensor:
                 z = y[points]
-                return compute(z, repeated(x, len(z)), repeated(t, len(z)))
+                return compute(z, Batch(repeated(x, len(z)), repeated(t, len(z))))
 
             found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
             total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)

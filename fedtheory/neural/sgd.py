@@ -14,6 +14,7 @@ from fedtheory.local.sgd import SGD, MiniBatchSolver
 from fedtheory.neural import captured
 from fedtheory.neural.augment import augmented
 from fedtheory.neural.dropout import drawing_nothing
+from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
@@ -122,15 +123,16 @@ def _steps(
             if how is not None:
                 x = augmented(x.flatten(0, 1), how[:r, j].reshape(-1, 3)).reshape(x.shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
-            key = None if keys is None else keys[j, :r]
+            batch = Batch(x, targets[j, :r], w, None if keys is None else keys[j, :r])
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else steps[j, :r]
             if remembered is not None:
-                remembered.step(rows, engine.gradient(rows, x, targets[j, :r], w, key), lr)
+                remembered.step(rows, engine.gradient(rows, batch), lr)
                 continue
             if solver.clip is None:
-                engine.step(rows, x, targets[j, :r], w, lr, partial(penalty.before, rows, lr), bound, key)
+                engine.step(rows, batch, lr, partial(penalty.before, rows, lr), bound)
             else:  # the whole gradient must be known before it moves anything
-                penalty.clipped_step(rows, engine.gradient(rows, x, targets[j, :r], w, key), lr, solver.clip, solver.clip_spares)
+                gradient = engine.gradient(rows, batch)
+                penalty.clipped_step(rows, gradient, lr, solver.clip, solver.clip_spares)
             penalty.after(rows, lr)

@@ -32,7 +32,7 @@ def side_by_side(
     """
     rows, stop = len(lengths), Event()
     size, threads, before = rows_at_once(problem, rows), 1, torch.get_num_threads()
-    if problem.device.type == "cpu" and problem.engine.in_threads:
+    if problem.device.type == "cpu":
         threads = min(before, rows)
         fitting = max(1, IN_CACHE // (problem.dim * torch.finfo(problem.dtype).bits // 8))
         share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)

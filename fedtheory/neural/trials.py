@@ -13,8 +13,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput
-from fedtheory.neural.dropout import KeyedDropout
-from fedtheory.neural.flat import arguments, as_module_takes
+from fedtheory.neural.flat import as_module_takes, computed
 from fedtheory.neural.losses import LOSSES, Loss
 from fedtheory.neural.parts import described, has_labels, mapped, named, tensors, unpacked
 from fedtheory.neural.torch_losses import TORCH
@@ -74,9 +73,8 @@ def remedy(module: nn.Module, loss: Any, inputs: Any, targets: Any, outputs: Any
 def _swapped(module: nn.Module, loss: Any, inputs: Any, targets: Any) -> bool:
     """True if module and loss take the targets as inputs, and the inputs as targets."""
     try:
-        given, by_name = arguments(targets)
-        with torch.no_grad(), KeyedDropout():
-            return Loss(loss)(module(*given, **by_name), inputs).ndim == 0
+        with torch.no_grad():
+            return Loss(loss)(computed(module, targets), inputs).ndim == 0
     except Exception:  # whatever a user's module or loss raises
         return False
 
@@ -128,11 +126,9 @@ def check_samples(module: nn.Module, sets: Mapping[str, Any]) -> None:
     for what, inputs in sets.items():
         parts = named(what, inputs)
         numbers = _ends([t for _, t in parts])
-        few = mapped(partial(_picked, numbers), inputs)
-        given, by_name = arguments(few)
         try:
-            with torch.no_grad(), KeyedDropout():
-                own(*given, **by_name)
+            with torch.no_grad():
+                computed(own, mapped(partial(_picked, numbers), inputs))
         except Exception as error:  # whatever a user's module raises
             which = f"samples {', '.join(map(str, numbers.tolist()))} of {what} ({_described(parts, numbers)})"
             raise InvalidInput(
@@ -153,10 +149,9 @@ def check_labels(module: nn.Module, loss: Any, inputs: Any, targets: Any, client
     held = torch.from_numpy(np.unique(np.concatenate(list(clients))))
     numbers = held[_ends(tensors(mapped(partial(_picked, held), targets)))]
     few_inputs, few_targets = (mapped(partial(_picked, numbers), part) for part in (inputs, targets))
-    own, (given, by_name) = copy.deepcopy(module).cpu(), arguments(few_inputs)
     try:
-        with torch.no_grad(), KeyedDropout():
-            outputs = own(*given, **by_name)
+        with torch.no_grad():
+            outputs = computed(copy.deepcopy(module).cpu(), few_inputs)
     except Exception:  # a module that does not take so few samples
         return
     try:

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedtheory.neural import memory, training  # noqa: E402
+from fedtheory.neural.engines.base import Batch  # noqa: E402
 from fedtheory.neural.flat import FlatModule  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
@@ -238,11 +239,12 @@ def test_texts_stay_as_small_as_they_come(engine):
 def test_bfloat16_is_used_on_the_way_and_not_in_what_is_kept(engine):
     plain, mixed = (problem(dtype="float32", engine=engine, autocast=a) for a in (None, "bfloat16"))
     y, x, t = plain.initial().expand(3, -1).contiguous(), plain.inputs[:12].reshape(3, 4, 6), plain.targets[:12].reshape(3, 4)
-    g, coarse = plain.engine.gradient(y, x, t), mixed.engine.gradient(y, x, t)
+    g, coarse = plain.engine.gradient(y, Batch(x, t)), mixed.engine.gradient(y, Batch(x, t))
     assert coarse.dtype == torch.float32
     error = float((g - coarse).abs().max() / g.abs().max())
     assert 2**-14 < error < 4 * 2**-8  # bfloat16 has 8 binary digits: at least some entry shows it
-    torch.testing.assert_close(plain.engine.value(y, x, t), mixed.engine.value(y, x, t))  # measured in full precision
+    values = [p.engine.value(y, Batch(x, t)) for p in (plain, mixed)]
+    torch.testing.assert_close(*values)  # measured in full precision
     runs = [train(p, rounds=3).metrics["objective"][-1, 0] for p in (plain, mixed)]
     assert runs[0] != runs[1] and runs[1] == pytest.approx(runs[0], rel=0.02)
 
@@ -250,7 +252,7 @@ def test_bfloat16_is_used_on_the_way_and_not_in_what_is_kept(engine):
 def test_engines_agree_in_bfloat16():
     first, second = (problem(dtype="float32", engine=e, autocast="bfloat16") for e in ("loop", "stacked"))
     y, x, t = first.initial().expand(3, -1).contiguous(), first.inputs[:12].reshape(3, 4, 6), first.targets[:12].reshape(3, 4)
-    g, other = first.engine.gradient(y, x, t), second.engine.gradient(y, x, t)
+    g, other = first.engine.gradient(y, Batch(x, t)), second.engine.gradient(y, Batch(x, t))
     assert float((g - other).abs().max() / g.abs().max()) < 2 * 2**-8  # sums may be rounded in another order
 
 
@@ -263,7 +265,7 @@ def test_float16_scales_the_loss():
 
     plain, mixed = (problem(small, dtype="float32", engine="loop", loss=tiny, autocast=a) for a in (None, "float16"))
     y, x, t = plain.initial()[None], plain.inputs[None, :4], plain.targets[None, :4]
-    g, coarse = plain.engine.gradient(y, x, t), mixed.engine.gradient(y, x, t)
+    g, coarse = plain.engine.gradient(y, Batch(x, t)), mixed.engine.gradient(y, Batch(x, t))
     assert float((g - coarse).abs().max() / g.abs().max()) < 2**-5
 
 

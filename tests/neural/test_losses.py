@@ -190,13 +190,13 @@ def test_a_loss_of_ones_own_is_one_graph_over_the_clients(loss, monkeypatch):
         warnings.simplefilter("error")
         p = problem(loss)
     assert (p.engine.name, p.loss.weighted) == ("stacked", False)
-    rows, computed = [], Stacked._mixed_losses
+    rows, computed = [], Stacked._losses
 
     def counted(self, leaves, *rest):
         rows.append(len(leaves["0.weight"]))
         return computed(self, leaves, *rest)
 
-    monkeypatch.setattr(Stacked, "_mixed_losses", counted)
+    monkeypatch.setattr(Stacked, "_losses", counted)
     same(p, plain(loss))
     assert max(rows) > 1
     assert np.abs(run(p)[0] - run(problem("cross_entropy"))[0]).max() > 1e-3

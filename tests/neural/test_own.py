@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedtheory.neural import models  # noqa: E402
+from fedtheory.neural.engines.base import Batch  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 CLIENTS = [range(0, 15), range(15, 40)]
@@ -85,7 +86,7 @@ def test_parameters_of_another_size_are_refused(engine, extra):
     p = problem(engine=engine)
     y = torch.zeros(2, p.dim + extra, dtype=torch.float64)
     with pytest.raises(InvalidInput, match=f"Sequential has d = {p.dim}"):
-        p.engine.gradient(y, p.inputs[:8].reshape(2, 4, 6), p.targets[:8].reshape(2, 4))
+        p.engine.gradient(y, Batch(p.inputs[:8].reshape(2, 4, 6), p.targets[:8].reshape(2, 4)))
 
 
 # --- modules ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from fedtheory.neural.engines.base import Batch  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -171,8 +172,20 @@ def test_a_branch_on_the_batch_is_taken_as_by_each_client_alone(seed, noticed):
     y = p.initial().expand(3, -1).clone()
     for j in range(3):
         chosen = torch.from_numpy(samples[:, j])
-        y -= 0.1 * p.engine.gradient(y, p.inputs[chosen], p.targets[chosen], torch.from_numpy(weights[:, j]))
+        batch = Batch(p.inputs[chosen], p.targets[chosen], torch.from_numpy(weights[:, j]))
+        y -= 0.1 * p.engine.gradient(y, batch)
     np.testing.assert_allclose(y.numpy(), np.stack(alone), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+def test_a_loss_that_branches_on_targets_of_several_parts(engine):
+    def loss(outputs, targets):
+        answer = functional.cross_entropy(outputs, targets["label"])
+        return answer if float(targets["share"].max()) < 2 else 2 * answer
+
+    targets = {"label": LABELS, "share": RNG.random(30)}
+    p, plain = made(linear(), loss, targets=targets, engine=engine), made(linear())
+    np.testing.assert_allclose(walked(p), walked(plain), rtol=1e-10, atol=1e-12)
 
 
 class Answering(nn.Module):

@@ -18,7 +18,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fedtheory.neural.engines import layers  # noqa: E402
-from fedtheory.neural.engines.base import Loop  # noqa: E402
+from fedtheory.neural.engines.base import Batch, Loop  # noqa: E402
 from fedtheory.neural.engines.chain import Chain, chain_of  # noqa: E402
 from fedtheory.neural.engines.stacked import Stacked  # noqa: E402
 from fedtheory.neural.flat import FlatModule  # noqa: E402
@@ -121,7 +121,7 @@ def gradients(make, texts: bool, engine, weights=None, autocast=None, dtype=torc
     made = engine(flat, Loss("cross_entropy"))
     made.autocast = autocast
     made.settle(x[0, :2])
-    given = params, x, torch.randint(3, (3, 5), generator=g), weights
+    given = params, Batch(x, torch.randint(3, (3, 5), generator=g), weights)
     return made.gradient(*given), made.value(*given), made.output_gradient(params, x, torch.tensor([5, 2, 1]))
 
 
@@ -200,8 +200,9 @@ def test_a_graph_does_not_outlive_its_step():
             before = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
             for _ in range(5):
                 params = flat.initial().expand(2, -1).clone()
-                engine.step(params, torch.ones(2, 4, 6), torch.zeros(2, 4, dtype=torch.int64), None, 0.1, lambda: 1.0)
-            del params
+                batch = Batch(torch.ones(2, 4, 6), torch.zeros(2, 4, dtype=torch.int64))
+                engine.step(params, batch, 0.1, lambda: 1.0)
+            del params, batch
             assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= before
         finally:
             gc.enable()

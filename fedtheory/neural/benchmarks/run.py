@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "read_result", "run_preset", "unrun_rows"]
 
-LOADERS = ("mnist", "emnist-l", "cifar10", "cifar100", "cinic10", "emnist", "sent140", "shakespeare", "digits")
+# of each data set: its loader, what that is given, and what of `load_data`'s own it takes
+LOADERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "mnist": ("load_mnist", {}, ("verify",)),
+    "emnist-l": ("load_emnist_letters", {}, ("verify",)),
+    "cifar10": ("load_cifar10", {}, ("verify",)),
+    "cifar100": ("load_cifar100", {}, ("verify",)),
+    "cinic10": ("load_cinic10", {}, ("verify", "progress")),
+    "emnist": ("load_femnist", {}, ("verify", "progress")),
+    "sent140": ("load_sentiment140", {"clients": 100, "samples": 50}, ("seed", "progress")),
+    "shakespeare": ("load_shakespeare", {"clients": 100, "samples": 2000}, ("seed",)),
+    "digits": ("digits", {}, ()),
+}
 _ALIKE = (  # fields of a preset in which a method and the baseline that it is held against agree
     "dataset", "split", "participation", "seed", "lr", "epochs", "network", "clip", "augment", "feddyn_cohorts", "solver",
     "solver_options",
@@ -56,25 +67,13 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
         return data.digits()
     if folder is None:
         raise InvalidInput(f"{dataset} needs its files: name their folder with --data, or use --quick alone (scikit-learn's digits)")
-    if dataset == "mnist":
-        return data.load_mnist(folder, verify=verify)
-    if dataset == "emnist-l":
-        return data.load_emnist_letters(folder, verify=verify)
-    if dataset == "cifar10":
-        return data.load_cifar10(folder, verify)
-    if dataset == "cifar100":
-        return data.load_cifar100(folder, verify)
-    if dataset == "cinic10":
-        return data.load_cinic10(folder, verify=verify, progress=progress)
-    if dataset == "emnist":
-        return data.load_femnist(folder, verify, progress)
-    if dataset == "sent140":
-        below = Path(folder) / "sent140"
-        return data.load_sentiment140(below if below.is_dir() else folder, clients=100, samples=50, seed=seed, progress=progress)
-    if dataset == "shakespeare":
-        below = Path(folder) / "shakespeare"
-        return data.load_shakespeare(below if below.is_dir() else folder, clients=100, samples=2000, seed=seed)
-    raise InvalidInput(f"no loader for {dataset!r}: there are {', '.join(LOADERS)}")
+    if dataset not in LOADERS:
+        raise InvalidInput(f"no loader for {dataset!r}: there are {', '.join(LOADERS)}")
+    name, options, takes = LOADERS[dataset]
+    if "seed" in takes and (below := Path(folder) / dataset).is_dir():
+        folder = below
+    given = {"seed": seed, "progress": progress, "verify": verify}
+    return getattr(data, name)(folder, **options, **{what: given[what] for what in takes})
 
 
 def run_preset(

@@ -19,18 +19,8 @@ from fedtheory.parallel import Progress
 
 __all__ = ["load_cinic10", "parse_png"]
 
-CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)  # CIFAR-10's numbers
+# in the order of CIFAR-10's numbers
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PER_CLASS = 9000  # in each of train, valid and test
 ARCHIVE = "CINIC-10.tar.gz"
 ARCHIVE_MD5 = "6ee4d0c996905fe93221de577967a372"  # in general use; the release prints none of its single files

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 
 from fedtheory.errors import DataFileError, MissingCapability
 from fedtheory.inputs import flag
+from fedtheory.neural.data import files
 from fedtheory.neural.data.core import ImageData, pixel_moments
-from fedtheory.neural.data.files import Release, opened_tar, path_size
-from fedtheory.neural.data.leaf import as_numbers, find_leaf, flatten, gather
+from fedtheory.neural.data.files import Release, path_size
+from fedtheory.neural.data.leaf import Samples, as_numbers, find_leaf, flatten, gather
 from fedtheory.parallel import Progress
 from fedtheory.untrusted import BOMB, most_unpacked
 
@@ -37,7 +38,6 @@ FEMNIST = Release(
 _SIDE = 28
 _MOST_NUMBERS = 2 * sum(SAMPLES.values()) * (_SIDE**2 + 1)  # in a file: twice those of the whole release
 _LARGEST = 4 * _MOST_NUMBERS  # bytes of an archive's file: as much in single precision, as released, and not compressed
-Samples = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _bytes(where: str, user: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -142,16 +142,10 @@ def _unpacked(archive: Path, verify: bool, progress: bool) -> Iterator[Path]:
     """A folder that holds the two files of the archive for as long as they are read (HDF5 cannot be read from a stream)."""
     with TemporaryDirectory(prefix="fed_emnist") as folder:
         try:
-            if verify:
-                with archive.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-                if digest != ARCHIVE_SHA256:
-                    raise DataFileError(
-                        f"{archive}: sha256 {digest}, the release's has {ARCHIVE_SHA256}: damaged or another version; fetch it "
-                        "again, or pass verify=False (--no-verify) to read it nevertheless"
-                    )
+            expected = ARCHIVE_SHA256 if verify else None
+            files.verify(str(archive), files.chunks(archive), expected, "sha256")
             with (
-                opened_tar(archive) as tar,
+                files.opened_tar(archive) as tar,
                 Progress(len(FILES) + 1, f"unpacking {archive.name}", progress) as bar,
             ):
                 for member in tar:
@@ -190,19 +184,16 @@ def _from_h5(folder: Path, where: str, verify: bool, progress: bool) -> tuple[Sa
 
 
 # --- LEAF's JSON ----------------------------------------------------------------------------------
-def _from_leaf(files: dict[str, list[Path]], progress: bool) -> tuple[Samples, Samples]:
-    total = len(files["train"]) + len(files["test"])
-    done = 0
-    with Progress(total, "reading LEAF's JSON", progress) as bar:
+def _from_leaf(found: dict[str, list[Path]], progress: bool) -> tuple[Samples, Samples]:
+    steps = count(1)
+    with Progress(sum(map(len, found.values())), "reading LEAF's JSON", progress) as bar:
 
         def told(paths: list[Path]) -> Iterator[Path]:
-            nonlocal done
             for path in paths:
                 yield path
-                done += 1
-                bar.update(done)
+                bar.update(next(steps))
 
-        return gather(told(files["train"]), _bytes), gather(told(files["test"]), _bytes)
+        return gather(told(found["train"]), _bytes), gather(told(found["test"]), _bytes)
 
 
 # --- both -----------------------------------------------------------------------------------------
@@ -255,9 +246,9 @@ def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True)
     else:
         # below it first: beside other releases, `train` in the folder itself may be theirs
         for place in (*places[1:], places[0]):
-            files = {part: find_leaf(place, part) for part in ("train", "test")}
-            if files["train"] and files["test"]:
-                source, (train, test) = f"LEAF JSON in {place}", _from_leaf(files, progress)
+            found = {part: find_leaf(place, part) for part in ("train", "test")}
+            if all(found.values()):
+                source, (train, test) = f"LEAF JSON in {place}", _from_leaf(found, progress)
                 break
         else:
             looked = ", ".join(map(str, places))
@@ -266,11 +257,7 @@ def load_femnist(folder: str | Path, verify: bool = True, progress: bool = True)
                 f"in {looked}: fetch them from {FEMNIST.page}, or name the folder that has them"
             )
     users = list(dict.fromkeys([*(u for u in train if len(train[u][1])), *train, *test]))
-    first, second = flatten(source, users, train), flatten(source, users, test)
-    if first is None or second is None:
-        raise DataFileError(
-            f"{source}: no {'training' if first is None else 'test'} samples: fetch or make the files again"
-        )
+    first, second = flatten(source, "training", users, train), flatten(source, "test", users, test)
     mean, std = pixel_moments(first[0])
     return ImageData(
         "emnist", *first[:2], *second[:2], CLASSES, tuple(users), first[2], second[2],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import lzma
@@ -21,17 +20,25 @@ import numpy as np
 from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.untrusted import TooMuch, Unpacked, most_unpacked
 
-__all__ = ["LIMIT", "Lines", "Release", "check_labels", "opened_tar", "read_bytes", "read_lines", "verify_md5"]
+__all__ = [
+    "LIMIT", "Lines", "Release", "check_labels", "chunks", "opened_tar", "read_bytes",
+    "read_lines", "verify",
+]
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
 _LONGEST = 2**20  # bytes of a line
 _ENDINGS = ("", ".gz", ".xz", ".bz2")
+_DAMAGED = (
+    EOFError, RuntimeError, ValueError, lzma.LZMAError, struct.error, tarfile.TarError,
+    zipfile.BadZipFile, zlib.error,
+)
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 
 
-def verify_md5(where: str, content: Any, expected: str | None) -> None:
-    """Refuse content (bytes-like, or an iterable of chunks) whose md5 is not the release's; None checks nothing.
+def verify(where: str, content: Any, expected: str | None, kind: str = "md5") -> None:
+    """Refuse content (bytes-like, or an iterable of chunks) whose checksum is not the release's;
+    None checks nothing.
 
     Raises
     ------
@@ -40,12 +47,13 @@ def verify_md5(where: str, content: Any, expected: str | None) -> None:
     """
     if expected is None:
         return
-    md5 = hashlib.md5(usedforsecurity=False)  # what the releases publish: it tells damage, not malice
+    # what the releases publish: it tells damage, not malice
+    digest = hashlib.new(kind, usedforsecurity=False)
     for chunk in [content] if isinstance(content, bytes | bytearray | memoryview) else content:
-        md5.update(chunk)
-    if (found := md5.hexdigest()) != expected:
+        digest.update(chunk)
+    if (found := digest.hexdigest()) != expected:
         raise DataFileError(
-            f"{where}: md5 {found}, the release's has {expected}: damaged or another version; "
+            f"{where}: {kind} {found}, the release's has {expected}: damaged or another version; "
             "fetch it again, or pass verify=False (--no-verify) to read it nevertheless"
         )
 
@@ -65,21 +73,16 @@ def _readable(where: str, kind: str = "plain") -> Iterator[None]:
         raise DataFileError(f"{where}: {error}: fetch it again") from error
     except FedTheoryError:
         raise
-    except (EOFError, zipfile.BadZipFile, tarfile.ReadError, RuntimeError, ValueError, struct.error) as error:
-        raise DataFileError(f"{where}: truncated or damaged {kind} file ({_why(error)}): fetch it again") from error
     except FileNotFoundError:
         raise DataFileError(f"{where}: no such file: check the path") from None
-    except (lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
-        raise DataFileError(f"{where}: damaged {kind} file ({_why(error)}): fetch it again") from error
-    except OSError as error:
-        if error.errno is None:  # raised by a decompressor and not by the system
-            raise DataFileError(f"{where}: damaged {kind} file ({_why(error)}): fetch it again") from error
-        raise DataFileError(f"{where}: cannot be read ({error.strerror}): name a readable file") from error
-
-
-def _why(error: Exception) -> str:
-    """The first line of what another library says: tarfile has one for every kind of packing."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+    except (*_DAMAGED, OSError) as error:
+        # tarfile has a line for every packing
+        told = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+        told = f"truncated or damaged {kind} file ({told}): fetch it again"
+        # of the system, and not of a decompressor
+        if isinstance(error, OSError) and error.errno is not None:
+            told = f"cannot be read ({error.strerror}): name a readable file"
+        raise DataFileError(f"{where}: {told}") from error
 
 
 def _read_all(where: str, stream: IO[bytes] | io.BufferedIOBase, limit: int) -> bytearray:
@@ -126,7 +129,7 @@ def _decompressed(where: str, file: IO[bytes], size: int, limit: int = LIMIT) ->
         return _read_all(where, inside, limit)
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def chunks(path: Path) -> Iterator[bytes]:
     with _readable(str(path)), open(path, "rb") as file:
         while chunk := file.read(_CHUNK):
             yield chunk
@@ -191,7 +194,7 @@ class Release:
         if path is None:
             raise self.missing(folder, names[0])
         content = read_bytes(path)
-        verify_md5(str(path), content, md5)
+        verify(str(path), content, md5)
         return str(path), content
 
 
@@ -211,7 +214,7 @@ def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
     DataFileError
         Another md5, damaged, a member that leaves the archive's folder, a wanted member that is not a regular file.
     """
-    verify_md5(str(path), _chunks(path), md5)
+    verify(str(path), chunks(path), md5)
     with opened_tar(path) as archive:
         for member in archive:
             if member.isdir() or not wanted(member.name):
@@ -272,7 +275,7 @@ def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) 
     DataFileError
         Another md5, damaged, a member that leaves the archive's folder.
     """
-    verify_md5(str(path), _chunks(path), md5)
+    verify(str(path), chunks(path), md5)
     with _readable(str(path), "zip"), zipfile.ZipFile(path) as archive:
         for member in _members(path, archive):
             if wanted(member.filename):

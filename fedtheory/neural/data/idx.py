@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,23 @@ def read_idx(path: str | Path) -> np.ndarray:
     return parse_idx(str(path), read_bytes(path))
 
 
-def _pair(images: tuple[str, np.ndarray], labels: tuple[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, h, w) and labels (n,) of bytes that belong together."""
-    for (where, array), ndim, what in ((images, 3, "images (n, h, w)"), (labels, 1, "labels (n,)")):
+def _pair(
+    read: Callable[[str], tuple[str, Any]], names: Sequence[str], low: int, high: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, h, w) and labels (n,) of bytes, low to high, in two files that belong together."""
+    pair = [(where, parse_idx(where, content)) for where, content in map(read, names)]
+    expected = (3, "images (n, h, w)"), (1, "labels (n,)")
+    for (where, array), (ndim, what) in zip(pair, expected, strict=True):
         if array.ndim != ndim or array.dtype != np.uint8:
             raise DataFileError(
                 f"{where}: holds {array.shape} of {array.dtype}, expected {what} of uint8: it is another file; fetch it again"
             )
-    (image_file, x), (label_file, y) = images, labels
+    (image_file, x), (label_file, y) = pair
     if len(x) != len(y):
         raise DataFileError(
             f"{label_file}: {len(y)} labels for the {len(x)} images of {image_file}: they do not belong together; fetch both again"
         )
+    check_labels(label_file, y, low, high)
     return x, y
 
 
@@ -115,17 +121,13 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
     """
     flag("verify", verify)
 
-    def part(stem: str) -> tuple[np.ndarray, np.ndarray]:
-        pair = []
-        for name in (f"{stem}-images-idx3-ubyte", f"{stem}-labels-idx1-ubyte"):
-            dotted = name.replace("-idx", ".idx")  # another spelling in circulation
-            where, content = MNIST.read(folder, name, dotted, md5=MNIST_MD5[name] if verify else None)
-            pair.append((where, parse_idx(where, content)))
-        x, y = _pair(*pair)
-        check_labels(pair[1][0], y, 0, 9)
-        return x[:, None], y.astype(np.int64)
+    def read(name: str) -> tuple[str, Any]:
+        dotted = name.replace("-idx", ".idx")  # another spelling in circulation
+        return MNIST.read(folder, name, dotted, md5=MNIST_MD5[name] if verify else None)
 
-    train, test = part("train"), part("t10k")
+    names = [*MNIST_MD5]
+    pairs = [_pair(read, names[first : first + 2], 0, 9) for first in (0, 2)]
+    train, test = ((x[:, None], y.astype(np.int64)) for x, y in pairs)
     sealed((train, test))
     source = f"MNIST, IDX files in {Path(folder)}"
     return ImageData("mnist", *train, *test, 10, source=source, mean=(0.1307,), std=(0.3081,))
@@ -163,18 +165,16 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
         ):
             packed[member.rpartition("/")[2].removesuffix(".gz")] = (f"{archive}:{member}", content)
 
-    def part(stem: str) -> tuple[np.ndarray, np.ndarray]:
-        pair = []
-        for name in (n for n in names if f"-{stem}-" in n):
-            where, content = packed.pop(name) if name in packed else EMNIST.read(folder, name)
-            pair.append((where, parse_idx(where, content)))
-        x, y = _pair(*pair)
-        check_labels(pair[1][0], y, 1, 26)
+    def read(name: str) -> tuple[str, Any]:
+        return packed.pop(name) if name in packed else EMNIST.read(folder, name)
+
+    def part(first: int) -> tuple[np.ndarray, np.ndarray]:
+        x, y = _pair(read, names[first : first + 2], 1, 26)
         if first_ten:
             x, y = x[y <= 10], y[y <= 10]
         return np.ascontiguousarray(x.transpose(0, 2, 1))[:, None], y.astype(np.int64) - 1
 
-    train, test = part("train"), part("test")
+    train, test = part(0), part(2)
     sealed((train, test))
     mean, std = pixel_moments(train[0])
     name = "emnist-l" if first_ten else "emnist-letters"

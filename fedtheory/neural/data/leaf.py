@@ -10,15 +10,17 @@ import numpy as np
 
 from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.inputs import flag
+from fedtheory.inputs import flag, whole_number
 from fedtheory.neural.data.core import FeatureData
 from fedtheory.neural.data.files import Release, read_bytes
+from fedtheory.randomness import Stream
 from fedtheory.untrusted import parse_json
 
 __all__ = ["LEAF", "load_leaf", "read_users"]
 
 LEAF = Release("LEAF", "https://leaf.cmu.edu/ (code: https://github.com/TalwalkarLab/leaf)", ("data", "leaf"))
 
+Samples = dict[str, tuple[np.ndarray, np.ndarray]]  # x and y of each user
 Encode = Callable[[str, str, list[Any], list[Any]], tuple[np.ndarray, np.ndarray]]
 
 
@@ -28,7 +30,7 @@ def _files(place: Path) -> list[Path]:
     )
 
 
-def read_users(path: Path, encode: Encode) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def read_users(path: Path, encode: Encode) -> Samples:
     """{user: (x, y)} of one LEAF file, in the order of its `users`.
 
     Parameters
@@ -82,9 +84,9 @@ def find_leaf(folder: str | Path, part: str) -> list[Path]:
     return []
 
 
-def gather(files: Iterable[Path], encode: Encode) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def gather(files: Iterable[Path], encode: Encode) -> Samples:
     """All users of several files; a user in two of them is refused."""
-    users: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    users: Samples = {}
     for path in files:
         for user, samples in read_users(path, encode).items():
             if user in users:
@@ -95,18 +97,54 @@ def gather(files: Iterable[Path], encode: Encode) -> dict[str, tuple[np.ndarray,
     return users
 
 
+def leaf_parts(files: dict[str, list[Path]], encode: Encode) -> tuple[Samples, Samples]:
+    """The training and the test samples in such files, by user."""
+    return gather(files["train"], encode), gather(files["test"], encode)
+
+
 def flatten(
-    where: str, users: list[str], parts: dict[str, tuple[np.ndarray, np.ndarray]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """x, y and user number of the samples of these users one after the other, read-only; None when there are none."""
+    where: str, what: str, users: list[str], parts: Samples
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y and user number of the samples of these users one after the other, read-only.
+
+    Raises
+    ------
+    DataFileError
+        No samples, `what` they are for being said; samples of different shapes.
+    """
     found = [(k, *parts[u]) for k, u in enumerate(users) if u in parts and len(parts[u][1])]
     if not found:
-        return None
+        raise DataFileError(f"{where}: no {what} samples: fetch or make the files again")
     shapes = {x.shape[1:] for _, x, _ in found}
     if len(shapes) > 1:
         raise DataFileError(f"{where}: samples of different shapes {sorted(shapes)}: all must be alike")
     owner = np.repeat(np.array([k for k, _, _ in found], np.int32), [len(y) for _, _, y in found])
     return sealed((np.concatenate([x for _, x, _ in found]), np.concatenate([y for _, _, y in found]), owner))
+
+
+def chosen(
+    told: str, users: list[str], clients: int | None, seed: int, purpose: str, remedy: str
+) -> list[str]:
+    """All users, or so many at random, in their order.
+
+    Raises
+    ------
+    InvalidInput
+        There are fewer, or none; `told` says how many there are of which.
+    """
+    if len(users) < (clients or 1):
+        raise InvalidInput(f"{told}, clients asks for {clients or 1}: {remedy}")
+    drawn = Stream(seed).generator(purpose).permutation(len(users))[:clients]
+    return [users[k] for k in sorted(drawn)]
+
+
+def check_given(test_fraction: float, **numbers: int | None) -> None:
+    """Raise `InvalidInput` unless the fraction is between 0 and 1, and the numbers >= 1 or None."""
+    for name, number in numbers.items():
+        if number is not None:
+            whole_number(name, number)
+    if not 0 < test_fraction < 1:
+        raise InvalidInput(f"test_fraction is {test_fraction!r}: it must be between 0 and 1")
 
 
 def as_numbers(values: Any, kind: Any) -> np.ndarray:
@@ -162,16 +200,17 @@ def load_leaf(folder: str | Path, name: str = "leaf", test: bool = True) -> Feat
                 raise LEAF.missing(path, f"{part}/*.json")
         train, rest = gather(files["train"], _numbers), gather(files.get("test", []), _numbers)
     users = list(dict.fromkeys([*train, *rest]))
-    first = flatten(str(path), users, train)
-    if first is None:
-        raise DataFileError(f"{path}: no training samples: make the files again")
-    second = flatten(str(path), users, rest) or (first[0][:0], first[1][:0], first[2][:0])
-    if second[0].shape[1:] != first[0].shape[1:]:
-        raise DataFileError(f"{path}: training x {first[0].shape[1:]} and test x {second[0].shape[1:]} differ in shape")
-    x, y, owner = first
-    classes = int(max(y.max(), second[1].max(initial=0))) + 1
+    x, y, owner = flatten(str(path), "training", users, train)
+    tested = (x[:0], y[:0], owner[:0])
+    if any(len(labels) for _, labels in rest.values()):
+        tested = flatten(str(path), "test", users, rest)
+    if tested[0].shape[1:] != x.shape[1:]:
+        shapes = f"training x {x.shape[1:]} and test x {tested[0].shape[1:]}"
+        raise DataFileError(f"{path}: {shapes} differ in shape")
+    classes = int(max(y.max(), tested[1].max(initial=0))) + 1
     if classes > 10**6:
         raise InvalidInput(f"{path}: the largest label is {classes - 1}: labels must be small class numbers")
     return FeatureData(
-        name, x, y, second[0], second[1], classes, tuple(users), owner, second[2], source=f"LEAF JSON in {path}"
+        name, x, y, *tested[:2], classes, tuple(users), owner, tested[2],
+        source=f"LEAF JSON in {path}",
     )

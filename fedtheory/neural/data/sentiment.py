@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import DataFileError, InvalidInput
-from fedtheory.inputs import flag
+from fedtheory.inputs import flag, whole_number
 from fedtheory.neural.data.core import Sentences
 from fedtheory.neural.data.files import Release, read_lines
-from fedtheory.neural.data.leaf import find_leaf, gather
+from fedtheory.neural.data.leaf import Samples, check_given, chosen, find_leaf, flatten, leaf_parts
 from fedtheory.parallel import Progress
 from fedtheory.randomness import Stream
 
@@ -36,8 +36,6 @@ PADDING, UNKNOWN = 0, 1
 _NO_WORDS = ("<padding>", "<unknown>")
 _WORD = re.compile(r"[\w']+|[.,!?;]")
 
-Tweets = dict[str, tuple[Any, Any]]  # of each account: texts (n,) objects, labels (n,)
-
 
 # --- words ----------------------------------------------------------------------------------------
 def tokens(text: str) -> list[str]:
@@ -57,7 +55,9 @@ def build_vocabulary(texts: Iterable[str], most: int, length: int) -> tuple[str,
     return (*_NO_WORDS, *sorted(counts, key=lambda word: (-counts[word], word))[: most - len(_NO_WORDS)])
 
 
-def encode(texts: Sequence[str], vocabulary: tuple[str, ...], length: int) -> tuple[np.ndarray, int]:
+def encode(
+    texts: Sequence[str] | np.ndarray, vocabulary: tuple[str, ...], length: int
+) -> tuple[np.ndarray, int]:
     """Numbers (n, length) of each text's first words, padded on the right; how many are unknown.
 
     A text without any word is one unknown word, so that no row is padding alone.
@@ -120,7 +120,7 @@ def _files(path: Path) -> list[tuple[Path, tuple[str, ...]]]:
     raise SENTIMENT140.missing(path, f"{_TRAINING[0]}, {_ARCHIVE}, or train/*.json and test/*.json of LEAF,")
 
 
-def _read_csv(path: Path, clients: int | None, least: int, seed: int, progress: bool) -> tuple[Tweets, str]:
+def _read_csv(path: Path, clients: int | None, least: int, seed: int, progress: bool) -> tuple[Samples, str]:
     """The tweets of the chosen accounts; read twice, so that those of others are never held."""
     files = _files(path)
     counts: Counter[str] = Counter()
@@ -176,15 +176,9 @@ def _leaf_files(path: Path) -> dict[str, list[Path]]:
 def _choose(where: str, counts: Counter[str], clients: int | None, least: int, seed: int) -> list[str]:
     """The accounts in alphabetical order, whatever the file's, and of them as many as asked for."""
     users = sorted(user for user, count in counts.items() if count >= least)
-    if len(users) < (clients or 1):
-        raise InvalidInput(
-            f"{where}: {len(users)} of {len(counts)} accounts have at least {least} tweets, "
-            f"clients asks for {clients or 1}: lower clients or least, or fetch the whole release"
-        )
-    if clients is None:
-        return users
-    drawn = Stream(seed).generator("sentiment140 accounts").permutation(len(users))[:clients]
-    return [users[k] for k in sorted(drawn)]
+    told = f"{where}: {len(users)} of {len(counts)} accounts have at least {least} tweets"
+    remedy = "lower clients or least, or fetch the whole release"
+    return chosen(told, users, clients, seed, "sentiment140 accounts", remedy)
 
 
 def _tested(tweets: int, test_fraction: float) -> int:
@@ -192,11 +186,11 @@ def _tested(tweets: int, test_fraction: float) -> int:
     return min(max(int(tweets * test_fraction), 1), tweets - 1)
 
 
-def _split(tweets: Tweets, test_fraction: float, seed: int) -> tuple[Tweets, Tweets]:
+def _split(tweets: Samples, test_fraction: float, seed: int) -> tuple[Samples, Samples]:
     """Each account's tweets, drawn at random into training and test ones."""
     g = Stream(seed).generator("sentiment140 test tweets")
-    train: Tweets = {}
-    test: Tweets = {}
+    train: Samples = {}
+    test: Samples = {}
     for user, (texts, labels) in tweets.items():
         tested = _tested(len(labels), test_fraction)
         order = g.permutation(len(labels))
@@ -257,15 +251,9 @@ def load_sentiment140(
         Fewer accounts with enough tweets than `clients`; numbers out of range.
     """
     flag("progress", progress)
-    for what, number, low in (
-        ("clients", 1 if clients is None else clients, 1), ("least", least, 2),
-        ("samples", 1 if samples is None else samples, 1), ("vocabulary", vocabulary, 3),
-        ("length", length, 1),
-    ):
-        if not isinstance(number, int | np.integer) or number < low:
-            raise InvalidInput(f"{what} is {number!r}: it must be an integer >= {low}")
-    if not 0 < test_fraction < 1:
-        raise InvalidInput(f"test_fraction is {test_fraction!r}: it must be between 0 and 1")
+    for name, number, low in (("least", least, 2), ("vocabulary", vocabulary, 3), ("length", length, 1)):
+        whole_number(name, number, low)
+    check_given(test_fraction, clients=clients, samples=samples)
     if samples is not None and samples > (left := least - _tested(least, test_fraction)):
         raise InvalidInput(
             f"samples is {samples}: of {least} tweets {left} are for training; lower samples or raise least"
@@ -274,7 +262,7 @@ def load_sentiment140(
     leaf = {} if path.is_file() else _leaf_files(path)
     if leaf:
         where = f"LEAF JSON in {leaf['train'][0].parents[1]}"
-        train, test = gather(leaf["train"], _leaf_tweets), gather(leaf["test"], _leaf_tweets)
+        train, test = leaf_parts(leaf, _leaf_tweets)
         both = {
             u: len(train[u][1]) + len(test[u][1]) for u in train if u in test and len(train[u][1]) and len(test[u][1])
         }
@@ -295,8 +283,8 @@ def load_sentiment140(
             which = g.permutation(len(train[user][1]))[:samples]
             train[user] = (train[user][0][which], train[user][1][which])
 
-    texts, labels, owner = _joined(users, train)
-    test_texts, test_labels, test_owner = _joined(users, test)
+    texts, labels, owner = flatten(where, "training", users, train)
+    test_texts, test_labels, test_owner = flatten(where, "test", users, test)
     if len(np.unique(labels)) < 2:
         raise DataFileError(
             f"{where}: all training tweets of {len(users)} accounts have the label {labels[0]}: a file cut short, as the csv begins "
@@ -308,9 +296,3 @@ def load_sentiment140(
         "sent140", x, labels, test_x, test_labels, 2, tuple(users), owner, test_owner, source=where,
         vocabulary=words, unknown=unknown + also,
     )
-
-
-def _joined(users: list[str], part: Tweets) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Texts, labels and user numbers, one account after the other."""
-    owner = np.repeat(np.arange(len(users), dtype=np.int32), [len(part[u][1]) for u in users])
-    return [t for u in users for t in part[u][0]], np.concatenate([part[u][1] for u in users]), owner

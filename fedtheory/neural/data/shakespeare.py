@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.errors import DataFileError
 from fedtheory.neural.data.core import Corpus
 from fedtheory.neural.data.files import Release, read_bytes, read_tar, read_zip
-from fedtheory.neural.data.leaf import find_leaf, flatten, gather
+from fedtheory.neural.data.leaf import Samples, check_given, chosen, find_leaf, flatten, leaf_parts
 from fedtheory.randomness import Stream
 
 __all__ = ["LENGTH", "VOCABULARY", "encode", "gutenberg_roles", "load_shakespeare", "named_roles", "tabbed_roles"]
@@ -218,8 +218,10 @@ def _windows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.lib.stride_tricks.sliding_window_view(codes, LENGTH)[:-1], codes[LENGTH:]
 
 
-def _cut(roles: Roles, test_fraction: float) -> tuple[dict[str, Any], dict[str, Any], int]:
-    train, test, unknown = {}, {}, 0
+def _cut(roles: Roles, test_fraction: float) -> tuple[Samples, Samples, int]:
+    train: Samples = {}
+    test: Samples = {}
+    unknown = 0
     for role, text in roles.items():
         codes, strange = encode(text)
         split = int(len(codes) * (1 - test_fraction))
@@ -246,7 +248,7 @@ def _leaf_windows(unknown: list[int]) -> Callable[[str, str, list[Any], list[Any
     return read
 
 
-def _crop(part: dict[str, Any], users: list[str], amount: int, seed: int, purpose: str) -> dict[str, Any]:
+def _crop(part: Samples, users: list[str], amount: int, seed: int, purpose: str) -> Samples:
     g = Stream(seed).generator(purpose)
     cropped = {}
     for user in users:
@@ -289,16 +291,12 @@ def load_shakespeare(
     InvalidInput
         Fewer long enough roles than `clients`; numbers out of range.
     """
-    for what, number in (("clients", clients), ("samples", samples)):
-        if number is not None and (not isinstance(number, int | np.integer) or number < 1):
-            raise InvalidInput(f"{what} is {number!r}: it must be an integer >= 1, or None")
-    if not 0 < test_fraction < 1:
-        raise InvalidInput(f"test_fraction is {test_fraction!r}: it must be between 0 and 1")
+    check_given(test_fraction, clients=clients, samples=samples)
     path = Path(folder).expanduser()
     leaf = {part: [] if path.is_file() else find_leaf(path, part) for part in ("train", "test")}
-    if leaf["train"] and leaf["test"]:
+    if all(leaf.values()):
         counter = [0]
-        train, test = gather(leaf["train"], _leaf_windows(counter)), gather(leaf["test"], _leaf_windows(counter))
+        train, test = leaf_parts(leaf, _leaf_windows(counter))
         where, unknown = f"LEAF JSON in {path}", counter[0]
     else:
         where, roles = _find(path)
@@ -310,21 +308,15 @@ def load_shakespeare(
 
     need = (1, 1) if samples is None else (samples, max(samples // 5, 1))
     users = [u for u in train if u in test and len(train[u][1]) >= need[0] and len(test[u][1]) >= need[1]]
-    if len(users) < (clients or 1):
-        raise InvalidInput(
-            f"{where}: {len(users)} of {len(train)} roles have {need[0]} training and {need[1]} "
-            f"test windows, clients asks for {clients or 1}: lower clients or samples"
-        )
-    if clients is not None:
-        chosen = Stream(seed).generator("shakespeare roles").permutation(len(users))[:clients]
-        users = [users[k] for k in sorted(chosen)]
+    told = f"{len(users)} of {len(train)} roles have {need[0]} training and {need[1]} test windows"
+    users = chosen(
+        f"{where}: {told}", users, clients, seed, "shakespeare roles", "lower clients or samples"
+    )
     if samples is not None:
         train = _crop(train, users, need[0], seed, "shakespeare train windows")
         test = _crop(test, users, need[1], seed, "shakespeare test windows")
-    first, second = flatten(where, users, train), flatten(where, users, test)
-    if first is None or second is None:
-        raise DataFileError(f"{where}: no windows of {LENGTH} characters: the file is too short")
-    (x, y, owner), (test_x, test_y, test_owner) = first, second
+    x, y, owner = flatten(where, "training", users, train)
+    test_x, test_y, test_owner = flatten(where, "test", users, test)
     return Corpus(
         "shakespeare", x, y.astype(np.int64), test_x, test_y.astype(np.int64), len(VOCABULARY),
         tuple(users), owner, test_owner, source=where, vocabulary=VOCABULARY, unknown=unknown,

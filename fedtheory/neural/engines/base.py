@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
+from torch.utils._pytree import tree_map
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural.dropout import number
@@ -21,18 +22,32 @@ from fedtheory.neural.parts import mapped
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Engine", "Lanes", "Loop", "shares", "whole"]
+__all__ = ["Batch", "Engine", "Lanes", "Loop", "descend", "shares", "whole"]
 
 
 SCALE = 1024.0
 
 
-class Engine:
-    """Losses and gradients of R models on R batches.
+class Batch(NamedTuple):
+    """The samples of one step of R models, a row for each.
 
-    Shapes: params (R, d), inputs (R, b, ...), targets (R, b, ...), weights (R, b) or None. Weights
-    are sample weights that sum to 1 in every row; padding has weight 0.
+    Attributes
+    ----------
+    inputs, targets : (R, b, ...)
+    weights : (R, b) or None
+        Of the samples. They sum to 1 in every row, and padding has weight 0.
+    keys : int64 (R,) or None
+        What dropout follows from; None: nothing is dropped.
     """
+
+    inputs: Any
+    targets: Any
+    weights: Tensor | None = None
+    keys: Tensor | None = None
+
+
+class Engine:
+    """Losses and gradients of R models, params (R, d), on the R rows of a `Batch`."""
 
     name = "engine"
     # the dtype of the forward and backward passes of `gradient`, where it is not the params'
@@ -43,9 +58,6 @@ class Engine:
     samplewise: Engine | None = None
     # whether rows keep their padding, as a recorded step needs, which has one shape for all
     padded = False
-    # whether a CPU does better with one core for each of several models than with all cores for one
-    # after another
-    in_threads = True
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         self.flat, self.loss = flat, loss
@@ -57,25 +69,17 @@ class Engine:
         """Evaluate the module with the parameters point (d,) on inputs (n, ...)."""
         return self.flat.call(point, inputs)
 
-    def value(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None
-    ) -> Tensor:
-        """Losses (R,)."""
+    def value(self, params: Tensor, batch: Batch) -> Tensor:
+        """Losses (R,), without dropout."""
         with torch.no_grad():
             rows = [
-                self.loss(
-                    self.flat.call(params[r], inputs[r]), targets[r],
-                    None if weights is None else weights[r],
-                )
-                for r in range(len(params))
+                self.loss(self.flat.call(own, batch.inputs[r]), batch.targets[r], _of(batch.weights, r))
+                for r, own in enumerate(params)
             ]
         return torch.stack(rows)
 
-    def gradient(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None,
-        keys: Tensor | None = None,
-    ) -> Tensor:
-        """Gradients (R, d); with keys int64 (R,), dropout follows from them."""
+    def gradient(self, params: Tensor, batch: Batch) -> Tensor:
+        """Gradients (R, d)."""
         raise NotImplementedError
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
@@ -109,8 +113,8 @@ class Engine:
         return None
 
     def step(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, lr: float | Tensor,
-        penalise: Callable[[], float], bound: Any = None, keys: Tensor | None = None,
+        self, params: Tensor, batch: Batch, lr: float | Tensor, penalise: Callable[[], float],
+        bound: Any = None,
     ) -> None:
         """In place: params <- penalised params - lr * gradient, the gradient taken at the old
         params; lr a number, or (R, 1).
@@ -118,14 +122,23 @@ class Engine:
         ``penalise()`` is called once, when the old params are needed no more, and changes them in
         place, but for a factor it returns.
         """
-        gradient = self.gradient(params, inputs, targets, weights, keys)
+        gradient = self.gradient(params, batch)
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)
-        if isinstance(lr, float):
-            params.sub_(gradient, alpha=lr)
-        else:
-            params.addcmul_(gradient, lr, value=-1.0)
+        descend(params, gradient, lr)
+
+
+def descend(y: Tensor, direction: Tensor, lr: float | Tensor) -> None:
+    """y <- y - lr direction, in place; lr a number, or a tensor that broadcasts."""
+    if isinstance(lr, float):
+        y.sub_(direction, alpha=lr)
+    else:
+        y.addcmul_(direction, lr, value=-1.0)
+
+
+def _of(rows: Any, r: int) -> Any:
+    return None if rows is None else rows[r]
 
 
 def shares(counts: Tensor, width: int, like: Tensor) -> Tensor:
@@ -172,45 +185,29 @@ class Loop(Engine):
                 self.channels_last = False
 
     def outputs(self, point: Tensor, inputs: Any) -> Any:
-        return self.flat.run(
-            {n: self._laid_out(p) for n, p in self.flat.views(point).items()},
-            mapped(self._laid_out, inputs),
-        )
+        pieces = {n: self._laid_out(p) for n, p in self.flat.views(point).items()}
+        return self.flat.run(pieces, mapped(self._laid_out, inputs))
 
     def _laid_out(self, values: Tensor) -> Tensor:
-        return (
-            values.contiguous(memory_format=torch.channels_last)
-            if self.channels_last and values.ndim == 4 else values
-        )
+        last = self.channels_last and values.ndim == 4
+        return values.contiguous(memory_format=torch.channels_last) if last else values
 
-    def gradient(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None,
-        keys: Tensor | None = None,
-    ) -> Tensor:
+    def gradient(self, params: Tensor, batch: Batch) -> Tensor:
         out = torch.empty_like(params)
         lane = _only_one if self.lanes is None else self.lanes.lane
         for r, own in enumerate(params):
             with lane(r):
-                leaves = {
-                    n: self._laid_out(p.detach()).requires_grad_() for n, p in self.flat.views(
-                        own
-                    ).items()
-                }
-                torch.cat(
-                    [p.reshape(-1) for p in self._row(r, leaves, inputs, targets, weights, keys)],
-                    out=out[r],
-                )
+                pieces = self.flat.views(own).items()
+                leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in pieces}
+                torch.cat([p.reshape(-1) for p in self._row(r, leaves, batch)], out=out[r])
         if self.lanes is not None:
             self.lanes.join()
         return out if self._scale == 1.0 else out.div_(self._scale)
 
-    def _row(
-        self, r: int, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None,
-        keys: Tensor | None,
-    ) -> tuple[Tensor, ...]:
+    def _row(self, r: int, leaves: dict[str, Tensor], batch: Batch) -> tuple[Tensor, ...]:
         """The gradient of row r in these leaves, times the scale."""
         some = next(iter(leaves.values()))
-        x, t, w = inputs[r], targets[r], None if weights is None else weights[r]
+        x, t, w, key = batch.inputs[r], batch.targets[r], _of(batch.weights, r), _of(batch.keys, r)
         if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
             x, t, w = _cut(x, t, w)
         elif (
@@ -221,9 +218,8 @@ class Loop(Engine):
             x, t, w = x[real], t[real], w[real]
         with torch.enable_grad(), self.flat.holding(leaves):
             with self._mixed(some.device):
-                outputs = self.flat.run(
-                    leaves, mapped(self._laid_out, x), None if keys is None else number(keys[r])
-                )
+                x = mapped(self._laid_out, x)
+                outputs = self.flat.run(leaves, x, None if key is None else number(key))
             value = self.loss(whole(outputs, some.dtype), t, w) * self._scale
             return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
 
@@ -236,37 +232,29 @@ class Loop(Engine):
         ]
 
     def step(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, lr: float | Tensor,
-        penalise: Callable[[], float], bound: list[dict[str, Tensor]] | None = None,
-        keys: Tensor | None = None,
+        self, params: Tensor, batch: Batch, lr: float | Tensor, penalise: Callable[[], float],
+        bound: list[dict[str, Tensor]] | None = None,
     ) -> None:
         if bound is None:
-            return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
-        found = [
-            self._row(r, leaves, inputs, targets, weights, keys) for r, leaves in enumerate(bound)
-        ]
+            return super().step(params, batch, lr, penalise)
+        found = [self._row(r, leaves, batch) for r, leaves in enumerate(bound)]
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)
         with torch.no_grad():
             for r, (leaves, gradients) in enumerate(zip(bound, found, strict=True)):
                 for leaf, gradient in zip(leaves.values(), gradients, strict=True):
-                    if isinstance(lr, float):
-                        leaf.sub_(gradient, alpha=lr)
-                    else:
-                        leaf.addcmul_(gradient, lr[r], value=-1.0)
+                    descend(leaf, gradient, lr if isinstance(lr, float) else lr[r])
 
 
 def whole(outputs: Any, dtype: torch.dtype) -> Any:
     """Return in full precision what a module returned in mixed precision."""
-    if isinstance(outputs, torch.Tensor):
-        return outputs.to(dtype) if outputs.is_floating_point() else outputs
-    if isinstance(outputs, dict):
-        return {k: whole(v, dtype) for k, v in outputs.items()}
-    return (
-        type(outputs)(whole(v, dtype) for v in outputs) if type(outputs) in (tuple, list)
-        else outputs
-    )
+
+    def one(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(dtype) if is_float else value
+
+    return one(outputs) if isinstance(outputs, torch.Tensor) else tree_map(one, outputs)
 
 
 def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:

@@ -3,6 +3,7 @@ activations, and dropout, between them."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["ACTIVATIONS", "Activation", "Chain", "activated", "chain_of"]
 
 MANY = 10**6  # samples, for a forward pass that asks how many there are
-_SHAPES = (torch.flatten, torch.reshape, torch.squeeze)
-_METHODS_THAT_ACTIVATE = ("relu", "relu_", "tanh", "sigmoid")
-_METHODS = ("flatten", "view", "reshape", "squeeze", "contiguous")
 
 
 Activation = tuple[str, float]  # a name of `ACTIVATIONS`, and its parameter: 0 where it has none
@@ -56,22 +54,23 @@ ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "silu": lambda z, _: functional.silu(z), "leaky_relu": functional.leaky_relu,
     "elu": functional.elu,
 }
-_MODULES: dict[type[nn.Module], tuple[str, str]] = {  # the name, and that of the attribute with its parameter
-    nn.ReLU: ("relu", ""),
-    nn.Tanh: ("tanh", ""),
-    nn.Sigmoid: ("sigmoid", ""),
-    nn.GELU: ("gelu", ""),
-    nn.SiLU: ("silu", ""),
-    nn.LeakyReLU: ("leaky_relu", "negative_slope"),
-    nn.ELU: ("elu", "alpha"),
+_PARAMETERS = {"leaky_relu": ("negative_slope", 0.01), "elu": ("alpha", 1.0)}  # and by default
+# how an activation is written: as a module, as a function, as a method
+_ACTIVATIONS: dict[Any, str] = {
+    nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.GELU: "gelu", nn.SiLU: "silu",
+    nn.LeakyReLU: "leaky_relu", nn.ELU: "elu",
+    **{getattr(functional, name): name for name in ACTIVATIONS},
+    functional.relu_: "relu", torch.relu: "relu", torch.relu_: "relu", torch.tanh: "tanh",
+    torch.sigmoid: "sigmoid", "relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid",
 }
-_FUNCTIONS: dict[Any, str] = {
-    functional.relu: "relu", torch.relu: "relu", torch.relu_: "relu", nn.functional.relu_: "relu",
-    functional.tanh: "tanh", torch.tanh: "tanh", functional.sigmoid: "sigmoid",
-    torch.sigmoid: "sigmoid", functional.gelu: "gelu", functional.silu: "silu",
-    functional.leaky_relu: "leaky_relu", functional.elu: "elu",
+_KINDS: dict[Any, str] = {
+    **dict.fromkeys(_ACTIVATIONS, "activation"),
+    nn.Linear: "linear", nn.Dropout: "dropout", functional.dropout: "dropout",
+    nn.Flatten: "shape", nn.Identity: "shape", torch.flatten: "shape", torch.reshape: "shape",
+    torch.squeeze: "shape",
+    **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "contiguous"), "shape"),
+    **dict.fromkeys(("size", "dim", getattr, operator.getitem, operator.mul), "size"),
 }
-_DEFAULTS = {"leaky_relu": ("negative_slope", 0.01), "elu": ("alpha", 1.0)}  # of the functions
 
 
 def chain_of(flat: FlatModule, inputs: Any) -> Chain | None:
@@ -152,7 +151,7 @@ def _passed(module: nn.Module, samples: int) -> _Passed | None:
                 and all(place < len(layers) for place, _ in drops)
             )
             return _Passed(layers, tuple(drops), tuple(between)) if whole else None
-        kind = _kind(node, parts)
+        kind = _KINDS.get(_written(node, parts))
         if kind == "size":
             continue
         if (
@@ -180,47 +179,29 @@ def _passed(module: nn.Module, samples: int) -> _Passed | None:
     return None
 
 
-def _kind(node: fx.Node, parts: dict[str, nn.Module]) -> str | None:
+def _written(node: fx.Node, parts: dict[str, nn.Module]) -> Any:
+    """How an operation is written: the class of its module, its function, or its method's name."""
     if node.op == "call_module":
-        kind = type(parts[str(node.target)])
-        others = {
-            nn.Linear: "linear", nn.Dropout: "dropout", nn.Flatten: "shape", nn.Identity: "shape"
-        }
-        return "activation" if kind in _MODULES else others.get(kind)
-    if node.op == "call_method":
-        if node.target in ("size", "dim"):
-            return "size"
-        return (
-            "activation" if node.target in _METHODS_THAT_ACTIVATE else "shape"
-            if node.target in _METHODS else None
-        )
-    if node.op == "call_function":
-        if getattr(node.target, "__name__", "") in ("getattr", "getitem", "mul"):
-            return "size"
-        if node.target is functional.dropout:
-            return "dropout"
-        return (
-            "activation" if node.target in _FUNCTIONS else "shape" if node.target in _SHAPES
-            else None
-        )
-    return None
+        return type(parts[str(node.target)])
+    return None if node.op == "get_attr" else node.target
+
+
+def _given(node: fx.Node, options: dict[str, Any], others: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The options of a function's call, given by default in the order of its arguments."""
+    return options | dict(zip((*options, *others), node.args[1:], strict=False)) | node.kwargs
 
 
 def _activation(node: fx.Node, parts: dict[str, nn.Module]) -> Activation | None:
     """The activation with its parameter; None where it has options that are not known here."""
+    name = _ACTIVATIONS[_written(node, parts)]
+    option, default = _PARAMETERS.get(name, ("", 0.0))
     if node.op == "call_module":
         part = parts[str(node.target)]
-        name, attribute = _MODULES[type(part)]
         plain = getattr(part, "approximate", "none") == "none"
-        return (name, float(getattr(part, attribute)) if attribute else 0.0) if plain else None
+        return (name, float(getattr(part, option)) if option else 0.0) if plain else None
     if node.op == "call_method":
-        return str(node.target).rstrip("_"), 0.0
-    name = _FUNCTIONS[node.target]
-    option, default = _DEFAULTS.get(name, ("", 0.0))
-    given = (
-        {option: default} | dict(zip((option, "inplace"), node.args[1:], strict=False))
-        | node.kwargs
-    )
+        return name, 0.0
+    given = _given(node, {option: default}, ("inplace",))
     if set(given) - {option, "inplace", "input"} or not isinstance(given[option], int | float):
         return None
     return name, float(given[option]) if option else 0.0
@@ -231,11 +212,7 @@ def _share(node: fx.Node, parts: dict[str, nn.Module]) -> float | None:
     if node.op == "call_module":
         part = parts[str(node.target)]
         return float(part.p) if part.training else 0.0
-    given = (
-        {"p": 0.5, "training": True} | dict(zip(("p", "training"), node.args[1:], strict=False))
-        | node.kwargs
-    )
-    p, training = given["p"], given["training"]
+    p, training = map(_given(node, {"p": 0.5, "training": True}).get, ("p", "training"))
     if not isinstance(p, int | float) or not isinstance(training, bool):
         return None
     return float(p) if training else 0.0

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
-from fedtheory.neural.engines.base import Engine, Loop
+from fedtheory.neural.engines.base import Batch, Engine, Loop
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import repeated
@@ -95,19 +95,20 @@ def _tried(
 def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
     """Why two models at once do not get the gradients of one after another, in a line; None where
     they do, or one fails as well."""
-    point, both = engine.flat.initial(), (repeated(inputs, 2), repeated(targets, 2))
+    point = engine.flat.initial()
     keys = torch.arange(2, device=point.device) if engine.flat.dropout else None
+    both = Batch(repeated(inputs, 2), repeated(targets, 2), keys=keys)
     plain = Loop(engine.flat, engine.loss)
     plain.settle(inputs)
     with torch.random.fork_rng(devices=[point.device] if point.device.type == "cuda" else []):
         for least, most in TRIED:
             two = torch.stack([least * point, most * point])
             try:
-                wanted = plain.gradient(two, *both, keys=keys)
+                wanted = plain.gradient(two, both)
             except Exception:  # which `check_model` tells
                 return None
             try:
-                found = engine.gradient(two, *both, keys=keys)
+                found = engine.gradient(two, both)
             except Exception as error:
                 return _in_a_line(error)
             off, size = (found - wanted).norm(), wanted.norm()

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtheory.errors import MissingCapability
-from fedtheory.neural.engines.base import Engine, shares, whole
+from fedtheory.neural.engines.base import Batch, Engine, descend, shares, whole
 from fedtheory.neural.engines.chain import Chain, chain_of
 from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layers, put_off
 from fedtheory.neural.flat import FlatModule
@@ -54,9 +54,8 @@ class Stacked(Engine):
         return counter.get_total_flops() / len(inputs)
 
     def bind(self, params: Tensor) -> dict[str, Tensor]:
-        return {
-            name: piece.detach().requires_grad_() for name, piece in self.flat.views(params).items()
-        }
+        pieces = self.flat.views(params).items()
+        return {name: piece.detach().requires_grad_() for name, piece in pieces}
 
     def _all(self, leaves: dict[str, Tensor], inputs: Any, keys: Tensor | None = None) -> Any:
         """Outputs (R, b, ...) of all models."""
@@ -85,40 +84,24 @@ class Stacked(Engine):
         spec, others = form
         return tree_unflatten([next(found) if p is None else p[0] for p in others], spec)
 
-    def _losses(
-        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None,
-        keys: Tensor | None = None,
-    ) -> Tensor:
-        return self.loss.of_all(self._all(leaves, inputs, keys), targets, weights)
-
-    def _mixed_losses(
-        self, leaves: dict[str, Tensor], inputs: Any, targets: Any, weights: Tensor | None,
-        keys: Tensor | None,
-    ) -> Tensor:
+    def _losses(self, leaves: dict[str, Tensor], batch: Batch) -> Tensor:
         some = next(iter(leaves.values()))
         with self._mixed(some.device):
-            outputs = self._all(leaves, inputs, keys)
-        return self.loss.of_all(whole(outputs, some.dtype), targets, weights)
+            outputs = self._all(leaves, batch.inputs, batch.keys)
+        return self.loss.of_all(whole(outputs, some.dtype), batch.targets, batch.weights)
 
-    def value(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None
-    ) -> Tensor:
-        if weights is not None and self._grouped:
-            return self._in_groups(self.value, params, inputs, targets, weights)
+    def value(self, params: Tensor, batch: Batch) -> Tensor:
+        if batch.weights is not None and self._grouped:
+            return self._in_groups(self.value, params, batch)
         with torch.no_grad():
-            return self._losses(self.flat.views(params), inputs, targets, weights)
+            outputs = self._all(self.flat.views(params), batch.inputs)
+            return self.loss.of_all(outputs, batch.targets, batch.weights)
 
-    def gradient(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None = None,
-        keys: Tensor | None = None,
-    ) -> Tensor:
-        if weights is not None and self._grouped:
-            return self._in_groups(self.gradient, params, inputs, targets, weights, keys)
+    def gradient(self, params: Tensor, batch: Batch) -> Tensor:
+        if batch.weights is not None and self._grouped:
+            return self._in_groups(self.gradient, params, batch)
         tape = None if self.autocast else Tape()
-        found = self._backward(
-            self.bind(params), tape,
-            lambda leaves: self._mixed_losses(leaves, inputs, targets, weights, keys),
-        )
+        found = self._backward(self.bind(params), tape, lambda z: self._losses(z, batch))
         out = self._collected(found, tape, params)
         return out if self._scale == 1.0 else out.div_(self._scale)
 
@@ -168,16 +151,13 @@ class Stacked(Engine):
         return self._collected(self._backward(self.bind(params), tape, energy), tape, params)
 
     def step(
-        self, params: Tensor, inputs: Any, targets: Any, weights: Tensor | None, lr: float | Tensor,
-        penalise: Callable[[], float], bound: dict[str, Tensor] | None = None,
-        keys: Tensor | None = None,
+        self, params: Tensor, batch: Batch, lr: float | Tensor, penalise: Callable[[], float],
+        bound: dict[str, Tensor] | None = None,
     ) -> None:
-        if self.autocast or (weights is not None and self._grouped):
-            return super().step(params, inputs, targets, weights, lr, penalise, bound, keys)
+        if self.autocast or (batch.weights is not None and self._grouped):
+            return super().step(params, batch, lr, penalise)
         leaves, tape = self.bind(params) if bound is None else bound, Tape()
-        found = self._backward(
-            leaves, tape, lambda z: self._losses(z, inputs, targets, weights, keys)
-        )
+        found = self._backward(leaves, tape, lambda z: self._losses(z, batch))
         factor = penalise()
         with torch.no_grad():
             for name, leaf in leaves.items():
@@ -189,17 +169,19 @@ class Stacked(Engine):
         return not self.loss.weighted or self.flat.depends_on_batch
 
     def _in_groups(
-        self, what: Callable[..., Tensor], params: Tensor, inputs: Any, targets: Any,
-        weights: Tensor, keys: Tensor | None = None,
+        self, what: Callable[[Tensor, Batch], Tensor], params: Tensor, batch: Batch
     ) -> Tensor:
-        """what(...) of rows with as many real samples, which come first in them, without
+        """what(params, batch) of rows with as many real samples, which come first in them, without
         padding."""
+        inputs, targets, weights, keys = batch
+        assert weights is not None
         counts = (weights > 0).sum(dim=1)
         out = params.new_empty(0)
         for n, count in enumerate(counts.unique().tolist()):
             rows = torch.nonzero(counts == count)[:, 0]
-            drawn = {} if keys is None else {"keys": keys[rows]}
-            found = what(params[rows], inputs[rows, :count], targets[rows, :count], **drawn)
+            drawn = None if keys is None else keys[rows]
+            cut = Batch(inputs[rows, :count], targets[rows, :count], keys=drawn)
+            found = what(params[rows], cut)
             out = found.new_empty((len(params), *found.shape[1:])) if n == 0 else out
             out[rows] = found
         return out
@@ -212,7 +194,7 @@ def _move(
     one = isinstance(lr, float)
     for n, (g, h) in enumerate(products):
         beta = factor if n == 0 else 1.0
-        g = g * lr[..., None] if isinstance(lr, torch.Tensor) else g
+        g = g if isinstance(lr, float) else g * lr[..., None]
         alpha = -lr if one else -1.0
         if h is None:
             ones = g.new_ones(()).expand(len(g), 1, g.shape[1])
@@ -222,7 +204,5 @@ def _move(
     if not products and factor != 1.0:
         leaf.mul_(factor)
     if gradient is not None:
-        if isinstance(lr, torch.Tensor):
-            leaf.addcmul_(gradient, lr.reshape(-1, *(1,) * (leaf.ndim - 1)), value=-1.0)
-        else:
-            leaf.sub_(gradient, alpha=lr)
+        each = lr if isinstance(lr, float) else lr.reshape(-1, *(1,) * (leaf.ndim - 1))
+        descend(leaf, gradient, each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -62,24 +62,11 @@ class AuthoredStatement:
     Attributes
     ----------
     id : 'paper/name'
-    about : a method (`Algorithm`), or what `method(cls, ...)` gives
-    local : GradientSteps or Minimise
-    sampling : Sampling, or the class `Uniform`: cohorts of every size
-    problems : ProblemClass; None over a world
-    over : 'round', 'run' or 'fixed-point', or a class of closed worlds (`World`)
-    rounds : (least, most)
-        Horizons T of a run; for a round how many rounds may come before it.
     function : the author's function of the quantities
-    measures : its left side in words, for the axis of a picture
-    ours : True of what the paper does not state
-    tested : True of a package whose tests ask for `looked_over`: forms are read off without a run
-    rules : dict rule -> hyperparameters of the method under it
+    rounds : (least, most)
     rule, rule_values : of one of the `variants`, which has no others
-    states : what may be any state before the round, beyond the model
-    starts : of a run the most equally likely points that it may start at
     paper : the `Paper` that it was declared in
-    numbers, takes_run : as `Paper.statement` takes them
-    letters : {words: `Letters`} that its formulas are made with by its code; {} of one without
+    about, and all others : as `Paper.statement` takes them
     """
 
     id: str
@@ -96,7 +83,6 @@ class AuthoredStatement:
     symbols: dict[str, str] = field(default_factory=dict)
     measures: str = ""
     ours: bool = False
-    tested: bool = False
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rule: str = "any"
     rule_values: Mapping[str, Any] = field(default_factory=dict)
@@ -172,7 +158,7 @@ class AuthoredStatement:
             for forms in each:
                 first |= {name: claimed for name, claimed in forms.items() if name not in first}
             return first
-        if not self.of_world and not self.tested:
+        if not self.of_world and not (self.paper and self.paper.tested):
             return self.looked_over()
         try:
             made = outlined(self.function, Outline(self.rule), self.id)
@@ -328,11 +314,10 @@ class Paper(RegisteredPaper):
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
     older : callable(witness) -> witness, with today's data in place of those of older files
-    version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
-        printed and about.
+        printed, about and version_1.
 
     Raises
     ------
@@ -348,7 +333,6 @@ class Paper(RegisteredPaper):
         symbols: dict[str, str] | None = None,
         tested: bool = False,
         older: Callable[[Any], Any] = lambda witness: witness,
-        version_1: Callable[[dict[str, Any], str], Any] = lambda fields, label: None,
         worlds: Sequence[type[World]] = (),
         **more: Any,
     ) -> None:
@@ -359,7 +343,7 @@ class Paper(RegisteredPaper):
         super().__init__(id, title, source, **more)
         self.authored: dict[str, AuthoredStatement] = {}
         self.symbols, self.tested, self.older = symbols or {}, tested, older
-        self.version_1, self.worlds = version_1, {world.kind: world for world in worlds}
+        self.worlds = {world.kind: world for world in worlds}
 
     @property
     def statements(self) -> tuple[Statement, ...]:  # type: ignore[override]
@@ -495,18 +479,17 @@ class Paper(RegisteredPaper):
             if name in self.authored:
                 raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
-            if isinstance(over, type):
-                others = {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}
-                _check_world(over, others, about, at)
             made = AuthoredStatement(
                 f"{self.id}/{name}", about, Minimise() if local is None else local,
                 Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
                 tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
-                measures, ours, self.tested, rules or {}, states=states or {}, starts=starts, paper=self,
+                measures, ours, rules or {}, states=states or {}, starts=starts, paper=self,
                 numbers=numbers, takes_run=takes_run, letters=letters or {},
             )  # fmt: skip
-            if not made.of_world:
-                _check(made, at)
+            others = {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}
+            whole_number(f"{at}: starts", starts)
+            for fault in _refuse_world(over, others, about) if made.of_world else _refuse(made):
+                raise InvalidInput(f"{at}: {fault}")
             self._with(made)
             return made
 
@@ -588,23 +571,19 @@ def _form(
     )  # fmt: skip
 
 
-def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
+def _refuse_world(world: Any, others: dict[str, Any], about: Any) -> Iterator[str]:
+    """Yield what is wrong with a statement over a world."""
     if not issubclass(world, World) or not world.kind:
-        raise InvalidInput(
-            f"{at}: over = {world.__name__}: use 'round', 'run', 'fixed-point', "
+        yield (
+            f"over = {world.__name__}: use 'round', 'run', 'fixed-point', "
             "or a subclass of World with a kind"
         )
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise InvalidInput(
-            f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; "
-            "leave them out"
-        )
+    if given := [name for name, value in others.items() if value is not None]:
+        told = f"a statement over {world.__name__} is about its instances; leave them out"
+        yield f"{', '.join(given)}: {told}"
     if world.takes and not isinstance(about, Method):
-        raise InvalidInput(
-            f"{at}: about = {about!r}: {world.__name__} is made of a user's method; "
-            "give method(TheMethod)"
-        )
+        told = f"{world.__name__} is made of a user's method; give method(TheMethod)"
+        yield f"about = {about!r}: {told}"
 
 
 def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
@@ -616,49 +595,41 @@ def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
     return pair
 
 
-def _check(made: AuthoredStatement, at: str) -> None:
+def _refuse(made: AuthoredStatement) -> Iterator[str]:
+    """Yield what is wrong with a statement about a method."""
     from fedtheory.theory.rounds.problem_classes import ProblemClass
 
-    about, local, sampling = made.about, made.local, made.sampling
-    if not isinstance(about, Method) and not (
-        callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))
-    ):
-        raise InvalidInput(
-            f"{at}: about = {about!r}: give a method, such as FedAvg() or method(FedProx, mu=1), with init and round"
-        )
+    about, local, sampling, problems = made.about, made.local, made.sampling, made.problems
+    runs = all(callable(getattr(about, name, None)) for name in ("init", "round"))
+    if not isinstance(about, Method) and not runs:
+        told = "give a method, such as FedAvg() or method(FedProx, mu=1), with init and round"
+        yield f"about = {about!r}: {told}"
     if isinstance(about, type):
-        raise InvalidInput(
-            f"{at}: about = {about.__name__}: give an instance, {about.__name__}(), or method({about.__name__}, ...)"
-        )
+        name = about.__name__
+        yield f"about = {name}: give an instance, {name}(), or method({name}, ...)"
     if not isinstance(local, GradientSteps | Minimise):
-        raise InvalidInput(f"{at}: local = {local!r}: use GradientSteps(steps, lr) or Minimise()")
+        yield f"local = {local!r}: use GradientSteps(steps, lr) or Minimise()"
     if not isinstance(sampling, Sampling) and sampling is not Uniform:
-        raise InvalidInput(
-            f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P"
-        )
-    if not isinstance(made.problems, ProblemClass):
-        raise InvalidInput(
-            f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
-        )
-    if isinstance(sampling, Uniform) and sampling.size > (most := made.problems.clients[1]):
-        raise InvalidInput(
-            f"{at}: sampling = {sampling}: its cohorts need at least {sampling.size} clients, and the problems have at most {most}: "
-            f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
+        told = "use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P"
+        yield f"sampling = {sampling!r}: {told}"
+    if not isinstance(problems, ProblemClass):
+        yield f"problems = {problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
+    if isinstance(sampling, Uniform) and (size := sampling.size) > (most := problems.clients[1]):
+        yield (
+            f"sampling = {sampling}: its cohorts need at least {size} clients, and the problems "
+            f"have at most {most}: declare clients=({size}, {size + 1}), or a smaller cohort"
         )
     if made.rules and not isinstance(about, Method):
-        raise InvalidInput(
-            f"{at}: rules: write about=method({type(about).__name__}, ...), "
-            "whose hyperparameters they set"
-        )
+        name = type(about).__name__
+        yield f"rules: write about=method({name}, ...), whose hyperparameters they set"
     if made.states and made.over != "round":
-        raise InvalidInput(f"{at}: states: a {made.over} begins as the method does; leave them out")
-    whole_number(f"{at}: starts", made.starts)
+        yield f"states: a {made.over} begins as the method does; leave them out"
     if made.starts > 1 and made.over != "run":
-        raise InvalidInput(f"{at}: starts: of a run, declare over='run', or leave them out")
+        yield "starts: of a run, declare over='run', or leave them out"
     if made.over not in SCOPES:
-        raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
+        yield f"over = {made.over!r}: use one of {', '.join(SCOPES)}"
     if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):
-        raise InvalidInput(f"{at}: steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)")
+        yield f"steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)"
 
 
 def load_file(path: str | Path) -> Paper:

@@ -16,8 +16,7 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
-from fedtheory.theory.judge.replay import read_kind_and_data
-from fedtheory.theory.judge.request import Prepared, Request, Tuned
+from fedtheory.theory.judge.request import OF_RUNS, Prepared, Request, Tuned
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
@@ -27,14 +26,16 @@ from fedtheory.theory.world import World, WorldInstance
 
 __all__ = ["WorldSetting"]
 
-OF_RUNS = (
-    "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise",
-    "lr_schedule", "lr_delay",
-)  # fmt: skip
 OF_STEPS = ("local_steps", "local_lr")
 NUMBERS = LocalWork(
     (), "the statement is about numbers, whatever clients do; leave local_solver out"
 )
+
+
+class _Claims(World):
+    """The world of what cannot be proved or refuted here."""
+
+    about, takes = "not provable here", OF_STEPS
 
 
 class WorldSetting(Setting):
@@ -88,14 +89,6 @@ class WorldSetting(Setting):
             raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")
         return self.worlds[kind].search_instance(rng)
 
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        """Read a file of version 1: a world's own, or one with kind and data under "efl"."""
-        own = (world.read_version_1(fields, label) for world in self.worlds.values())
-        if (found := next((w for w in own if w is not None), None)) is not None:
-            return found
-        mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
-        return read_kind_and_data(fields, "efl", label) if mine else None
-
     def summary(self, witness: Witness) -> str:
         return self.worlds[witness.kind].summary(witness) or super().summary(witness)
 
@@ -111,14 +104,13 @@ class WorldSetting(Setting):
         checks: Sequence[Check] = (),
     ) -> Mutants | None:
         """Try the mutants of a statement of a user's file; a package has tests for its own."""
-        if self._world(statement) is None or not paper_of(statement).file:
-            return None
-        return Mutants.of(statement, self.instances(Plan(seed)))
+        own = statement.kind != "claim" and paper_of(statement).file
+        return Mutants.of(statement, self.instances(Plan(seed))) if own else None
 
     # --- a problem of the user's ------------------------------------------------------------------
-    def _world(self, statement: Statement) -> type[World] | None:
-        """The world of a statement; None of a claim."""
-        return None if statement.kind == "claim" else self.authored[statement.id].over
+    def _world(self, statement: Statement) -> type[World]:
+        """The world of a statement."""
+        return _Claims if statement.kind == "claim" else self.authored[statement.id].over
 
     def _worlds(self, statement: Statement) -> list[type[World]]:
         """Those that its forms are judged on."""
@@ -127,15 +119,13 @@ class WorldSetting(Setting):
 
     def refusal(self, statement: Statement) -> str | None:
         world = self._world(statement)
-        if _symbolic(statement):
+        if _symbolic(statement) or world.of_problems():
             return None
-        if world is None:
+        if world is _Claims:
             return (
                 "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
                 f"{statement.forms[0].note}"
             )
-        if world.of_problems():
-            return None
         of = world.about or "about instances of its own"
         return world.no_problem or f"it is {of}, not about a problem's run"
 
@@ -147,17 +137,14 @@ class WorldSetting(Setting):
 
     def local_work(self, statement: Statement) -> LocalWork | None:
         world = self._world(statement)
-        if world is None or set(OF_STEPS) & set(world.takes):
-            return None
-        return world.work or NUMBERS
+        return None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
 
     def scope_in_words(self, statement: Statement) -> str:
-        world = self._world(statement)
-        return "not provable here" if world is None else world.about
+        return self._world(statement).about
 
     def example(self, statement: Statement) -> str | None:
         world = self._world(statement)
-        if world is None or (not world.example and not world.of_problems()):
+        if not world.example and not world.of_problems():
             return None
         return world.example_of(statement.id) or f"--problem {world.problem}"
 
@@ -167,19 +154,14 @@ class WorldSetting(Setting):
         return form.kind if world is None else (form.kind, world.apart(form))
 
     def fewest(self, case: Case, statement: Statement) -> int:
-        world = self._world(statement)
-        return (
-            super().fewest(case, statement)
-            if world is None or world.scenarios is None
-            else world.scenarios[0]
-        )
+        limits = self._world(statement).scenarios
+        return super().fewest(case, statement) if limits is None else limits[0]
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """Judge the forms on a user's problem, on at most as many runs as the world says."""
         world = self._world(statement)
-        if world is not None:
-            world.check_given(case)
-        if world is not None and world.scenarios is not None:
+        world.check_given(case)
+        if world.scenarios is not None:
             least, most = world.scenarios
             case = replace(case, scenarios=max(least, min(case.scenarios, most)))
         return super().verify(statement, forms, case)
@@ -215,10 +197,7 @@ class WorldSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
-        world = self._world(statement)
-        if world is None:
-            return super().own_run(statement, form, case, record)
-        made: OwnRun = world.own_run(statement, form, case, record)
+        made: OwnRun = self._world(statement).own_run(statement, form, case, record)
         return made
 
     def tuned(
@@ -232,10 +211,10 @@ class WorldSetting(Setting):
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
-        if world is not None and _symbolic(statement):
+        if _symbolic(statement):
             head = ["an identity between symbols: no data enter"]
             return Prepared(request.problem(world.problem), None, head=head)
-        if world is None or not world.of_problems():
+        if not world.of_problems():
             return super().prepare(statement, request)
         if (own := world.prepare(statement, request)) is not None:
             return own

@@ -13,7 +13,6 @@ from fedtheory.theory.judge.request import Request, Tuned
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Statement
-from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["Joined"]
 
@@ -72,9 +71,6 @@ class Joined(Setting):
 
     def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
         return self._first(lambda part: part.step_sizes(algorithm, problem, participation, rounds))
-
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        return self._first(lambda part: part.read_version_1(fields, label))
 
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
         shared = ((part, self._mine(part, statements)) for part in self.parts)

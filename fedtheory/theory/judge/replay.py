@@ -46,7 +46,7 @@ def load(path: Path | str) -> Witness:
 
 
 def parse(text: str, label: str) -> Witness:
-    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers' settings know.
+    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers know.
 
     Raises
     ------
@@ -59,8 +59,7 @@ def parse(text: str, label: str) -> Witness:
         raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
     if version == VERSION_1:
         for known in papers():
-            found = known.setting.read_version_1(data, label)
-            if found is not None:
+            if known.version_1 and (found := known.version_1(data, label)) is not None:
                 return found
         raise DataFileError(f"{label}: a witness file of version 1, but its fields are those of no paper that is known")
     check_fields(data, _NEEDED, _OPTIONAL, label)

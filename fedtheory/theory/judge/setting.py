@@ -316,10 +316,6 @@ class Setting:
             check.where["sides"] = [*map(str, both)]
         return check, lhs, rhs, scale
 
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        """A witness from a file of version 1, where this paper had a form of its own then; None where it is not this paper's."""
-        return None
-
     def summary(self, witness: Witness) -> str:
         """One line on the witness: its statement, form and size."""
         return f"{witness.statement} [{witness.form}]: " + ", ".join(f"{k} = {_short(v)}" for k, v in witness.data.items())

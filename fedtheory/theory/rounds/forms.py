@@ -21,7 +21,7 @@ from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.mathml import unbalanced
 from fedtheory.theory.judge.registry import last_line, missing_import
 from fedtheory.theory.judge.statement import Sides, Verdict
-from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.losses import Unbounded, fractions
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
 
@@ -292,25 +292,11 @@ def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: 
         none.
     """
     line = getattr(getattr(claimed.sides, "__code__", None), "co_firstlineno", None)
-    try:
+    with in_function(function, statement, line=lambda: line, placed=False):
         found = claimed.sides() if callable(claimed.sides) else claimed.sides
-    except ZeroDivisionError as error:
-        raise Undefined(
-            f"{place(function, error, statement)}: a division by 0 on this instance"
-        ) from error
-    except FedTheoryError:
-        raise
-    except (TypeError, AttributeError, LookupError, NameError, ValueError) as error:
-        where = place(function, error, statement, line)
-        raise InvalidInput(
-            f"{where}: {_remedy(error) or f'{type(error).__name__}: {error}'}"
-        ) from error
     if not isinstance(found, Sides):
         where = place(function, None, statement, line)
-        raise InvalidInput(
-            f"{where}: form {claimed.name!r} has {_told(found)} for its two sides. "
-            "Write le(lhs, rhs) or eq(lhs, rhs)."
-        )
+        raise InvalidInput(f"{where}: {_no_sides(claimed.name, found)}")
     if isinstance(found.lhs, Absent):
         raise found.lhs.error
     return found
@@ -351,7 +337,7 @@ def evaluate(
 @contextmanager
 def in_function(
     function: Callable[..., Any], statement: str, in_fractions: bool = False,
-    line: Callable[[], int | None] = lambda: None,
+    line: Callable[[], int | None] = lambda: None, placed: bool = True,
 ) -> Iterator[None]:  # fmt: skip
     """Raise what comes up within an author's function with file, line and statement.
 
@@ -359,6 +345,7 @@ def in_function(
     ----------
     in_fractions : what fractions do not do is `NotInFractions`
     line : callable() -> the line, where the error has none in the function
+    placed : whether errors of this package are given the place, too
 
     Raises
     ------
@@ -369,9 +356,9 @@ def in_function(
         yield
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
-    except NotInFractions as error:
-        raise NotInFractions(f"{place(function, error, statement, line())}: {error}") from error
     except FedTheoryError as error:
+        if not placed:
+            raise
         raise _kind(error)(f"{place(function, error, statement, line())}: {error}") from error
     except ValueError as error:
         what = (
@@ -459,8 +446,7 @@ def _add(
         if not isinstance(item, Claimed | Wrong) or not (
             isinstance(given, Sides) or callable(given) or (later and given is None)
         ):
-            what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
-            raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
+            raise InvalidInput(_no_sides(claimed.name, getattr(item, "sides", item)))
     if why := unbalanced(claimed.latex):
         raise InvalidInput(f"form {claimed.name!r}: {why}. Close it, or the formula would be shown wrong.")
     name = claimed.name
@@ -491,6 +477,11 @@ def _add(
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:
         out[name] = made
+
+
+def _no_sides(form: str, found: Any) -> str:
+    """Say that a form has something else for its two sides."""
+    return f"form {form!r} has {_told(found)} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs)."
 
 
 def _lacking(words: str, met: Any) -> str:
@@ -538,17 +529,10 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
                     f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, "
                     "q.power(rate, q.t) for rate ** q.t, and no functions of NumPy but sums; the verdicts in floats stand"
                 )
-        lhs, rhs, scale = (_objects(v) for v in parts)
+        lhs, rhs, scale = (fractions(v) for v in parts)
     else:
         lhs, rhs, scale = (v.astype(float, copy=False) for v in parts)
     return replace(sides, lhs=lhs, rhs=rhs, scale=scale)
-
-
-def _objects(values: np.ndarray) -> np.ndarray:
-    out = np.empty(values.shape, dtype=object)
-    for index, v in np.ndenumerate(values.astype(object)):
-        out[index] = Fraction(v)
-    return out
 
 
 def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from os.path import realpath
 from typing import Any
@@ -28,6 +28,7 @@ from fedtheory.theory.rounds.declare import (
     Method,
     Upto,
     Words,
+    made_with,
     resolve,
 )
 
@@ -76,7 +77,7 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
     first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
-        name = next(n for n in _names(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
+        name = next(n for n in made_with(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
         given = getattr(getattr(algorithm, name), "name", getattr(algorithm, name))
         raise InvalidInput(
             f"{where} is about {named(made)}, not {named(algorithm)}, with {name} = {given}; "
@@ -134,7 +135,7 @@ def _same(a: Any, b: Any) -> bool:
     """True if two methods are of one class, with the same numbers but for rounding."""
     if a is b or not _one_class(type(a), type(b)):
         return a is b
-    names = {*_names(a), *_names(b)}
+    names = {*made_with(a), *made_with(b)}
     return all(_alike(getattr(a, name, None), getattr(b, name, None)) for name in names)
 
 
@@ -143,11 +144,6 @@ def _one_class(a: type, b: type) -> bool:
     names = [cls.__module__ for cls in (a, b)]
     files = {realpath(getattr(sys.modules.get(n), "__file__", None) or n) for n in names}
     return a is b or (a.__qualname__ == b.__qualname__ and len(files) == 1)
-
-
-def _names(method: Any) -> list[str]:
-    """The names of what a method was made with."""
-    return [f.name for f in fields(method)] if is_dataclass(method) else sorted(vars(method))
 
 
 def _alike(v: Any, w: Any) -> bool:
@@ -170,9 +166,11 @@ def others(setting: Any) -> Iterator[tuple[str, dict[str, Fraction]]]:
 
 def depends_on_the_horizon(setting: Any, world: Any, sampling: Any, rounds: int) -> bool:
     """True if a run of fewer rounds would be made with other numbers, as with a step size of 1/sqrt(T)."""
-    found = [setting.resolved(world, sampling, setting.first_choice, t)[1:] for t in {1, max(1, rounds - 1), rounds}]
-    return any(not _alike_work(work, found[0][0]) or not _same(method, found[0][1]) for work, method in found[1:])
-
-
-def _alike_work(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return a.keys() == b.keys() and all(_alike(a[name], b[name]) for name in a)
+    first, *rest = (
+        setting.resolved(world, sampling, setting.first_choice, t)[1:]
+        for t in {1, max(1, rounds - 1), rounds}
+    )
+    return not all(
+        all(_alike(work[name], first[0][name]) for name in work) and _same(method, first[1])
+        for work, method in rest
+    )

@@ -27,8 +27,8 @@ from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 
 __all__ = [
-    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run",
-    "sequences",
+    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "everyone", "leaves",
+    "run", "sequences",
 ]  # fmt: skip
 
 EPS = float(np.finfo(float).eps)
@@ -282,6 +282,11 @@ def sequences(
         each = (twice * c.scenarios // total if times > 1 else np.arange(c.scenarios) for c in cohorts)
         cohorts = [rows(c, np.tile(number, n)) for c, number in zip(cohorts, each, strict=True)]
     return x, cohorts, np.tile(np.repeat(chance, times), n) / (times * n)
+
+
+def everyone(count: int, scenarios: int) -> Cohort:
+    """All clients, in every scenario."""
+    return Cohort(count, mask=np.ones((scenarios, count), dtype=bool))
 
 
 def rows(law: Cohort, index: np.ndarray) -> Cohort:

@@ -19,7 +19,7 @@ from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge.record import UNKNOWN
 from fedtheory.theory.rounds.forms import Undefined
-from fedtheory.theory.rounds.oracles import at_once, each
+from fedtheory.theory.rounds.oracles import at_once, each, everyone
 
 __all__ = [
     "CONSTANTS", "FUNCTIONS", "LATEX", "ROUND", "RUN", "SHAPES", "Fields", "clients_of",
@@ -316,10 +316,8 @@ def _local_moves(q: Any, states: Sequence[Any], alike: Sequence[int]) -> Any:
 
 def clients_of(q: Any, x: Any, cohort: Cohort | None = None, t: int = 1) -> Any:
     """The clients of round t from models x (S, d), by default all of them."""
-    count = q.world.num_clients
-    if cohort is None:
-        cohort = Cohort(count, mask=np.ones((len(x), count), dtype=bool))
     work = {k: q.facts[k] for k in ("E", "eta") if k in q.facts}
+    cohort = everyone(q.world.num_clients, len(x)) if cohort is None else cohort
     return q.world.clients(cohort, work, x, Stream(0), t)
 
 

@@ -4,7 +4,7 @@ functions, and its rounding errors."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from fedtheory.theory.rounds.quantities import (
     ROUND,
     RUN,
     Fields,
-    Named,
+    Quantity,
     clients_of,
     of_the_other,
     sq,
@@ -46,19 +46,10 @@ class Nudged:
         self._world, self._move, self.share = world, move, share
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
-
-    def values(self, x: Any) -> Any:
-        """f_k(x), moved."""
-        return self._move(self._world.values(x))
-
-    def gradients(self, x: Any) -> Any:
-        """grad f_k(x), moved."""
-        return self._move(self._world.gradients(x))
-
-    def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k), moved."""
-        return self._move(self._world.gradients_each(y))
+        own = getattr(self._world, name)
+        if name not in ("values", "gradients", "gradients_each"):
+            return own
+        return lambda x: self._move(own(x))
 
 
 class Quantities:
@@ -78,7 +69,7 @@ class Quantities:
         The constants that the bound declared by `constant`, with the values stated.
     """
 
-    table: ClassVar[Named] = {}
+    table: ClassVar[Mapping[str, Quantity]] = {}
     axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method
     seldom = False  # whether most forms of a statement are not asked for here
@@ -130,10 +121,6 @@ class Quantities:
         """Say what the entries compared are: starts of a round, rounds of a run."""
         if len(where["index"]) == 1:
             where["axes"] = [self.axis]
-
-    def misshapen(self, shape: tuple[int, ...]) -> str | None:
-        """Say what is wrong with the shape of a side, or give None."""
-        return None
 
     def few(self, count: int) -> Any:
         """The first so many draws of the same run."""
@@ -209,7 +196,7 @@ class Quantities:
                 raise UnknownQuantity(told)
             known = [*self.table, *self.facts, *(f.partition("(")[0] for f in FUNCTIONS)]
             raise UnknownQuantity(str(suggest(name, known, "quantity")))
-        self._kept[name] = self.table[name](self)
+        self._kept[name] = self.table[name].of(self)
         return self._kept[name]
 
     # --- functions --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
 from fedtheory.theory.judge.request import OF_RUNS, Prepared, Request, Tuned
-from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
@@ -46,6 +45,7 @@ class WorldSetting(Setting):
         self.worlds: dict[str, type[World]] = {w.kind: w for s in statements for w in s.worlds}
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
+        self.searched = {kind: w.searched for kind, w in self.worlds.items() if w.searched}
         self.computed = {m: o for world in self.worlds.values() for m, o in world.computed.items()}
         made = [s.over for s in statements if s.about is None and s.over.of_problems()]
         self.own_method = any(world.own_method for world in made)
@@ -166,22 +166,6 @@ class WorldSetting(Setting):
             case = replace(case, scenarios=max(least, min(case.scenarios, most)))
         return super().verify(statement, forms, case)
 
-    def run_search(
-        self,
-        job: tuple[str, ...],
-        statements: Sequence[Statement],
-        budget: int,
-        seed: int,
-        violated: bool = False,
-    ) -> list[SearchResult]:
-        """Search all forms over one world, under the rules that its instances can have."""
-        rules = self.worlds[job[0]].searched
-        if rules is not None:
-            statements = [
-                replace(s, forms=tuple(_under(f, rules) for f in s.forms)) for s in statements
-            ]
-        return super().run_search(job, statements, budget, seed, violated)
-
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The data that the world makes of the case."""
         world = self.worlds.get(form.kind)
@@ -220,16 +204,15 @@ class WorldSetting(Setting):
             return own
         no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
         request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
-        if request.rounds is not None or request.mode != "auto":
-            given = (
-                f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
-            )
-            raise InvalidInput(f"{given}: {no_use}")
-        if "participants" not in world.takes and request.participants is not None:
-            raise InvalidInput(
-                f"--participants {request.participants}: {statement.id} is about all clients; "
-                "leave it out"
-            )
+        mode = None if request.mode == "auto" else request.mode
+        among = request.participants if "participants" not in world.takes else None
+        all_clients = f"{statement.id} is about all clients; leave it out"
+        for name, given, why in (
+            ("rounds", request.rounds, no_use), ("mode", mode, no_use),
+            ("participants", among, all_clients),
+        ):  # fmt: skip
+            if given is not None:
+                raise InvalidInput(f"--{name} {given}: {why}")
         asked = request
         if world.example:
             request = request.or_else(world.example)
@@ -259,14 +242,6 @@ class WorldSetting(Setting):
 def _symbolic(statement: Statement) -> bool:
     """True if all its forms are identities between symbols: no data enter."""
     return all(form.symbolic is not None for form in statement.forms)
-
-
-def _under(form: Form, rules: Sequence[str]) -> Form:
-    """The form as it is claimed under some rules alone."""
-    return replace(
-        form,
-        established={rule: verdict for rule, verdict in form.established.items() if rule in rules},
-    )
 
 
 def method_of(about: Any) -> Any:

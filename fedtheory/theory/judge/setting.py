@@ -50,6 +50,7 @@ class Setting:
     own_method : whether statements say themselves which method they are about, so that a user gives none
     study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
     computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
+    searched : dict kind -> the rules that its random instances can refute a form under; default all
     """
 
     paper = ""
@@ -60,6 +61,7 @@ class Setting:
     own_method: bool = False
     study_searches: bool = False
     computed: Mapping[str, Mapping[str, str]] = {}
+    searched: Mapping[str, tuple[str, ...]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
@@ -344,7 +346,7 @@ class Setting:
             for f in s.forms
             if f.sides is not None and f.kind == job[0]
             for rule, verdict in f.established.items()
-            if violated or verdict != "violated"
+            if (violated or verdict != "violated") and rule in self.searched.get(f.kind, (rule,))
         ]
         return self.explore(job[0], targets, max(1, budget // 4), seed)
 

@@ -434,27 +434,15 @@ class Paper(RegisteredPaper):
 
         Parameters
         ----------
-        about : the method, which must be given: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
-        problems : must be given: the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics`,
-        `Lipschitz` or `Smooth`
-        local : `GradientSteps(E, lr)`, or `Minimise()`, the default
-        sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
-        cohorts of every size
-        over : 'round', 'run', or 'fixed-point': a round that begins where it ends; or a class of
-            closed worlds, a `World`, which then says what there is in place of problems, local and
-            sampling
+        about, problems, local, sampling, over, rules, states, starts : as `fedtheory.theory` says
+            The first two must be given, unless ``over`` is a class of closed worlds; the local work
+            is `Minimise()` by default, the sampling `Full()`.
         rounds : T, or (least, most)
             Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds
             may come before it (default 0 to 2).
         assumptions : in words
         title : default the first line of the function's docstring
         ours : True of a statement that the paper does not make
-        rules : variants of the method, {rule: {hyperparameter: value}}, with a verdict for each;
-            ``q.rule`` says which one it is
-        states : of a round from any state, what the state has beside the model: the axes of what is
-            free, and functions of these: ``{"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}``
-        starts : of a run that may start at random the most points, equally likely, that it is
-            checked from; ``q.x[0]`` then depends on the scenario
         letters : {words: `fedtheory.theory.judge.symbolic.Letters`}, with which the function makes
             the formula of a form that is given none; the words tell rules apart whose formulas
             differ

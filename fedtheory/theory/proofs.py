@@ -32,7 +32,6 @@ from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import (
-    MAX_PATHS,
     Path,
     SeparableWorld,
     each,
@@ -194,10 +193,6 @@ def _walked(
 ) -> core.Course:
     n, exact = world.num_clients, world.exact
     count = sampling.count(n)
-    if count**T > MAX_PATHS:
-        raise InvalidInput(
-            f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MAX_PATHS}: take fewer rounds or clients"
-        )
     facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
     chance = probabilities(sampling, sampling.enumerate(n), exact)
     x, cohorts, weight = sequences(starts, sampling, n, T, exact)

@@ -37,11 +37,9 @@ class Unbounded(InvalidInput):
 
 def fractions(values: Any) -> np.ndarray:
     """Nested lists of numbers or strings as an object array of fractions; None stays None."""
-    raw: Any = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
-    out = np.empty(raw.shape, dtype=object)
-    for index in np.ndindex(raw.shape):
-        out[index] = None if raw[index] is None else Fraction(raw[index])
-    return out
+    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
+    made = np.frompyfunc(lambda v: None if v is None else Fraction(v), 1, 1)(raw)
+    return np.asarray(made, dtype=object)
 
 
 class Pieces(NamedTuple):

@@ -231,14 +231,17 @@ class Quantities:
         """The square root; of fractions only where it is one."""
         if not self.rational:
             return np.sqrt(value)
-        out = np.empty(np.shape(value), dtype=object)
-        for index, v in np.ndenumerate(np.asarray(value, dtype=object)):
-            v = Fraction(v)
-            root = Fraction(math.isqrt(max(v.numerator, 0)), math.isqrt(v.denominator))
-            if root * root != v:
-                raise NotInFractions(f"the square root of {v} is no fraction: state the square of it where you can")
-            out[index] = root
-        return out if out.shape else out[()]
+
+        def root(of: Any) -> Fraction:
+            v = Fraction(of)
+            found = Fraction(math.isqrt(max(v.numerator, 0)), math.isqrt(v.denominator))
+            if found * found != v:
+                raise NotInFractions(
+                    f"the square root of {v} is no fraction: state the square of it where you can"
+                )
+            return found
+
+        return np.frompyfunc(root, 1, 1)(np.asarray(value, dtype=object))
 
     @staticmethod
     def power(base: Any, exponent: Any) -> Any:
@@ -246,13 +249,15 @@ class Quantities:
         base, exponent = np.asarray(base), np.asarray(exponent)
         if base.dtype != object:
             return base ** exponent.astype(float)
-        out = np.empty(np.broadcast_shapes(base.shape, exponent.shape), dtype=object)
-        pairs = list(np.broadcast(base, exponent.astype(object)))
-        for _, e in pairs:
+
+        def power(b: Any, e: Any) -> Fraction:
             if e != int(e):
-                raise NotInFractions(f"the power {e} is not whole: state a power of both sides that is, where you can")
-        out.ravel()[:] = [Fraction(b) ** int(e) for b, e in pairs]
-        return out if out.shape else out[()]
+                raise NotInFractions(
+                    f"the power {e} is not whole: state a power of both sides that is, where you can"
+                )
+            return Fraction(b) ** int(e)
+
+        return np.frompyfunc(power, 2, 1)(base, exponent.astype(object))
 
     def value(self, x: Any) -> Any:
         """F at any points: (..., d) -> (...); at those in a row that are one, and at those of the

@@ -128,10 +128,7 @@ def _loose(value: Any) -> Any:
     if isinstance(value, float):
         return np.float64(value)
     if isinstance(value, np.ndarray) and value.dtype == object:
-        out = np.empty(value.shape, dtype=object)
-        for index, entry in np.ndenumerate(value):
-            out[index] = _loose(entry)
-        return out
+        return np.asarray(np.frompyfunc(_loose, 1, 1)(value), dtype=object)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_loose(v) for v in value))
     return value

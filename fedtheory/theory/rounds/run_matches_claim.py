@@ -51,23 +51,25 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapp
     """
     where = setting.of_statement.id
     local = setting.local if solver is None else _local(where, setting.local, facts, solver)
-    if given:
-        declared = setting.method.hyperparameters
-        numbers = {name: _hyperparameter(where, name, said, declared[name], facts) for name, said in given.items()}
-        setting = replace(setting, method=setting.method.changed(numbers))
-    if algorithm is None:
-        return replace(setting, local=local)
-    if isinstance(setting.method, Method):
-        return replace(setting, local=local, method=_method(where, setting.method, facts, algorithm))
-    if not _same(algorithm, setting.method):
-        raise InvalidInput(f"{where} is about {named(setting.method)}, not {named(algorithm)}; leave the algorithm out")
-    return replace(setting, local=local)
+    method, declared = setting.method, setting.method.hyperparameters if given else {}
+    numbers = {
+        name: _hyperparameter(where, name, said, declared[name], facts)
+        for name, said in (given or {}).items()
+    }
+    method = method.changed(numbers) if numbers else method
+    if algorithm is not None:
+        method = _method(where, method, facts, algorithm)
+    return replace(setting, local=local, method=method)
 
 
-def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
+def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
     """The method with the algorithm's hyperparameters."""
+    if not isinstance(about, Method):
+        if not _same(algorithm, about):
+            raise _another(where, named(about), algorithm)
+        return about
     if not _one_class(type(algorithm), about.cls):
-        raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
+        raise _another(where, about.cls.__name__, algorithm)
     numbers = dict(about.hyperparameters)
     for name, declared in about.hyperparameters.items():
         plain = isinstance(declared, Words | Family | int | float | Fraction) or callable(declared)
@@ -79,11 +81,14 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
         name = next(n for n in made_with(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
         given = getattr(getattr(algorithm, name), "name", getattr(algorithm, name))
-        raise InvalidInput(
-            f"{where} is about {named(made)}, not {named(algorithm)}, with {name} = {given}; "
-            "leave the algorithm out"
-        )
+        raise _another(where, named(made), algorithm, f", with {name} = {given}")
     return said
+
+
+def _another(where: str, about: str, algorithm: Any, how: str = "") -> InvalidInput:
+    """Say that a statement is about another method."""
+    told = f"{where} is about {about}, not {named(algorithm)}{how}"
+    return InvalidInput(f"{told}; leave the algorithm out")
 
 
 def _hyperparameter(where: str, name: str, said: Any, declared: Any, facts: Facts) -> Any:

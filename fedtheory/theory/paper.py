@@ -119,7 +119,7 @@ class AuthoredStatement:
         mutants : False leaves them out, and does not call those that are functions
         only : a form, the others are left out; '' leaves out none
         """
-        if self.of_world:
+        if self.of_world or isinstance(view, Letters):
             return outlined(self.function, view, self.id)
         kept, key = view.__dict__.setdefault("yielded", {}), (self.id, mutants, only)
         if key not in kept:
@@ -226,39 +226,13 @@ class AuthoredStatement:
     @cached_property
     def statement(self) -> Statement:
         """As the core knows statements: forms are functions of a view."""
-        if self.of_world:
-            scope = self.over.scope or self.id.partition("/")[0]
-            forms = tuple(self._of_world(c) for c in self.forms.values())
-        else:
-            scope, forms = self.over, tuple(self._of_method(c) for c in self.forms.values())
+        own = self.over.scope or self.id.partition("/")[0] if self.of_world else self.over
+        forms = tuple(self._form(claimed) for claimed in self.forms.values())
         told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
         return Statement(
-            self.id, self.title, self.source, scope, forms, *told,
+            self.id, self.title, self.source, own, forms, *told,
             measures=self.measures, home=self.paper,
         )  # fmt: skip
-
-    def _of_method(self, claimed: Claimed) -> Form:
-        """A form about rounds or runs of a method."""
-
-        def sides(view: Any, mutant: int | None = None) -> Sides:
-            from fedtheory.theory.rounds.judging import with_noise
-
-            if isinstance(view, Letters):
-                made = outlined(self.function, view, self.id)[claimed.name]
-                return sides_of(self.function, made, self.id)
-            pick = None if mutant is None else lambda made: made.mutants[mutant].sides
-            return with_noise(self, view, claimed.name, pick)
-
-        from fedtheory.theory.rounds.notation import formula
-
-        established = {
-            rule: variant.forms[claimed.name].established
-            for rule, variant in self.variants.items()
-            if claimed.name in variant.forms
-        }
-        letters = {words: own for words, own in self.letters.items() if own.rule in established}
-        of_code = partial(formula, self, claimed.name)
-        return _form(claimed, sides, established, self.name, letters or None, of_code)
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -267,19 +241,47 @@ class AuthoredStatement:
         except Exception:  # whatever an author's function raises: now with its place
             return self.on(view)[name]
 
-    def _of_world(self, claimed: Claimed) -> Form:
-        """A form over a closed world: its sides are made on each world anew."""
+    def _form(self, claimed: Claimed) -> Form:
+        """A form as the core knows it, whose sides are made on each view anew.
+
+        Its formula is the author's, that of letters, or of a method that of its code.
+        """
+        from fedtheory.theory.rounds.notation import formula
 
         def sides(view: Any, mutant: int | None = None) -> Sides:
-            found = self._form_on(view, claimed.name)
-            chosen = found if mutant is None else found.mutants[mutant]
-            return sides_of(self.function, chosen, self.id)
+            if self.of_world or isinstance(view, Letters):
+                found = self._form_on(view, claimed.name)
+                chosen = found if mutant is None else found.mutants[mutant]
+                return sides_of(self.function, chosen, self.id)
+            from fedtheory.theory.rounds.judging import with_noise
 
-        sides.__module__ = self.function.__module__  # where a reader finds its code
-        over = claimed.more.get("over", self.over)
-        rules = claimed.more.get("rules", over.rules)
-        verdicts = rules if isinstance(rules, dict) else dict.fromkeys(rules, claimed.established)
-        return _form(claimed, sides, verdicts, over.kind, over.letters, "")
+            pick = None if mutant is None else lambda made: made.mutants[mutant].sides
+            return with_noise(self, view, claimed.name, pick)
+
+        name, more = claimed.name, dict(claimed.more)
+        letters: Any = self.letters
+        established: Any
+        of_code: Any
+        over, rules = more.pop("over", self.over), more.pop("rules", None)
+        around = more.pop("before", ""), more.pop("after", "")
+        if self.of_world:
+            sides.__module__ = self.function.__module__  # where a reader finds its code
+            rules = over.rules if rules is None else rules
+            own = isinstance(rules, dict)
+            established = rules if own else dict.fromkeys(rules, claimed.established)
+            kind, letters, of_code = over.kind, over.letters, ""
+        else:
+            variants = {rule: v.forms for rule, v in self.variants.items() if name in v.forms}
+            established = {rule: forms[name].established for rule, forms in variants.items()}
+            letters = {words: one for words, one in letters.items() if one.rule in established}
+            kind, of_code = self.name, partial(formula, self, name)
+        letters = None if claimed.latex else letters or None
+        latex = partial(shown, sides, letters, *around) if letters else claimed.latex or of_code
+        mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
+        return Form(
+            name, latex, None if claimed.sides is None else sides, established, claimed.note,
+            claimed.proof, tuple(mutants), kind, tuple(claimed.needs), letters=letters, **more,
+        )  # fmt: skip
 
     def unjudged(
         self, forms: Iterable[str], why: str | Exception, instance: str = "", verdict: Any = None
@@ -540,23 +542,6 @@ class Paper(RegisteredPaper):
 
     def __repr__(self) -> str:
         return f"<paper {self.id}: {len(self.declared)} statements>"
-
-
-def _form(
-    claimed: Claimed, sides: Any, established: Mapping[str, Any], kind: str, letters: Any,
-    otherwise: str | Callable[[], str],
-) -> Form:  # fmt: skip
-    """A form as the core knows it; its formula is the author's, that of letters, or another one."""
-    more = {name: value for name, value in claimed.more.items() if name not in ("over", "rules")}
-    around = more.pop("before", ""), more.pop("after", "")
-    letters = None if claimed.latex else letters
-    made = otherwise if letters is None else partial(shown, sides, letters, *around)
-    mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
-    return Form(
-        claimed.name, claimed.latex or made, None if claimed.sides is None else sides, established,
-        claimed.note, claimed.proof, tuple(mutants), kind, tuple(claimed.needs), letters=letters,
-        **more,
-    )  # fmt: skip
 
 
 def _refuse_world(world: Any, others: dict[str, Any], about: Any) -> Iterator[str]:

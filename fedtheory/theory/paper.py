@@ -291,10 +291,6 @@ class AuthoredStatement:
         fields: dict[str, Any] = {"reason": str(why), "instance": instance}
         return [Check(self.id, f, self.rule, told, "exact", **fields) for f in forms]
 
-    def alone(self) -> Paper:
-        """Give a paper of this statement alone."""
-        return Paper(self.id.partition("/")[0])._with(self)
-
     @property
     def place(self) -> str:
         """File, line and id."""

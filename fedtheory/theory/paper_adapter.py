@@ -90,7 +90,11 @@ class AuthoredSetting(Setting):
     def _chosen(self, statement: Statement, algorithm: Any, given: Mapping[str, Any]) -> MethodSetting:
         """The setting under the rule that a user's method has, or the hyperparameters that are given."""
         every, algorithm = self._settings(statement.id), algorithm or SimpleNamespace(**given)
-        return next((s for s in every if s.has_rule_of(algorithm)), every[0])
+        for setting in every:
+            values = setting.of_statement.rule_values.items()
+            if all(getattr(algorithm, name, value) == value for name, value in values):
+                return setting
+        return every[0]
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     @cached_property

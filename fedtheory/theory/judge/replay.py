@@ -138,7 +138,7 @@ def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]
         statement = get(witness.statement)
         setting = setting_of(statement)
     else:
-        known = of if isinstance(of, RegisteredPaper) else of.alone()
+        known = of if isinstance(of, RegisteredPaper) else of.paper
         ids = {s.id: s for s in known.statements}
         if witness.statement not in ids:
             raise suggest(witness.statement, ids, "statement")

@@ -218,8 +218,7 @@ class Forms(dict[str, Claimed]):
     Attributes
     ----------
     absent : dict name -> (the form, why it says nothing here)
-    order : names of all forms that were made, as they came
-    lines : dict name -> line of the file that yields it
+    lines : dict name -> line of the file that yields it, of all forms that were made, as they came
     ended : why no form was made after those, or None
     by_functions : True if the sides of all are functions, so that one can be made by itself
     """
@@ -227,7 +226,6 @@ class Forms(dict[str, Claimed]):
     def __init__(self) -> None:
         super().__init__()
         self.absent: dict[str, tuple[Claimed, FedTheoryError]] = {}
-        self.order: list[str] = []
         self.lines: dict[str, int] = {}
         self.ended: FedTheoryError | None = None
         self.by_functions = True
@@ -242,7 +240,7 @@ class Forms(dict[str, Claimed]):
     @property
     def all(self) -> dict[str, Claimed]:
         """Every form that was made, in order; of those that say nothing here the sides are `Absent`."""
-        return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
+        return {name: self[name] if name in self else self.absent[name][0] for name in self.lines}
 
 
 class NotMet(Undefined):
@@ -403,7 +401,7 @@ def _made(
             if not only or getattr(claimed, "name", only) == only:
                 where = place(function, None, statement, line)
                 _add(out, claimed, view, line, where, later, mutants)
-    if not out.order:
+    if not out.lines:
         raise InvalidInput(
             f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"
         )
@@ -437,7 +435,7 @@ def _add(
 ) -> None:
     if not isinstance(claimed, Claimed):
         raise InvalidInput(f"{_told(claimed)} is no form: yield printed(le(lhs, rhs)), repaired(...) or form(name, ...)")
-    if claimed.name in out.order:
+    if claimed.name in out.lines:
         raise InvalidInput(
             f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
         )
@@ -450,7 +448,6 @@ def _add(
     if why := unbalanced(claimed.latex):
         raise InvalidInput(f"form {claimed.name!r}: {why}. Close it, or the formula would be shown wrong.")
     name = claimed.name
-    out.order.append(name)
     out.lines[name] = line
     out.by_functions &= callable(claimed.sides)
     if later:

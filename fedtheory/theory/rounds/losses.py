@@ -38,8 +38,10 @@ class Unbounded(InvalidInput):
 def fractions(values: Any) -> np.ndarray:
     """Nested lists of numbers or strings as an object array of fractions; None stays None."""
     raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
-    made = np.frompyfunc(lambda v: None if v is None else Fraction(v), 1, 1)(raw)
-    return np.asarray(made, dtype=object)
+    return np.asarray(_as_fraction(raw), dtype=object)
+
+
+_as_fraction = np.frompyfunc(lambda v: v if v is None or type(v) is Fraction else Fraction(v), 1, 1)
 
 
 class Pieces(NamedTuple):

@@ -162,10 +162,6 @@ class Quantities:
 
         return self.path._replace(states=at_once(moved, self.path.states, self.path.alike))
 
-    def at_corner(self, F_star: int, distance: int) -> Any:
-        """The same run with the optimum at the edge of what is known of it."""
-        return self.other(self.overrides, (F_star, distance))
-
     @cached_property
     def _sizes(self) -> list[float]:
         """The largest entry of every field of the states."""

@@ -142,11 +142,6 @@ class MethodSetting:
         found = self.method.numbers(facts, self.first_choice, False)
         return {name: found[name] for name in self.free}
 
-    def has_rule_of(self, algorithm: Any) -> bool:
-        """True of a method with the hyperparameters that make the rule of this variant."""
-        rules = self.of_statement.rule_values
-        return all(getattr(algorithm, name, value) == value for name, value in rules.items())
-
     def random_instance(self, rng: np.random.Generator) -> Draw:
         """One instance of the class, with everything drawn that varies, and few enough sequences
         of cohorts to enumerate.

@@ -11,7 +11,9 @@ torch, Flower (``flwr``), pfl-research (``pfl``) and FedLab (``fedlab``) are imp
 theirs is made, and none of them is needed by anything else.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedtheory.lazy import lazily
 
 if TYPE_CHECKING:
     from fedtheory.integrations.fedlab_handlers import fedlab_adapter
@@ -21,19 +23,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchClient", "fedlab_adapter", "flower_adapter", "pfl_adapter", "torch_clients", "torch_loop"]
 
-_PLACES = {
-    "TorchClient": "torch_loops",
-    "torch_clients": "torch_loops",
-    "torch_loop": "torch_loops",
-    "fedlab_adapter": "fedlab_handlers",
-    "flower_adapter": "flower",
-    "pfl_adapter": "pfl_algorithms",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        import importlib
-
-        return getattr(importlib.import_module(f"fedtheory.integrations.{_PLACES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(__name__)

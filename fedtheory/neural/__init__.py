@@ -5,9 +5,9 @@ Importing this package does not import torch: reading data and listing models ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedtheory.errors import no_attribute
+from fedtheory.lazy import lazily
 
 if TYPE_CHECKING:
     from fedtheory.neural.problem import NeuralProblem
@@ -15,18 +15,4 @@ if TYPE_CHECKING:
 
 __all__ = ["NeuralProblem", "TrainingRun", "train"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "NeuralProblem":
-        from fedtheory.neural.problem import NeuralProblem
-
-        return NeuralProblem
-    if name in ("TrainingRun", "train"):
-        from fedtheory.neural import training
-
-        return getattr(training, name)
-    raise no_attribute(__name__, name, __all__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__)

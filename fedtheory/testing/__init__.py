@@ -18,8 +18,9 @@ pytest finds the fixture ``federated_problem`` and the option ``--rate-plots FOL
 (`fedtheory.pytest_plugin`).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fedtheory.lazy import lazily
 from fedtheory.testing.bounds import BoundCheck, assert_bound_holds
 from fedtheory.testing.failure import ConvergenceFailure
 from fedtheory.testing.rates import assert_contraction, assert_rate
@@ -34,10 +35,4 @@ __all__ = [
     "assert_reaches", "assert_statement", "audit_algorithm", "check_algorithm",
 ]
 
-
-def __getattr__(name: str) -> Any:  # what is heavy is imported when it is asked for
-    if name in ("audit_algorithm", "check_algorithm"):
-        import importlib
-
-        return getattr(importlib.import_module("fedtheory.testing.audit"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(__name__)  # what is heavy is imported when it is asked for

@@ -97,8 +97,9 @@ it supports a theorem, and proves none.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedtheory.lazy import lazily
 
 if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Bernoulli, Full, Uniform
@@ -136,36 +137,4 @@ __all__ = [
     "wrong",
 ]  # fmt: skip
 
-_HELD = {  # imported when first used: what judges statements needs none of them
-    "participation.cohorts": ("Bernoulli", "Full", "Uniform"),
-    "theory.fields": ("anything", "derived", "flag", "number", "whole", "word"),
-    "theory.judge.case": ("Case", "LocalWork"),
-    "theory.judge.request": ("Prepared", "Request"),
-    "theory.judge.statement": ("Form", "Sides", "Statement"),
-    "theory.judge.symbolic": ("Letters",),
-    "theory.judge.view": ("ClosedView", "Fact"),
-    "theory.paper": ("AuthoredStatement", "Paper", "load_file"),
-    "theory.proofs": ("step",),
-    "theory.rounds.declare": ("GradientSteps", "Minimise", "above", "among", "method", "upto"),
-    "theory.rounds.forms": ("eq", "form", "le", "printed", "repaired", "wrong"),
-    "theory.rounds.irregular_run": ("IrregularRun",),
-    "theory.rounds.on_problem": ("verify",),
-    "theory.rounds.problem_classes": (
-        "Lipschitz", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex",
-    ),
-    "theory.judge.replay": ("replay",),
-    "theory.judge.witness": ("Witness",),
-    "theory.studies.study": ("Study", "quantities", "study"),
-    "theory.world": ("Draws", "Identities", "World"),
-}  # fmt: skip
-_HOMES = {name: module for module, names in _HELD.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"fedtheory.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__)  # what judges statements needs none of them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -62,24 +62,11 @@ class AuthoredStatement:
     Attributes
     ----------
     id : 'paper/name'
-    about : a method (`Algorithm`), or what `method(cls, ...)` gives
-    local : GradientSteps or Minimise
-    sampling : Sampling, or the class `Uniform`: cohorts of every size
-    problems : ProblemClass; None over a world
-    over : 'round', 'run' or 'fixed-point', or a class of closed worlds (`World`)
-    rounds : (least, most)
-        Horizons T of a run; for a round how many rounds may come before it.
     function : the author's function of the quantities
-    measures : its left side in words, for the axis of a picture
-    ours : True of what the paper does not state
-    tested : True of a package whose tests ask for `looked_over`: forms are read off without a run
-    rules : dict rule -> hyperparameters of the method under it
+    rounds : (least, most)
     rule, rule_values : of one of the `variants`, which has no others
-    states : what may be any state before the round, beyond the model
-    starts : of a run the most equally likely points that it may start at
     paper : the `Paper` that it was declared in
-    numbers, takes_run : as `Paper.statement` takes them
-    letters : {words: `Letters`} that its formulas are made with by its code; {} of one without
+    about, and all others : as `Paper.statement` takes them
     """
 
     id: str
@@ -96,7 +83,6 @@ class AuthoredStatement:
     symbols: dict[str, str] = field(default_factory=dict)
     measures: str = ""
     ours: bool = False
-    tested: bool = False
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rule: str = "any"
     rule_values: Mapping[str, Any] = field(default_factory=dict)
@@ -133,7 +119,7 @@ class AuthoredStatement:
         mutants : False leaves them out, and does not call those that are functions
         only : a form, the others are left out; '' leaves out none
         """
-        if self.of_world:
+        if self.of_world or isinstance(view, Letters):
             return outlined(self.function, view, self.id)
         kept, key = view.__dict__.setdefault("yielded", {}), (self.id, mutants, only)
         if key not in kept:
@@ -172,7 +158,7 @@ class AuthoredStatement:
             for forms in each:
                 first |= {name: claimed for name, claimed in forms.items() if name not in first}
             return first
-        if not self.of_world and not self.tested:
+        if not self.of_world and not (self.paper and self.paper.tested):
             return self.looked_over()
         try:
             made = outlined(self.function, Outline(self.rule), self.id)
@@ -240,39 +226,13 @@ class AuthoredStatement:
     @cached_property
     def statement(self) -> Statement:
         """As the core knows statements: forms are functions of a view."""
-        if self.of_world:
-            scope = self.over.scope or self.id.partition("/")[0]
-            forms = tuple(self._of_world(c) for c in self.forms.values())
-        else:
-            scope, forms = self.over, tuple(self._of_method(c) for c in self.forms.values())
+        own = self.over.scope or self.id.partition("/")[0] if self.of_world else self.over
+        forms = tuple(self._form(claimed) for claimed in self.forms.values())
         told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
         return Statement(
-            self.id, self.title, self.source, scope, forms, *told,
+            self.id, self.title, self.source, own, forms, *told,
             measures=self.measures, home=self.paper,
         )  # fmt: skip
-
-    def _of_method(self, claimed: Claimed) -> Form:
-        """A form about rounds or runs of a method."""
-
-        def sides(view: Any, mutant: int | None = None) -> Sides:
-            from fedtheory.theory.rounds.judging import with_noise
-
-            if isinstance(view, Letters):
-                made = outlined(self.function, view, self.id)[claimed.name]
-                return sides_of(self.function, made, self.id)
-            pick = None if mutant is None else lambda made: made.mutants[mutant].sides
-            return with_noise(self, view, claimed.name, pick)
-
-        from fedtheory.theory.rounds.notation import formula
-
-        established = {
-            rule: variant.forms[claimed.name].established
-            for rule, variant in self.variants.items()
-            if claimed.name in variant.forms
-        }
-        letters = {words: own for words, own in self.letters.items() if own.rule in established}
-        of_code = partial(formula, self, claimed.name)
-        return _form(claimed, sides, established, self.name, letters or None, of_code)
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -281,19 +241,47 @@ class AuthoredStatement:
         except Exception:  # whatever an author's function raises: now with its place
             return self.on(view)[name]
 
-    def _of_world(self, claimed: Claimed) -> Form:
-        """A form over a closed world: its sides are made on each world anew."""
+    def _form(self, claimed: Claimed) -> Form:
+        """A form as the core knows it, whose sides are made on each view anew.
+
+        Its formula is the author's, that of letters, or of a method that of its code.
+        """
+        from fedtheory.theory.rounds.notation import formula
 
         def sides(view: Any, mutant: int | None = None) -> Sides:
-            found = self._form_on(view, claimed.name)
-            chosen = found if mutant is None else found.mutants[mutant]
-            return sides_of(self.function, chosen, self.id)
+            if self.of_world or isinstance(view, Letters):
+                found = self._form_on(view, claimed.name)
+                chosen = found if mutant is None else found.mutants[mutant]
+                return sides_of(self.function, chosen, self.id)
+            from fedtheory.theory.rounds.judging import with_noise
 
-        sides.__module__ = self.function.__module__  # where a reader finds its code
-        over = claimed.more.get("over", self.over)
-        rules = claimed.more.get("rules", over.rules)
-        verdicts = rules if isinstance(rules, dict) else dict.fromkeys(rules, claimed.established)
-        return _form(claimed, sides, verdicts, over.kind, over.letters, "")
+            pick = None if mutant is None else lambda made: made.mutants[mutant].sides
+            return with_noise(self, view, claimed.name, pick)
+
+        name, more = claimed.name, dict(claimed.more)
+        letters: Any = self.letters
+        established: Any
+        of_code: Any
+        over, rules = more.pop("over", self.over), more.pop("rules", None)
+        around = more.pop("before", ""), more.pop("after", "")
+        if self.of_world:
+            sides.__module__ = self.function.__module__  # where a reader finds its code
+            rules = over.rules if rules is None else rules
+            own = isinstance(rules, dict)
+            established = rules if own else dict.fromkeys(rules, claimed.established)
+            kind, letters, of_code = over.kind, over.letters, ""
+        else:
+            variants = {rule: v.forms for rule, v in self.variants.items() if name in v.forms}
+            established = {rule: forms[name].established for rule, forms in variants.items()}
+            letters = {words: one for words, one in letters.items() if one.rule in established}
+            kind, of_code = self.name, partial(formula, self, name)
+        letters = None if claimed.latex else letters or None
+        latex = partial(shown, sides, letters, *around) if letters else claimed.latex or of_code
+        mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
+        return Form(
+            name, latex, None if claimed.sides is None else sides, established, claimed.note,
+            claimed.proof, tuple(mutants), kind, tuple(claimed.needs), letters=letters, **more,
+        )  # fmt: skip
 
     def unjudged(
         self, forms: Iterable[str], why: str | Exception, instance: str = "", verdict: Any = None
@@ -302,10 +290,6 @@ class AuthoredStatement:
         told: Any = verdict or ("inconclusive" if isinstance(why, NotCertified) else "not applicable")
         fields: dict[str, Any] = {"reason": str(why), "instance": instance}
         return [Check(self.id, f, self.rule, told, "exact", **fields) for f in forms]
-
-    def alone(self) -> Paper:
-        """Give a paper of this statement alone."""
-        return Paper(self.id.partition("/")[0])._with(self)
 
     @property
     def place(self) -> str:
@@ -328,11 +312,10 @@ class Paper(RegisteredPaper):
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
     older : callable(witness) -> witness, with today's data in place of those of older files
-    version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
-        printed and about.
+        printed, about and version_1.
 
     Raises
     ------
@@ -348,7 +331,6 @@ class Paper(RegisteredPaper):
         symbols: dict[str, str] | None = None,
         tested: bool = False,
         older: Callable[[Any], Any] = lambda witness: witness,
-        version_1: Callable[[dict[str, Any], str], Any] = lambda fields, label: None,
         worlds: Sequence[type[World]] = (),
         **more: Any,
     ) -> None:
@@ -359,7 +341,7 @@ class Paper(RegisteredPaper):
         super().__init__(id, title, source, **more)
         self.authored: dict[str, AuthoredStatement] = {}
         self.symbols, self.tested, self.older = symbols or {}, tested, older
-        self.version_1, self.worlds = version_1, {world.kind: world for world in worlds}
+        self.worlds = {world.kind: world for world in worlds}
 
     @property
     def statements(self) -> tuple[Statement, ...]:  # type: ignore[override]
@@ -450,27 +432,15 @@ class Paper(RegisteredPaper):
 
         Parameters
         ----------
-        about : the method, which must be given: an algorithm, or ``method(cls, mu=lambda c: 2 * c.beta)``
-        problems : must be given: the class of problems: `SmoothConvex`, `StronglyConvex`, `Quadratics`,
-        `Lipschitz` or `Smooth`
-        local : `GradientSteps(E, lr)`, or `Minimise()`, the default
-        sampling : a law of cohorts, default `Full()`; the class `Uniform` itself stands for
-        cohorts of every size
-        over : 'round', 'run', or 'fixed-point': a round that begins where it ends; or a class of
-            closed worlds, a `World`, which then says what there is in place of problems, local and
-            sampling
+        about, problems, local, sampling, over, rules, states, starts : as `fedtheory.theory` says
+            The first two must be given, unless ``over`` is a class of closed worlds; the local work
+            is `Minimise()` by default, the sampling `Full()`.
         rounds : T, or (least, most)
             Of a run the horizons it is checked for (default 1 to 4); of a round how many rounds
             may come before it (default 0 to 2).
         assumptions : in words
         title : default the first line of the function's docstring
         ours : True of a statement that the paper does not make
-        rules : variants of the method, {rule: {hyperparameter: value}}, with a verdict for each;
-            ``q.rule`` says which one it is
-        states : of a round from any state, what the state has beside the model: the axes of what is
-            free, and functions of these: ``{"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}``
-        starts : of a run that may start at random the most points, equally likely, that it is
-            checked from; ``q.x[0]`` then depends on the scenario
         letters : {words: `fedtheory.theory.judge.symbolic.Letters`}, with which the function makes
             the formula of a form that is given none; the words tell rules apart whose formulas
             differ
@@ -495,18 +465,17 @@ class Paper(RegisteredPaper):
             if name in self.authored:
                 raise InvalidInput(f"{at}: two statements are called {name!r}: rename one")
             words = title or next(iter((inspect.getdoc(function) or name).splitlines()), name)
-            if isinstance(over, type):
-                others = {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}
-                _check_world(over, others, about, at)
             made = AuthoredStatement(
                 f"{self.id}/{name}", about, Minimise() if local is None else local,
                 Full() if sampling is None else sampling, problems, over, _horizons(rounds, over, at),
                 tuple(assumptions), words, source or self.source, function, symbols or self.symbols,
-                measures, ours, self.tested, rules or {}, states=states or {}, starts=starts, paper=self,
+                measures, ours, rules or {}, states=states or {}, starts=starts, paper=self,
                 numbers=numbers, takes_run=takes_run, letters=letters or {},
             )  # fmt: skip
-            if not made.of_world:
-                _check(made, at)
+            others = {"problems": problems, "local": local, "sampling": sampling, "rounds": rounds}
+            whole_number(f"{at}: starts", starts)
+            for fault in _refuse_world(over, others, about) if made.of_world else _refuse(made):
+                raise InvalidInput(f"{at}: {fault}")
             self._with(made)
             return made
 
@@ -571,40 +540,19 @@ class Paper(RegisteredPaper):
         return f"<paper {self.id}: {len(self.declared)} statements>"
 
 
-def _form(
-    claimed: Claimed, sides: Any, established: Mapping[str, Any], kind: str, letters: Any,
-    otherwise: str | Callable[[], str],
-) -> Form:  # fmt: skip
-    """A form as the core knows it; its formula is the author's, that of letters, or another one."""
-    more = {name: value for name, value in claimed.more.items() if name not in ("over", "rules")}
-    around = more.pop("before", ""), more.pop("after", "")
-    letters = None if claimed.latex else letters
-    made = otherwise if letters is None else partial(shown, sides, letters, *around)
-    mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
-    return Form(
-        claimed.name, claimed.latex or made, None if claimed.sides is None else sides, established,
-        claimed.note, claimed.proof, tuple(mutants), kind, tuple(claimed.needs), letters=letters,
-        **more,
-    )  # fmt: skip
-
-
-def _check_world(world: Any, others: dict[str, Any], about: Any, at: str) -> None:
+def _refuse_world(world: Any, others: dict[str, Any], about: Any) -> Iterator[str]:
+    """Yield what is wrong with a statement over a world."""
     if not issubclass(world, World) or not world.kind:
-        raise InvalidInput(
-            f"{at}: over = {world.__name__}: use 'round', 'run', 'fixed-point', "
+        yield (
+            f"over = {world.__name__}: use 'round', 'run', 'fixed-point', "
             "or a subclass of World with a kind"
         )
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise InvalidInput(
-            f"{at}: {', '.join(given)}: a statement over {world.__name__} is about its instances; "
-            "leave them out"
-        )
+    if given := [name for name, value in others.items() if value is not None]:
+        told = f"a statement over {world.__name__} is about its instances; leave them out"
+        yield f"{', '.join(given)}: {told}"
     if world.takes and not isinstance(about, Method):
-        raise InvalidInput(
-            f"{at}: about = {about!r}: {world.__name__} is made of a user's method; "
-            "give method(TheMethod)"
-        )
+        told = f"{world.__name__} is made of a user's method; give method(TheMethod)"
+        yield f"about = {about!r}: {told}"
 
 
 def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
@@ -616,49 +564,41 @@ def _horizons(rounds: Any, over: Any, at: str) -> tuple[int, int]:
     return pair
 
 
-def _check(made: AuthoredStatement, at: str) -> None:
+def _refuse(made: AuthoredStatement) -> Iterator[str]:
+    """Yield what is wrong with a statement about a method."""
     from fedtheory.theory.rounds.problem_classes import ProblemClass
 
-    about, local, sampling = made.about, made.local, made.sampling
-    if not isinstance(about, Method) and not (
-        callable(getattr(about, "init", None)) and callable(getattr(about, "round", None))
-    ):
-        raise InvalidInput(
-            f"{at}: about = {about!r}: give a method, such as FedAvg() or method(FedProx, mu=1), with init and round"
-        )
+    about, local, sampling, problems = made.about, made.local, made.sampling, made.problems
+    runs = all(callable(getattr(about, name, None)) for name in ("init", "round"))
+    if not isinstance(about, Method) and not runs:
+        told = "give a method, such as FedAvg() or method(FedProx, mu=1), with init and round"
+        yield f"about = {about!r}: {told}"
     if isinstance(about, type):
-        raise InvalidInput(
-            f"{at}: about = {about.__name__}: give an instance, {about.__name__}(), or method({about.__name__}, ...)"
-        )
+        name = about.__name__
+        yield f"about = {name}: give an instance, {name}(), or method({name}, ...)"
     if not isinstance(local, GradientSteps | Minimise):
-        raise InvalidInput(f"{at}: local = {local!r}: use GradientSteps(steps, lr) or Minimise()")
+        yield f"local = {local!r}: use GradientSteps(steps, lr) or Minimise()"
     if not isinstance(sampling, Sampling) and sampling is not Uniform:
-        raise InvalidInput(
-            f"{at}: sampling = {sampling!r}: use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P"
-        )
-    if not isinstance(made.problems, ProblemClass):
-        raise InvalidInput(
-            f"{at}: problems = {made.problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
-        )
-    if isinstance(sampling, Uniform) and sampling.size > (most := made.problems.clients[1]):
-        raise InvalidInput(
-            f"{at}: sampling = {sampling}: its cohorts need at least {sampling.size} clients, and the problems have at most {most}: "
-            f"declare clients=({sampling.size}, {sampling.size + 1}), or a smaller cohort"
+        told = "use Full(), Uniform(P), Bernoulli(p), or the class Uniform for every P"
+        yield f"sampling = {sampling!r}: {told}"
+    if not isinstance(problems, ProblemClass):
+        yield f"problems = {problems!r}: use a class of problems, such as SmoothConvex(clients=(1, 4))"
+    if isinstance(sampling, Uniform) and (size := sampling.size) > (most := problems.clients[1]):
+        yield (
+            f"sampling = {sampling}: its cohorts need at least {size} clients, and the problems "
+            f"have at most {most}: declare clients=({size}, {size + 1}), or a smaller cohort"
         )
     if made.rules and not isinstance(about, Method):
-        raise InvalidInput(
-            f"{at}: rules: write about=method({type(about).__name__}, ...), "
-            "whose hyperparameters they set"
-        )
+        name = type(about).__name__
+        yield f"rules: write about=method({name}, ...), whose hyperparameters they set"
     if made.states and made.over != "round":
-        raise InvalidInput(f"{at}: states: a {made.over} begins as the method does; leave them out")
-    whole_number(f"{at}: starts", made.starts)
+        yield f"states: a {made.over} begins as the method does; leave them out"
     if made.starts > 1 and made.over != "run":
-        raise InvalidInput(f"{at}: starts: of a run, declare over='run', or leave them out")
+        yield "starts: of a run, declare over='run', or leave them out"
     if made.over not in SCOPES:
-        raise InvalidInput(f"{at}: over = {made.over!r}: use one of {', '.join(SCOPES)}")
+        yield f"over = {made.over!r}: use one of {', '.join(SCOPES)}"
     if isinstance(local, GradientSteps) and isinstance(local.steps, Upto):
-        raise InvalidInput(f"{at}: steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)")
+        yield f"steps = {local.steps!r}: a number of steps is whole, use among(1, 2, 5)"
 
 
 def load_file(path: str | Path) -> Paper:

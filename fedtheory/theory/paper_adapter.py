@@ -23,7 +23,7 @@ from fedtheory.rational import Builders, fraction
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import OwnRun, Record
-from fedtheory.theory.judge.request import Prepared, Request
+from fedtheory.theory.judge.request import OF_RUNS, Prepared, Request
 from fedtheory.theory.judge.search import Target
 from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Statement
@@ -47,12 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["AuthoredSetting", "DrawnInstance"]
 
 INSTANCES = 40  # a statement, in a full campaign
-OF_RUNS = 540
+RUNS = 540
 PROBLEMS = 8
-_NOT_OURS = (
-    "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
-    "batch_size", "noise",
-)  # fmt: skip
 _OF_WORK = {"steps": "local_steps", "lr": "local_lr"}  # left open, perhaps, and the option
 
 
@@ -94,7 +90,11 @@ class AuthoredSetting(Setting):
     def _chosen(self, statement: Statement, algorithm: Any, given: Mapping[str, Any]) -> MethodSetting:
         """The setting under the rule that a user's method has, or the hyperparameters that are given."""
         every, algorithm = self._settings(statement.id), algorithm or SimpleNamespace(**given)
-        return next((s for s in every if s.has_rule_of(algorithm)), every[0])
+        for setting in every:
+            values = setting.of_statement.rule_values.items()
+            if all(getattr(algorithm, name, value) == value for name, value in values):
+                return setting
+        return every[0]
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     @cached_property
@@ -117,7 +117,7 @@ class AuthoredSetting(Setting):
         for (kind, rule), (first, *_) in self._alike.items():
             setting = MethodSetting.of(first)
             more = self.authored.tested and setting.scope == "run"
-            count = OF_RUNS if more else INSTANCES
+            count = RUNS if more else INSTANCES
             drawn = islice(_draws(setting, plan.seed), max(6, round(count * plan.scale)))
             for i, instance in enumerate(drawn):
                 told = _label(setting, instance), instance.to_data(), None, rule, "separable losses"
@@ -219,7 +219,7 @@ class AuthoredSetting(Setting):
     def refuses(self, statement: Statement) -> tuple[str, ...]:
         """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
         setting = self._of(statement.id)
-        mine = (*_NOT_OURS, *(o for n, o in _OF_WORK.items() if n not in setting.open_numbers()))
+        mine = (*OF_RUNS, *(o for n, o in _OF_WORK.items() if n not in setting.open_numbers()))
         return mine if setting.sampling is Uniform else (*mine, "participants")
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
@@ -379,10 +379,6 @@ class AuthoredSetting(Setting):
             raise InvalidInput(
                 f"without {witness.without}: the instance does not need that, it violates {statement.id} as it stands"
             )
-        return found
-
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        found: Witness | None = self.authored.version_1(fields, label)
         return found
 
     def proved(self, target: Target) -> tuple[Witness | None, float | None]:

@@ -29,15 +29,13 @@ from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.forms import in_function, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
-from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
+from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import (
-    MAX_PATHS,
     Path,
     SeparableWorld,
     each,
     probabilities,
-    run,
     sequences,
 )
 from fedtheory.theory.rounds.run_matches_claim import as_said
@@ -192,29 +190,20 @@ def _at_the_end(sides: Sides) -> Sides:
 def _walked(
     setting: MethodSetting, world: Any, starts: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str
 ) -> core.Course:
-    n, exact = world.num_clients, world.exact
-    count = sampling.count(n)
-    if count**T > MAX_PATHS:
-        raise InvalidInput(
-            f"{T} rounds of {count} cohorts make {count**T} sequences, more than {MAX_PATHS}: take fewer rounds or clients"
-        )
-    facts, work, algorithm = setting.resolved(world, sampling, drawn, T)
-    chance = probabilities(sampling, sampling.enumerate(n), exact)
-    x, cohorts, weight = sequences(starts, sampling, n, T, exact)
-    made = run(world, algorithm, work, x, cohorts)
+    law = sampling.enumerate(world.num_clients)
+    count, chance = law.scenarios, probabilities(sampling, law, world.exact)
+    x, cohorts, weight = sequences(starts, sampling, world.num_clients, T, world.exact)
+    run = setting._made(world, x, sampling, cohorts, weight, drawn)
 
     def rounds() -> Iterator[Any]:
         for t in range(1, T + 1):
             apart = count ** (T - t)  # sequences that are one up to this round
-            states = [each(state, lambda v: v[::apart]) for state in made.states[: t + 1]]  # noqa: B023
-            one = Path(states, made.clients[:t])
+            states = [each(s, lambda v: v[::apart]) for s in run.path.states[: t + 1]]  # noqa: B023
+            one = Path(states, run.path.clients[:t])
             before = weight.reshape(-1, apart * count).sum(axis=1)
-            yield RoundQuantities(world, facts, one, chance, algorithm), before
+            yield RoundQuantities(world, run.facts, one, chance, run.method), before
 
-    def whole() -> RunQuantities:
-        return RunQuantities(world, facts, made, weight, algorithm)
-
-    return core.Course(name, "any", T, rounds(), whole)
+    return core.Course(name, "any", T, rounds(), lambda: run)
 
 
 def _course(setting: MethodSetting, case: Case) -> core.Course:

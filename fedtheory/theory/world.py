@@ -199,11 +199,6 @@ class World(ClosedView):
         return cls.instance(*cls.draws[0].draw(rng))
 
     @classmethod
-    def read_version_1(cls, fields: dict[str, Any], label: str) -> Any:
-        """A `Witness` from a file of version 1 with fields of its own; None of another file."""
-        return None
-
-    @classmethod
     def summary(cls, witness: Any) -> str:
         """Describe a witness in one line; an empty one leaves it to its numbers."""
         return ""

@@ -16,9 +16,7 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
-from fedtheory.theory.judge.replay import read_kind_and_data
-from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE, Prepared, Request, Tuned
-from fedtheory.theory.judge.search import SearchResult
+from fedtheory.theory.judge.request import COMPRESSORS, OF_RUNS, SENT_WHOLE, Prepared, Request, Tuned
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
@@ -27,14 +25,16 @@ from fedtheory.theory.world import World, WorldInstance
 
 __all__ = ["WorldSetting"]
 
-OF_RUNS = (
-    "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise",
-    "lr_schedule", "lr_delay",
-)  # fmt: skip
 OF_STEPS = ("local_steps", "local_lr")
 NUMBERS = LocalWork(
     (), "the statement is about numbers, whatever clients do; leave local_solver out"
 )
+
+
+class _Claims(World):
+    """The world of what cannot be proved or refuted here."""
+
+    about, takes = "not provable here", OF_STEPS
 
 
 class WorldSetting(Setting):
@@ -45,6 +45,7 @@ class WorldSetting(Setting):
         self.worlds: dict[str, type[World]] = {w.kind: w for s in statements for w in s.worlds}
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
+        self.searched = {kind: w.searched for kind, w in self.worlds.items() if w.searched}
         self.computed = {m: o for world in self.worlds.values() for m, o in world.computed.items()}
         made = [s.over for s in statements if s.about is None and s.over.of_problems()]
         self.own_method = any(world.own_method for world in made)
@@ -88,14 +89,6 @@ class WorldSetting(Setting):
             raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")
         return self.worlds[kind].search_instance(rng)
 
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        """Read a file of version 1: a world's own, or one with kind and data under "efl"."""
-        own = (world.read_version_1(fields, label) for world in self.worlds.values())
-        if (found := next((w for w in own if w is not None), None)) is not None:
-            return found
-        mine = "efl" in fields and str(fields.get("statement")).startswith(f"{self.paper}/")
-        return read_kind_and_data(fields, "efl", label) if mine else None
-
     def summary(self, witness: Witness) -> str:
         return self.worlds[witness.kind].summary(witness) or super().summary(witness)
 
@@ -111,14 +104,13 @@ class WorldSetting(Setting):
         checks: Sequence[Check] = (),
     ) -> Mutants | None:
         """Try the mutants of a statement of a user's file; a package has tests for its own."""
-        if self._world(statement) is None or not paper_of(statement).file:
-            return None
-        return Mutants.of(statement, self.instances(Plan(seed)))
+        own = statement.kind != "claim" and paper_of(statement).file
+        return Mutants.of(statement, self.instances(Plan(seed))) if own else None
 
     # --- a problem of the user's ------------------------------------------------------------------
-    def _world(self, statement: Statement) -> type[World] | None:
-        """The world of a statement; None of a claim."""
-        return None if statement.kind == "claim" else self.authored[statement.id].over
+    def _world(self, statement: Statement) -> type[World]:
+        """The world of a statement."""
+        return _Claims if statement.kind == "claim" else self.authored[statement.id].over
 
     def _worlds(self, statement: Statement) -> list[type[World]]:
         """Those that its forms are judged on."""
@@ -127,15 +119,13 @@ class WorldSetting(Setting):
 
     def refusal(self, statement: Statement) -> str | None:
         world = self._world(statement)
-        if _symbolic(statement):
+        if _symbolic(statement) or world.of_problems():
             return None
-        if world is None:
+        if world is _Claims:
             return (
                 "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
                 f"{statement.forms[0].note}"
             )
-        if world.of_problems():
-            return None
         of = world.about or "about instances of its own"
         return world.no_problem or f"it is {of}, not about a problem's run"
 
@@ -147,17 +137,14 @@ class WorldSetting(Setting):
 
     def local_work(self, statement: Statement) -> LocalWork | None:
         world = self._world(statement)
-        if world is None or set(OF_STEPS) & set(world.takes):
-            return None
-        return world.work or NUMBERS
+        return None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
 
     def scope_in_words(self, statement: Statement) -> str:
-        world = self._world(statement)
-        return "not provable here" if world is None else world.about
+        return self._world(statement).about
 
     def example(self, statement: Statement) -> str | None:
         world = self._world(statement)
-        if world is None or (not world.example and not world.of_problems()):
+        if not world.example and not world.of_problems():
             return None
         return world.example_of(statement.id) or f"--problem {world.problem}"
 
@@ -167,38 +154,17 @@ class WorldSetting(Setting):
         return form.kind if world is None else (form.kind, world.apart(form))
 
     def fewest(self, case: Case, statement: Statement) -> int:
-        world = self._world(statement)
-        return (
-            super().fewest(case, statement)
-            if world is None or world.scenarios is None
-            else world.scenarios[0]
-        )
+        limits = self._world(statement).scenarios
+        return super().fewest(case, statement) if limits is None else limits[0]
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """Judge the forms on a user's problem, on at most as many runs as the world says."""
         world = self._world(statement)
-        if world is not None:
-            world.check_given(case)
-        if world is not None and world.scenarios is not None:
+        world.check_given(case)
+        if world.scenarios is not None:
             least, most = world.scenarios
             case = replace(case, scenarios=max(least, min(case.scenarios, most)))
         return super().verify(statement, forms, case)
-
-    def run_search(
-        self,
-        job: tuple[str, ...],
-        statements: Sequence[Statement],
-        budget: int,
-        seed: int,
-        violated: bool = False,
-    ) -> list[SearchResult]:
-        """Search all forms over one world, under the rules that its instances can have."""
-        rules = self.worlds[job[0]].searched
-        if rules is not None:
-            statements = [
-                replace(s, forms=tuple(_under(f, rules) for f in s.forms)) for s in statements
-            ]
-        return super().run_search(job, statements, budget, seed, violated)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The data that the world makes of the case."""
@@ -215,10 +181,7 @@ class WorldSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
-        world = self._world(statement)
-        if world is None:
-            return super().own_run(statement, form, case, record)
-        made: OwnRun = world.own_run(statement, form, case, record)
+        made: OwnRun = self._world(statement).own_run(statement, form, case, record)
         return made
 
     def tuned(
@@ -232,26 +195,25 @@ class WorldSetting(Setting):
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
-        if world is not None and _symbolic(statement):
+        if _symbolic(statement):
             request.refuse(COMPRESSORS, SENT_WHOLE)
             head = ["an identity between symbols: no data enter"]
             return Prepared(request.problem(world.problem), None, head=head)
-        if world is None or not world.of_problems():
+        if not world.of_problems():
             return super().prepare(statement, request)
         if (own := world.prepare(statement, request)) is not None:
             return own
         no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
         request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
-        if request.rounds is not None or request.mode != "auto":
-            given = (
-                f"--mode {request.mode}" if request.rounds is None else f"--rounds {request.rounds}"
-            )
-            raise InvalidInput(f"{given}: {no_use}")
-        if "participants" not in world.takes and request.participants is not None:
-            raise InvalidInput(
-                f"--participants {request.participants}: {statement.id} is about all clients; "
-                "leave it out"
-            )
+        mode = None if request.mode == "auto" else request.mode
+        among = request.participants if "participants" not in world.takes else None
+        all_clients = f"{statement.id} is about all clients; leave it out"
+        for name, given, why in (
+            ("rounds", request.rounds, no_use), ("mode", mode, no_use),
+            ("participants", among, all_clients),
+        ):  # fmt: skip
+            if given is not None:
+                raise InvalidInput(f"--{name} {given}: {why}")
         asked = request
         if world.example:
             request = request.or_else(world.example)
@@ -281,14 +243,6 @@ class WorldSetting(Setting):
 def _symbolic(statement: Statement) -> bool:
     """True if all its forms are identities between symbols: no data enter."""
     return all(form.symbolic is not None for form in statement.forms)
-
-
-def _under(form: Form, rules: Sequence[str]) -> Form:
-    """The form as it is claimed under some rules alone."""
-    return replace(
-        form,
-        established={rule: verdict for rule, verdict in form.established.items() if rule in rules},
-    )
 
 
 def method_of(about: Any) -> Any:

@@ -17,7 +17,7 @@ from fedtheory.problems import Quadratic
 from fedtheory.theory import GradientSteps, Minimise, Paper, Quadratics, Uniform, eq, method, printed
 from fedtheory.theory.rounds.declare import Method
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, leaves, run
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld, run, sequences
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 H, C = [[1, "1/2"], ["1/4", 2], [3, 1]], [[0, 1], [2, -1], ["-1/2", 3]]
@@ -67,7 +67,7 @@ def test_fractions_and_floats_agree(declared: Method, work, sampling):
     rounds = 2 if isinstance(sampling, Bernoulli) else 3
     runs = []
     for exact, world in ((True, SeparableWorld(made.exact_losses, made.start)), (False, ProblemWorld(problem))):
-        cohorts, chance = leaves(sampling, 3, rounds, exact)
+        _, cohorts, chance = sequences(np.zeros((1, 1)), sampling, 3, rounds, exact)
         x = np.repeat((made.start if exact else made.start.astype(float))[None], len(chance), axis=0)
         algorithm = declared.build(world.constants, {}, exact)
         runs.append((run(world, algorithm, work, x, cohorts), chance))
@@ -110,7 +110,7 @@ def test_local_steps_by_hand():
     mean is 1."""
     made = instance([[1], [2]], [[0], [1]], [4])
     world = SeparableWorld(made.exact_losses, made.start)
-    cohorts, _ = leaves(Full(), 2, 1, True)
+    _, cohorts, _ = sequences(np.zeros((1, 1)), Full(), 2, 1, True)
     path = run(world, FedAvg(), {"E": 2, "eta": Q(1, 2)}, made.start[None], cohorts)
     assert path.states[-1].x[0, 0] == 1 and list(path.clients[0].results[0].y[0, :, 0]) == [1, 1]
 

@@ -27,7 +27,7 @@ from fedtheory.theory import (
 from fedtheory.theory.judge.symbolic import expressions
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.notation import Notation, formula
-from fedtheory.theory.rounds.quantities import LATEX
+from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.studies.declared import symbols
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -116,7 +116,7 @@ def test_every_quantity_has_its_letter(over):
     q = Notation(over)
     named = [name for name in quantities(over) if "(" not in name and name not in UNNAMED]
     letters = {name: getattr(q, name) for name in named}
-    assert set(LATEX[over]) - UNNAMED <= set(letters)
+    assert set(RUN if over == "run" else ROUND) - UNNAMED <= set(letters)
     assert len({str(v) for v in letters.values()}) == len(letters) == len({v.latex for v in letters.values()})
     assert not any("<" in v.latex for v in letters.values())
 

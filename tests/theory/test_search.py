@@ -179,7 +179,7 @@ def test_the_horizon_and_the_law_are_named(how, says):
     statement = sentence(it, **how)
     assert scope(statement) == says
     assert f"weights; {says}" in " ".join(str(study(statement, budget=20, necessity=False)).split())
-    judge = AuthoredSetting(statement.alone())
+    judge = AuthoredSetting(statement.paper)
     assert judge.scope_in_words(statement.statement) == f"about {says}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array, shown
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["UNKNOWN", "Missing", "NotRecorded", "OwnRun", "Record", "not_about_runs", "read_record", "rows_of"]
+__all__ = ["UNKNOWN", "Missing", "NotRecorded", "OwnRun", "Record", "not_about_runs", "read_record"]
 
 UNKNOWN = (
     "what the method keeps beside the model is not known of this run: hand the whole states over, "
@@ -180,11 +180,6 @@ def read_record(problem: Any, trajectory: Any) -> Record:
     else:
         models, memories = _models(problem, trajectory), {}
     return Record(models, len(models) - 1, memories)
-
-
-def rows_of(values: Sequence[Any]) -> np.ndarray:
-    """Values () or (S,), one a horizon, as (K, S)."""
-    return np.stack([np.atleast_1d(np.asarray(v, dtype=float)).reshape(-1) for v in values])
 
 
 def not_about_runs(what: str) -> str:

@@ -43,7 +43,7 @@ def load(path: Path | str) -> Witness:
 
 
 def parse(text: str, label: str) -> Witness:
-    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers' settings know.
+    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers know.
 
     Raises `DataFileError` named by ``label``.
     """
@@ -53,8 +53,7 @@ def parse(text: str, label: str) -> Witness:
         raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
     if version == VERSION_1:
         for known in papers():
-            found = known.setting.read_version_1(data, label)
-            if found is not None:
+            if known.version_1 and (found := known.version_1(data, label)) is not None:
                 return found
         raise DataFileError(f"{label}: a witness file of version 1, but its fields are those of no paper that is known")
     check_fields(data, _NEEDED, _OPTIONAL, label)
@@ -119,7 +118,7 @@ def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]
         statement = get(witness.statement)
         setting = setting_of(statement)
     else:
-        known = of if isinstance(of, RegisteredPaper) else of.alone()
+        known = of if isinstance(of, RegisteredPaper) else of.paper
         ids = {s.id: s for s in known.statements}
         if witness.statement not in ids:
             raise suggest(witness.statement, ids, "statement")

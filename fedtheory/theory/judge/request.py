@@ -8,7 +8,12 @@ from typing import Any, Protocol
 
 from fedtheory.theory.judge.check import Check
 
-__all__ = ["COMPRESSORS", "SENT_WHOLE", "Prepared", "Request", "Tuned"]
+__all__ = ["COMPRESSORS", "OF_RUNS", "SENT_WHOLE", "Prepared", "Request", "Tuned"]
+
+OF_RUNS = (  # options of the command line that mean nothing to most statements
+    "inactive", "incomplete", "activity", "departure", "arrival", "batch_size", "noise",
+    "lr_schedule", "lr_delay",
+)  # fmt: skip
 
 
 class Request(Protocol):

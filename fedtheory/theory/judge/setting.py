@@ -50,6 +50,7 @@ class Setting:
     own_method : whether statements say themselves which method they are about, so that a user gives none
     study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
     computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
+    searched : dict kind -> the rules that its random instances can refute a form under; default all
     """
 
     paper = ""
@@ -60,6 +61,7 @@ class Setting:
     own_method: bool = False
     study_searches: bool = False
     computed: Mapping[str, Mapping[str, str]] = {}
+    searched: Mapping[str, tuple[str, ...]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
@@ -276,10 +278,6 @@ class Setting:
             check.where["sides"] = [*map(str, both)]
         return check, lhs, rhs, scale
 
-    def read_version_1(self, fields: dict[str, Any], label: str) -> Witness | None:
-        """A witness from a file of version 1, where this paper had a form of its own then; None where it is not this paper's."""
-        return None
-
     def summary(self, witness: Witness) -> str:
         """One line on the witness: its statement, form and size."""
         return f"{witness.statement} [{witness.form}]: " + ", ".join(f"{k} = {_short(v)}" for k, v in witness.data.items())
@@ -308,7 +306,7 @@ class Setting:
             for f in s.forms
             if f.sides is not None and f.kind == job[0]
             for rule, verdict in f.established.items()
-            if violated or verdict != "violated"
+            if (violated or verdict != "violated") and rule in self.searched.get(f.kind, (rule,))
         ]
         return self.explore(job[0], targets, max(1, budget // 4), seed)
 

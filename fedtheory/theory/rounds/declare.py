@@ -25,7 +25,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 __all__ = [
     "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method",
     "Minimise", "Upto", "Whole", "Words", "above", "alias",
-    "among", "hyperparameters", "least_and_most", "method", "only_keywords", "upto",
+    "among", "hyperparameters", "least_and_most", "made_with", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
 SHARES = [Fraction(v) for v in ("1", "1/2", "3/4", "1/4", "1/8", "7/8", "1/3", "1/50")]
@@ -317,11 +317,16 @@ def hyperparameters(about: Any) -> list[str]:
     return list(dict.fromkeys([*declared, *(f.name for f in fields if f.init)]))
 
 
+def made_with(algorithm: Any) -> list[str]:
+    """The names of all that a method has."""
+    own = dataclasses.is_dataclass(algorithm)
+    return [f.name for f in dataclasses.fields(algorithm)] if own else sorted(vars(algorithm))
+
+
 def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
     """A copy whose floats are fractions: those given by name, else what the float prints as."""
     out = copy.copy(algorithm)
-    fields = [f.name for f in dataclasses.fields(out)] if dataclasses.is_dataclass(out) else list(vars(out))
-    for key in fields:
+    for key in made_with(out):
         value = (numbers or {}).get(key, getattr(out, key))
         if isinstance(value, float) and np.isfinite(value):
             value = number(value, True)

@@ -21,7 +21,7 @@ from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.mathml import unbalanced
 from fedtheory.theory.judge.registry import last_line, missing_import
 from fedtheory.theory.judge.statement import Sides, Verdict
-from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.losses import Unbounded, fractions
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
 
@@ -227,8 +227,7 @@ class Forms(dict[str, Claimed]):
     Attributes
     ----------
     absent : dict name -> (the form, why it says nothing here)
-    order : names of all forms that were made, as they came
-    lines : dict name -> line of the file that yields it
+    lines : dict name -> line of the file that yields it, of all forms that were made, as they came
     ended : why no form was made after those, or None
     by_functions : True if the sides of all are functions, so that one can be made by itself
     """
@@ -236,7 +235,6 @@ class Forms(dict[str, Claimed]):
     def __init__(self) -> None:
         super().__init__()
         self.absent: dict[str, tuple[Claimed, FedTheoryError]] = {}
-        self.order: list[str] = []
         self.lines: dict[str, int] = {}
         self.ended: FedTheoryError | None = None
         self.by_functions = True
@@ -251,7 +249,7 @@ class Forms(dict[str, Claimed]):
     @property
     def all(self) -> dict[str, Claimed]:
         """Every form that was made, in order; of those that say nothing here the sides are `Absent`."""
-        return {name: self[name] if name in self else self.absent[name][0] for name in self.order}
+        return {name: self[name] if name in self else self.absent[name][0] for name in self.lines}
 
 
 class NotMet(Undefined):
@@ -305,25 +303,11 @@ def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: 
         none.
     """
     line = getattr(getattr(claimed.sides, "__code__", None), "co_firstlineno", None)
-    try:
+    with in_function(function, statement, line=lambda: line, placed=False):
         found = claimed.sides() if callable(claimed.sides) else claimed.sides
-    except ZeroDivisionError as error:
-        raise Undefined(
-            f"{place(function, error, statement)}: a division by 0 on this instance"
-        ) from error
-    except FedTheoryError:
-        raise
-    except (TypeError, AttributeError, LookupError, NameError, ValueError) as error:
-        where = place(function, error, statement, line)
-        raise InvalidInput(
-            f"{where}: {_remedy(error) or f'{type(error).__name__}: {error}'}"
-        ) from error
     if not isinstance(found, Sides):
         where = place(function, None, statement, line)
-        raise InvalidInput(
-            f"{where}: form {claimed.name!r} has {_told(found)} for its two sides. "
-            "Write le(lhs, rhs) or eq(lhs, rhs)."
-        )
+        raise InvalidInput(f"{where}: {_no_sides(claimed.name, found)}")
     if isinstance(found.lhs, Absent):
         raise found.lhs.error
     return found
@@ -364,7 +348,7 @@ def evaluate(
 @contextmanager
 def in_function(
     function: Callable[..., Any], statement: str, in_fractions: bool = False,
-    line: Callable[[], int | None] = lambda: None,
+    line: Callable[[], int | None] = lambda: None, placed: bool = True,
 ) -> Iterator[None]:  # fmt: skip
     """Raise what comes up within an author's function with file, line and statement.
 
@@ -372,6 +356,7 @@ def in_function(
     ----------
     in_fractions : what fractions do not do is `NotInFractions`
     line : callable() -> the line, where the error has none in the function
+    placed : whether errors of this package are given the place, too
 
     Raises
     ------
@@ -382,9 +367,9 @@ def in_function(
         yield
     except ZeroDivisionError as error:
         raise Undefined(f"{place(function, error, statement)}: a division by 0 on this instance") from error
-    except NotInFractions as error:
-        raise NotInFractions(f"{place(function, error, statement, line())}: {error}") from error
     except FedTheoryError as error:
+        if not placed:
+            raise
         raise _kind(error)(f"{place(function, error, statement, line())}: {error}") from error
     except ValueError as error:
         what = (
@@ -429,7 +414,7 @@ def _made(
             if not only or getattr(claimed, "name", only) == only:
                 where = place(function, None, statement, line)
                 _add(out, claimed, view, line, where, later, mutants)
-    if not out.order:
+    if not out.lines:
         raise InvalidInput(
             f"{place(function, None, statement)}: a statement without a form: yield printed(le(lhs, rhs), r'latex') or repaired(...)"
         )
@@ -463,7 +448,7 @@ def _add(
 ) -> None:
     if not isinstance(claimed, Claimed):
         raise InvalidInput(f"{_told(claimed)} is no form: yield printed(le(lhs, rhs)), repaired(...) or form(name, ...)")
-    if claimed.name in out.order:
+    if claimed.name in out.lines:
         raise InvalidInput(
             f"two forms are called {claimed.name!r}: give the second another name, form('sharpened', ...)"
         )
@@ -472,12 +457,10 @@ def _add(
         if not isinstance(item, Claimed | Wrong) or not (
             isinstance(given, Sides) or callable(given) or (later and given is None)
         ):
-            what = _told(item.sides if isinstance(item, Claimed | Wrong) else item)
-            raise InvalidInput(f"form {claimed.name!r} has {what} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs).")
+            raise InvalidInput(_no_sides(claimed.name, getattr(item, "sides", item)))
     if why := unbalanced(claimed.latex):
         raise InvalidInput(f"form {claimed.name!r}: {why}. Close it, or the formula would be shown wrong.")
     name = claimed.name
-    out.order.append(name)
     out.lines[name] = line
     out.by_functions &= callable(claimed.sides)
     if later:
@@ -504,6 +487,11 @@ def _add(
         out.absent[name] = made, sides.lhs.error  # type: ignore[assignment]
     else:
         out[name] = made
+
+
+def _no_sides(form: str, found: Any) -> str:
+    """Say that a form has something else for its two sides."""
+    return f"form {form!r} has {_told(found)} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs)."
 
 
 def _lacking(words: str, met: Any) -> str:
@@ -551,17 +539,10 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
                     f"form {name!r} makes {type(v).__name__} numbers of fractions: write Fraction(1, 2) for 0.5, "
                     "q.power(rate, q.t) for rate ** q.t, and no functions of NumPy but sums; the verdicts in floats stand"
                 )
-        lhs, rhs, scale = (_objects(v) for v in parts)
+        lhs, rhs, scale = (fractions(v) for v in parts)
     else:
         lhs, rhs, scale = (v.astype(float, copy=False) for v in parts)
     return replace(sides, lhs=lhs, rhs=rhs, scale=scale)
-
-
-def _objects(values: np.ndarray) -> np.ndarray:
-    out = np.empty(values.shape, dtype=object)
-    for index, v in np.ndenumerate(values.astype(object)):
-        out[index] = Fraction(v)
-    return out
 
 
 def reduced(view: Any, claimed: Claimed, sides: Sides | None = None) -> Sides:

@@ -4,7 +4,7 @@ as data, and as text in a file."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, integer
+from fedtheory.rational import fraction, integer, to_file
 from fedtheory.theory.rounds.losses import SeparableLosses, fractions
 
 __all__ = ["ARRAYS", "Draw"]
@@ -83,22 +83,12 @@ class Draw:
     def to_data(self) -> dict[str, Any]:
         """Everything as strings, whole numbers and lists of them; what is 0 everywhere is left
         out."""
-        data: dict[str, Any] = {"h": _text(self.h), "c": _text(self.c)}
-        for name in ("m", "a"):
-            if (getattr(self, name) != 0).any():
-                data[name] = _text(getattr(self, name))
-        if (self.delta != None).any():  # noqa: E711 - entry by entry
-            data["delta"] = [["inf" if v is None else str(v) for v in row] for row in self.delta]
-        data |= {"weights": _text(self.weights), "start": _text(self.start), "rounds": self.rounds}
-        if self.before:
-            data["before"] = [list(c) for c in self.before]
-        if self.cohort_size is not None:
-            data["cohort_size"] = self.cohort_size
-        if self.drawn:
-            data["drawn"] = {k: str(v) for k, v in self.drawn.items()}
-        if self.state:
-            data["state"] = {k: _text(v) for k, v in self.state.items()}
-        return data
+        data = {f.name: to_file(getattr(self, f.name)) for f in fields(self)}
+        data["delta"] = [["inf" if v is None else str(v) for v in row] for row in self.delta]
+        plain = {name: not data[name] for name in ("before", "cohort_size", "drawn", "state")}
+        plain |= {"m": not self.m.any(), "a": not self.a.any()}
+        plain["delta"] = (self.delta == None).all()  # noqa: E711 - entry by entry
+        return {name: value for name, value in data.items() if not plain.get(name)}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Draw:
@@ -109,19 +99,14 @@ class Draw:
         InvalidInput
             Fields are missing, unknown, or of the wrong shape; numbers that are no fractions.
         """
-        known = (*ARRAYS, "weights", "start", "rounds", "before", "cohort_size", "drawn", "state")
+        known = [f.name for f in fields(cls)]
         wrong = [k for k in data if k not in known]
         missing = [k for k in ("h", "c", "weights", "start", "rounds") if k not in data]
         if wrong or missing:
             raise InvalidInput(
                 f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
             )
-        floats = [
-            k
-            for k in (*ARRAYS, "weights", "start", "before", "drawn", "state")
-            if k in data and _floats(data[k])
-        ]
-        if floats:
+        if floats := [k for k in data if k not in ("rounds", "cohort_size") and _floats(data[k])]:
             raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
         said = data.get("before", [])
         if not isinstance(said, list) or not all(isinstance(cohort, list) for cohort in said):
@@ -150,18 +135,13 @@ class Draw:
         """Raise `InvalidInput` where shapes disagree, or the weights are no weights."""
         n, d = self.h.shape if self.h.ndim == 2 else (0, 0)
         shapes = {f: getattr(self, f).shape for f in ARRAYS}
-        if (
-            n == 0
-            or d == 0
-            or set(shapes.values()) != {(n, d)}
-            or self.weights.shape != (n,)
-            or self.starts.shape[1:] != (d,)
-        ):
+        good = set(shapes.values()) == {(n, d)} and n * d > 0
+        if not good or self.weights.shape != (n,) or self.starts.shape[1:] != (d,):
             raise InvalidInput(
                 f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: expected (N, d), (N,), (d,)"
             )
         if self.weights.sum() != 1 or (self.weights < 0).any():
-            raise InvalidInput(f"weights {_text(self.weights)}: they must be >= 0 and sum to 1")
+            raise InvalidInput(f"weights {to_file(self.weights)}: they must be >= 0 and sum to 1")
         size = self.cohort_size
         if size is not None and not 1 <= size <= n:
             raise InvalidInput(f"cohort_size = {size} of {n} clients")
@@ -229,10 +209,6 @@ def _times(factor: Fraction, what: str) -> str:
     """'x²', '-3 x²', '3 x²/2'."""
     above, below = factor.numerator, factor.denominator
     return f"{'' if above == 1 else '-' if above == -1 else f'{above} '}{what}{'' if below == 1 else f'/{below}'}"
-
-
-def _text(values: np.ndarray) -> Any:
-    return [_text(v) if isinstance(v, np.ndarray) else str(v) for v in values]
 
 
 def _list(values: np.ndarray) -> str:

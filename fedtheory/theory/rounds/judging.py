@@ -69,10 +69,10 @@ def noisy(
     """
 
     def reach(make: str, *how: Any) -> Any:
-        if (make, *how) not in kept:
-            kept[make, *how] = getattr(begun(), make)(*how)
-            kept[make, *how].seldom = how != (0,)
-        moved = sides_on(kept[make, *how])
+        if (key := f"{make}{how}") not in kept:
+            kept[key] = getattr(begun(), make)(*how)
+            kept[key].seldom = how != (0,)
+        moved = sides_on(kept[key])
         if not by_draws:
             return np.abs(moved.rhs - moved.lhs - slack)
         few, size = slack[..., :FEW], np.maximum(sides.scale, np.finfo(float).tiny)
@@ -108,7 +108,7 @@ def noisy(
             break
     optimum = 0 * slack
     for corner in CORNERS[: view.uses_optimum + view.uses_distance]:
-        optimum = optimum + reach("at_corner", *corner)
+        optimum = optimum + reach("other", view.overrides, corner)
     undecided = np.isfinite(slack) & ~np.isfinite(rounding + optimum)
     if undecided.any():  # as the root of a gap that rounding makes negative
         raise Undefined(f"{label}: rounding decides whether a side exists here")

@@ -37,11 +37,11 @@ class Unbounded(InvalidInput):
 
 def fractions(values: Any) -> np.ndarray:
     """Nested lists of numbers or strings as an object array of fractions; None stays None."""
-    raw: Any = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
-    out = np.empty(raw.shape, dtype=object)
-    for index in np.ndindex(raw.shape):
-        out[index] = None if raw[index] is None else Fraction(raw[index])
-    return out
+    raw = np.asarray(values.tolist() if isinstance(values, np.ndarray) else values, dtype=object)
+    return np.asarray(_as_fraction(raw), dtype=object)
+
+
+_as_fraction = np.frompyfunc(lambda v: v if v is None or type(v) is Fraction else Fraction(v), 1, 1)
 
 
 class Pieces(NamedTuple):
@@ -194,23 +194,41 @@ def minimum(
     points: list[Fraction], pieces: list[tuple[Fraction, Fraction]]
 ) -> tuple[Fraction | None, Fraction | None, bool]:
     """Give the `minimisers` of a function whose slope has these corners and pieces."""
-    (first, before), (everywhere, after) = pieces[0], pieces[-1]  # curvature and slope at 0 far away
-    if everywhere < 0:
+    (first, before), (last, after) = pieces[0], pieces[-1]  # curvature and slope at 0 far away
+    if last < 0:
         raise Unbounded("F is not convex, and falls for ever: it has no least value")
-    if not points:
-        if everywhere == 0:
-            if before != 0:
-                raise Unbounded("F falls for ever in some direction: it has no minimiser")
-            return None, None, True
-        x = -before / everywhere
-        return x, x, True
-    if everywhere == 0 and (before > 0 or after < 0):
+    if last == 0 and (before > 0 or after < 0):
         raise Unbounded("F falls for ever in some direction: it has no minimiser")
-    if any(curvature < 0 for curvature, _ in pieces):
-        return _least(points, pieces)
-    left = [k * x + s for x, (k, s) in zip(points, pieces[:-1], strict=True)]
-    right = [k * x + s for x, (k, s) in zip(points, pieces[1:], strict=True)]
-    return _end(points, left, right, first, True), _end(points, left, right, first, False), True
+    if not points:
+        x = -before / first if first else None
+        return x, x, True
+
+    def slope(i: int, x: Fraction) -> Fraction:
+        k, s = pieces[i]
+        return k * x + s
+
+    def value(i: int, x: Fraction) -> Fraction:  # in piece i, but for a constant
+        k, s = pieces[i]
+        at = points[max(i - 1, 0)]
+        return heights[max(i - 1, 0)] + (x - at) * (k * (x + at) / 2 + s)
+
+    still = [(i, x) for i, x in enumerate(points) if slope(i, x) <= 0 <= slope(i + 1, x)]
+    for i, (k, s) in enumerate(pieces):
+        falls = i == 0 or slope(i, points[i - 1]) < 0
+        if k > 0 and falls and (i == len(points) or slope(i, points[i]) > 0):
+            still.append((i, -s / k))
+    where = [x for _, x in still]
+    convex = all(k >= 0 for k, _ in pieces)
+    if not convex:
+        heights = [ZERO]
+        for i in range(1, len(points)):
+            heights.append(value(i, points[i]))
+        values = {x: value(i, x) for i, x in still}
+        least = min(values.values())
+        where = [x for x in where if values[x] == least]
+    low = None if pieces[0] == (0, 0) and points[0] in where else min(where)
+    high = None if pieces[-1] == (0, 0) and points[-1] in where else max(where)
+    return (low, high, True) if convex else (where[0], where[0], low == high is not None)
 
 
 def _slopes(rows: list[tuple[Any, ...]]) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
@@ -247,57 +265,6 @@ def corners(
         k, s = change[x]
         pieces.append((pieces[-1][0] + k, pieces[-1][1] + s))
     return points, pieces
-
-
-def _least(points: list[Fraction], pieces: list[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction, bool]:
-    """One of the points where a function with these slopes is least, twice, and whether it is the only one: a corner, or
-    the stationary point of a convex piece."""
-
-    def change(i: int, x: Fraction, y: Fraction) -> Fraction:
-        k, s = pieces[i]
-        return (y - x) * (k * (x + y) / 2 + s)
-
-    values = [ZERO]
-    for i in range(1, len(points)):
-        values.append(values[-1] + change(i, points[i - 1], points[i]))
-    found = dict(zip(points, values, strict=True))
-    for i, (k, s) in enumerate(pieces):
-        inside = k > 0 and (i == 0 or -s / k > points[i - 1]) and (i == len(points) or -s / k < points[i])
-        if inside:
-            at = max(i - 1, 0)
-            found[-s / k] = values[at] + change(i, points[at], -s / k)
-    least = min(found.values())
-    where = [x for x, value in found.items() if value == least]
-    flat = [x for x, piece in ((points[0], pieces[0]), (points[-1], pieces[-1])) if piece == (0, 0)]
-    return where[0], where[0], len(where) == 1 and where[0] not in flat
-
-
-def _end(
-    points: list[Fraction], left: list[Fraction], right: list[Fraction], slope: Fraction, low: bool
-) -> Fraction | None:
-    """Least (or largest) x whose subdifferential contains 0."""
-    if not low:  # the mirror image
-        points, left, right = (
-            [-x for x in reversed(points)],
-            [-s for s in reversed(right)],
-            [-s for s in reversed(left)],
-        )
-        end = _end(points, left, right, slope, True)
-        return None if end is None else -end
-    if left[0] >= 0:
-        if slope == 0:
-            if left[0] > 0:
-                raise Unbounded("F falls for ever in some direction: it has no minimiser")
-            return None
-        return points[0] - left[0] / slope
-    for i, x in enumerate(points):
-        if right[i] >= 0:
-            return x
-        if i + 1 < len(points) and left[i + 1] >= 0:
-            return x - right[i] * (points[i + 1] - x) / (left[i + 1] - right[i])
-    if slope == 0:
-        raise Unbounded("F falls for ever in some direction: it has no minimiser")
-    return points[-1] - right[-1] / slope
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ functions, and its rounding errors."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from fedtheory.theory.rounds.quantities import (
     ROUND,
     RUN,
     Fields,
-    Named,
+    Quantity,
     clients_of,
     of_the_other,
     sq,
@@ -46,19 +46,10 @@ class Nudged:
         self._world, self._move, self.share = world, move, share
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
-
-    def values(self, x: Any) -> Any:
-        """f_k(x), moved."""
-        return self._move(self._world.values(x))
-
-    def gradients(self, x: Any) -> Any:
-        """grad f_k(x), moved."""
-        return self._move(self._world.gradients(x))
-
-    def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k), moved."""
-        return self._move(self._world.gradients_each(y))
+        own = getattr(self._world, name)
+        if name not in ("values", "gradients", "gradients_each"):
+            return own
+        return lambda x: self._move(own(x))
 
 
 class Quantities:
@@ -78,7 +69,7 @@ class Quantities:
         The constants that the bound declared by `constant`, with the values stated.
     """
 
-    table: ClassVar[Named] = {}
+    table: ClassVar[Mapping[str, Quantity]] = {}
     axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method
     seldom = False  # whether most forms of a statement are not asked for here
@@ -131,10 +122,6 @@ class Quantities:
         if len(where["index"]) == 1:
             where["axes"] = [self.axis]
 
-    def misshapen(self, shape: tuple[int, ...]) -> str | None:
-        """Say what is wrong with the shape of a side, or give None."""
-        return None
-
     def few(self, count: int) -> Any:
         """The first so many draws of the same run."""
         path = self.path._replace(states=[each(s, lambda v: v[:count]) for s in self.path.states])
@@ -175,10 +162,6 @@ class Quantities:
 
         return self.path._replace(states=at_once(moved, self.path.states, self.path.alike))
 
-    def at_corner(self, F_star: int, distance: int) -> Any:
-        """The same run with the optimum at the edge of what is known of it."""
-        return self.other(self.overrides, (F_star, distance))
-
     @cached_property
     def _sizes(self) -> list[float]:
         """The largest entry of every field of the states."""
@@ -209,7 +192,7 @@ class Quantities:
                 raise UnknownQuantity(told)
             known = [*self.table, *self.facts, *(f.partition("(")[0] for f in FUNCTIONS)]
             raise UnknownQuantity(str(suggest(name, known, "quantity")))
-        self._kept[name] = self.table[name](self)
+        self._kept[name] = self.table[name].of(self)
         return self._kept[name]
 
     # --- functions --------------------------------------------------------------------------------------------------------
@@ -244,14 +227,17 @@ class Quantities:
         """The square root; of fractions only where it is one."""
         if not self.rational:
             return np.sqrt(value)
-        out = np.empty(np.shape(value), dtype=object)
-        for index, v in np.ndenumerate(np.asarray(value, dtype=object)):
-            v = Fraction(v)
-            root = Fraction(math.isqrt(max(v.numerator, 0)), math.isqrt(v.denominator))
-            if root * root != v:
-                raise NotInFractions(f"the square root of {v} is no fraction: state the square of it where you can")
-            out[index] = root
-        return out if out.shape else out[()]
+
+        def root(of: Any) -> Fraction:
+            v = Fraction(of)
+            found = Fraction(math.isqrt(max(v.numerator, 0)), math.isqrt(v.denominator))
+            if found * found != v:
+                raise NotInFractions(
+                    f"the square root of {v} is no fraction: state the square of it where you can"
+                )
+            return found
+
+        return np.frompyfunc(root, 1, 1)(np.asarray(value, dtype=object))
 
     @staticmethod
     def power(base: Any, exponent: Any) -> Any:
@@ -259,13 +245,15 @@ class Quantities:
         base, exponent = np.asarray(base), np.asarray(exponent)
         if base.dtype != object:
             return base ** exponent.astype(float)
-        out = np.empty(np.broadcast_shapes(base.shape, exponent.shape), dtype=object)
-        pairs = list(np.broadcast(base, exponent.astype(object)))
-        for _, e in pairs:
+
+        def power(b: Any, e: Any) -> Fraction:
             if e != int(e):
-                raise NotInFractions(f"the power {e} is not whole: state a power of both sides that is, where you can")
-        out.ravel()[:] = [Fraction(b) ** int(e) for b, e in pairs]
-        return out if out.shape else out[()]
+                raise NotInFractions(
+                    f"the power {e} is not whole: state a power of both sides that is, where you can"
+                )
+            return Fraction(b) ** int(e)
+
+        return np.frompyfunc(power, 2, 1)(base, exponent.astype(object))
 
     def value(self, x: Any) -> Any:
         """F at any points: (..., d) -> (...); at those in a row that are one, and at those of the

@@ -38,6 +38,7 @@ from fedtheory.theory.rounds.oracles import (
     MAX_PATHS,
     ProblemWorld,
     SeparableWorld,
+    everyone,
     probabilities,
     rows,
     run,
@@ -141,11 +142,6 @@ class MethodSetting:
         found = self.method.numbers(facts, self.first_choice, False)
         return {name: found[name] for name in self.free}
 
-    def has_rule_of(self, algorithm: Any) -> bool:
-        """True of a method with the hyperparameters that make the rule of this variant."""
-        rules = self.of_statement.rule_values
-        return all(getattr(algorithm, name, value) == value for name, value in rules.items())
-
     def random_instance(self, rng: np.random.Generator) -> Draw:
         """One instance of the class, with everything drawn that varies, and few enough sequences
         of cohorts to enumerate.
@@ -196,9 +192,7 @@ class MethodSetting:
             lengths = [*takewhile(lambda t: count**t <= MAX_PATHS, lengths)] or lengths[:1]
             lengths = lengths[-1:] if still or rng.random() < 0.25 else lengths
         rounds = lengths[int(rng.integers(len(lengths)))]
-        before: tuple[tuple[int, ...], ...] = ()
-        if self.scope == "round" and size is not None and size < n:
-            before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[:size])) for _ in range(rounds))
+        before = _before(rng, n, size, rounds if self.scope == "round" else 0)
         drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()}
         made = base.changed(rounds=rounds, before=before, cohort_size=size, drawn=drawn)
         if still and self.problems.why_not(made) is None:
@@ -208,9 +202,7 @@ class MethodSetting:
         if not self._free or rng.random() < 0.5:
             return made
         units = (Fraction(1), base.exact_losses.constants["beta"])  # of a model, or of a gradient
-        state = {
-            name: np.empty(shape, dtype=object) for name, shape in self._shapes(n, base.dim).items()
-        }
+        state = {name: np.empty(v, dtype=object) for name, v in self._shapes(N=n, d=base.dim).items()}
         for values in state.values():
             unit = units[int(rng.integers(2))]
             for index in np.ndindex(values.shape):
@@ -224,10 +216,10 @@ class MethodSetting:
             x = instance.exact_losses.minimiser(instance.start)
             if self.scope == "run":
                 points = x + REACHES[:, None] * (instance.start - x)
-                starts, count = points.astype(float), instance.num_clients
+                starts = points.astype(float)
                 world = SeparableWorld(instance.losses(False), starts[0])
-                everyone = Cohort(count, mask=np.ones((len(starts), count), dtype=bool))
-                path = self._made(world, starts, Full(), [everyone], None, instance.drawn).path
+                cohorts = [everyone(instance.num_clients, len(starts))]
+                path = self._made(world, starts, Full(), cohorts, None, instance.drawn).path
                 rests = np.isclose(path.states[-1].x, starts, rtol=1e-12, atol=1e-12)
                 last = len(points) - 1 - rests[::-1].argmax(axis=0)
                 x = np.where(rests.any(axis=0), points[last, range(instance.dim)], x)
@@ -238,21 +230,17 @@ class MethodSetting:
     @property
     def _free(self) -> dict[str, str]:
         """The axes of what may be anything in the state before a round."""
-        return {
-            name: axes for name, axes in self.of_statement.states.items() if isinstance(axes, str)
-        }
+        states = self.of_statement.states
+        return {name: axes for name, axes in states.items() if isinstance(axes, str)}
 
-    def _shapes(self, n: int, d: int) -> dict[str, tuple[int, ...]]:
-        return {
-            name: tuple({"N": n, "d": d}[a] for a in axes.split())
-            for name, axes in self._free.items()
-        }
+    def _shapes(self, **sizes: int) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(sizes[a] for a in axes.split()) for name, axes in self._free.items()}
 
     def _begun(self, state: Mapping[str, Any], count: int, exact: bool) -> dict[str, Any] | None:
         """The fields of the state that ``count`` scenarios begin in, the free ones and the rest."""
         if not state:
             return None
-        free = {k: v if exact else np.asarray(v, dtype=float) for k, v in state.items()}
+        free = {k: v if exact else v.astype(float) for k, v in state.items()}
         return {k: np.repeat(v[None], count, axis=0) for k, v in self._with_rest(free).items()}
 
     def _with_rest(self, free: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +265,7 @@ class MethodSetting:
             yield f"drawn {sorted(instance.drawn)}: the statement varies {sorted(families)}"
         if instance.state:
             shapes = {name: v.shape for name, v in instance.state.items()}
-            wanted = self._shapes(instance.num_clients, instance.dim)
+            wanted = self._shapes(N=instance.num_clients, d=instance.dim)
             if shapes != wanted or rounds:
                 about = wanted or "states of runs"
                 yield f"state {shapes} after {rounds} rounds: the statement is about {about}"
@@ -369,27 +357,14 @@ class MethodSetting:
         if fixed:
             starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
         law = sampling.enumerate(world.num_clients)
-        count, scenarios = law.scenarios, len(starts) * law.scenarios
-        cohorts = []
-        for t in range(rounds):
-            if before:
-                members = np.tile(np.asarray(before[t]), (scenarios, 1))
-                cohorts.append(Cohort(world.num_clients, members=members))
-            else:
-                cohorts.append(Cohort(world.num_clients, mask=np.ones((scenarios, world.num_clients), dtype=bool)))
+        n, count, scenarios = world.num_clients, law.scenarios, len(starts) * law.scenarios
+        cohorts = [Cohort(n, members=np.tile(np.asarray(c), (scenarios, 1))) for c in before[:rounds]]
+        cohorts = cohorts or [everyone(n, scenarios)] * rounds
         cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
         chance = probabilities(sampling, law, world.exact)
         begun = self._begun(state or {}, scenarios, world.exact)
-        return self._made(
-            world,
-            np.repeat(starts, count, axis=0),
-            sampling,
-            cohorts,
-            chance,
-            drawn,
-            fixed=fixed,
-            state=begun,
-        )
+        x = np.repeat(starts, count, axis=0)
+        return self._made(world, x, sampling, cohorts, chance, drawn, fixed=fixed, state=begun)
 
     def _any_round(
         self, world: Any, starts: Any, sampling: Sampling, rounds: int, drawn: dict[str, Fraction],
@@ -399,21 +374,16 @@ class MethodSetting:
         n, S = world.num_clients, len(starts)
         _, work, algorithm = self.resolved(world, sampling, drawn, rounds + 1)
         law = sampling.enumerate(n)
-        cohorts = [
-            rows(law, rng.integers(law.scenarios, size=S)) for _ in range(min(rounds, REACHED))
-        ]
+        drawn_rounds = range(min(rounds, REACHED))
+        cohorts = [rows(law, rng.integers(law.scenarios, size=S)) for _ in drawn_rounds]
         reached = run(world, algorithm, work, starts, cohorts).states
-        kept = {
-            name: np.concatenate([getattr(s, name) for s in reached]) for name in reached[0]._fields
-        }
+        kept = {k: np.concatenate([getattr(s, k) for s in reached]) for k in reached[0]._fields}
         count = STATES
         size = 10.0 ** rng.uniform(-2, 1, (count, 1))
         near = np.where(np.arange(count)[:, None] % 4 == 3, 1e-3, 1.0)
         x = world.centre + near * size * rng.standard_normal((count, world.dim))
-        fields = {
-            k: _any_field(world, x, size[:, 0], shape, rng)
-            for k, shape in self._shapes(n, world.dim).items()
-        }
+        shapes = self._shapes(N=n, d=world.dim)
+        fields = {k: _any_field(world, x, size[:, 0], shape, rng) for k, shape in shapes.items()}
         begun = [self._with_rest({k: v[i] for k, v in fields.items()}) for i in range(count)]
         added = {k: np.stack([b[k] for b in begun]) for k in begun[0]} | {"x": x}
         both = {k: np.concatenate([kept[k], v]) for k, v in added.items()}
@@ -425,11 +395,11 @@ class MethodSetting:
         """The model that a round of all clients leaves where it is (1, d)."""
         if not isinstance(sampling, Full):
             raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
-        everyone = Full().enumerate(world.num_clients)
         _, work, algorithm = self.resolved(world, sampling, drawn, 1)
 
         def after(x: Any) -> Any:
-            made = run(world, algorithm, work, x, [rows(everyone, np.zeros(len(x), dtype=int))]).states[-1]
+            cohorts = [everyone(world.num_clients, len(x))]
+            made = run(world, algorithm, work, x, cohorts).states[-1]
             if len(made) > 1:
                 raise InvalidInput(
                     f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone"
@@ -513,9 +483,7 @@ class MethodSetting:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
             starts = world.start = _starts(world, rng, REACHED_FROM if self._free else 8, x0)
             rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
-            before: tuple[tuple[int, ...], ...] = ()
-            if isinstance(sampling, Uniform) and sampling.size < n:
-                before = tuple(tuple(sorted(int(k) for k in rng.permutation(n)[: sampling.size])) for _ in range(rounds))
+            before = _before(rng, n, getattr(sampling, "size", None), rounds)
             if self._free:
                 return self._any_round(world, starts, sampling, rounds, drawn, rng)
             return self._round(world, starts, sampling, rounds, before, drawn)
@@ -571,11 +539,9 @@ class MethodSetting:
         if sampling is None or sampling == self.sampling:
             return None
         size = problem.num_clients if type(sampling) is Full else getattr(sampling, "size", None)
-        if isinstance(sampling, Full | Uniform):
-            if self.sampling is Uniform or (isinstance(self.sampling, Full) and size == problem.num_clients):
-                return None
-            if isinstance(self.sampling, Uniform) and self.sampling.size == size:
-                return None
+        mine = problem.num_clients if isinstance(self.sampling, Full) else getattr(self.sampling, "size", None)
+        if isinstance(sampling, Full | Uniform) and (self.sampling is Uniform or mine == size):
+            return None
         own = "uniform cohorts of any size" if self.sampling is Uniform else self.sampling
         return f"the statement is about {own}, not {sampling}"
 
@@ -622,6 +588,15 @@ def _several(rng: np.random.Generator, start: np.ndarray, count: int) -> np.ndar
     for i, j in np.ndindex(count - 1, len(start)):
         out[i + 1, j] += size * simple(rng, POSITIONS, 3.0)
     return out
+
+
+def _before(
+    rng: np.random.Generator, n: int, size: int | None, rounds: int
+) -> tuple[tuple[int, ...], ...]:
+    """Draw the cohorts of the rounds before; () where all clients take part."""
+    if size is None or size >= n:
+        return ()
+    return tuple(tuple(sorted(rng.permutation(n)[:size].tolist())) for _ in range(rounds))
 
 
 def _starts(world: Any, rng: np.random.Generator, count: int, x0: Any) -> np.ndarray:

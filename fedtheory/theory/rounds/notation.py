@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from fedtheory.errors import FedTheoryError
@@ -12,7 +12,7 @@ from fedtheory.participation.cohorts import Full
 from fedtheory.theory.judge.symbolic import expressions, sum_of, symbol, written
 from fedtheory.theory.rounds.declare import hyperparameters
 from fedtheory.theory.rounds.forms import outlined
-from fedtheory.theory.rounds.quantities import LATEX, SHAPES
+from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.rounds.undefined import Absent, Undefined, absent_among
 
 __all__ = ["Notation", "formula"]
@@ -21,6 +21,10 @@ FACTS = {"G_sq": "G^2", "beta_F": r"\beta_F", "mu_F": r"\mu_F", "eta": r"\eta", 
 # where the method has a hyperparameter of that name
 TAKEN = {"mu": r"\mu_{\min}", "beta": r"\beta_{\max}", "eta": r"\eta_{\ell}"}
 FACTS |= {"mu": r"\mu"} | {name: name for name in ("N", "P", "d", "E", "T")}
+WRITTEN = {  # what functions make of their arguments
+    "sq": r"\|{}\|^2", "dot": r"\langle {},{}\rangle", "value": "F({})", "gap_at": "F({})-F^*",
+    "mean": r"\mathbb{{E}}[{}]",
+}  # fmt: skip
 INSIDE = re.compile(r"\\\|.*?\\\||\([^()]*\)|_\{[^{}]*\}")  # of norms, brackets and indices
 SYMPY = (TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
 
@@ -95,14 +99,15 @@ class Notation:
         self.method, self.state, self.state_next = _Named(), _Named(), _Named("^+", drawn=True)
 
     def __getattr__(self, name: str) -> Any:
-        table = LATEX[self._over]
-        if name in table and self._over == "run":
-            return _over_run(name, table[name], int(SHAPES["run"][name].startswith("(T,")))
-        if name in table:
+        if name in RUN and self._over == "run":
+            return _over_run(name, RUN[name].latex, int(RUN[name].shape.startswith("(T,")))
+        if name in ROUND and self._over == "round":
             after = name.endswith("_next") or name in ("moved_sq", "client_models", "drift")
-            return _measured(name, table[name].replace("<x>", self._x), after)
+            return _measured(name, ROUND[name].latex.replace("<x>", self._x), after)
         if name in self._facts:
             return symbol(name, self._facts[name])
+        if name in WRITTEN:
+            return partial(self._of, WRITTEN[name], drawn=False if name == "mean" else None)
         if name.startswith("__"):
             raise AttributeError(name)
         return Absent(Undefined(f"no letter for q.{name}"))
@@ -112,26 +117,6 @@ class Notation:
         import sympy as sp
 
         return sp.Rational(str(value))
-
-    def sq(self, v: Any) -> Any:
-        """Write ||v||^2."""
-        return self._of(r"\|{}\|^2", v)
-
-    def dot(self, v: Any, w: Any) -> Any:
-        """Write <v, w>."""
-        return self._of(r"\langle {},{}\rangle", v, w)
-
-    def value(self, x: Any) -> Any:
-        """Write F(x)."""
-        return self._of("F({})", x)
-
-    def gap_at(self, x: Any) -> Any:
-        """Write F(x) - F*."""
-        return self._of("F({})-F^*", x)
-
-    def mean(self, v: Any) -> Any:
-        """Write an expectation over the cohorts."""
-        return self._of(r"\mathbb{{E}}[{}]", v, drawn=False)
 
     def sqrt(self, value: Any) -> Any:
         """Write a square root."""

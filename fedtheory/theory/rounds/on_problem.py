@@ -138,17 +138,14 @@ def on_case(statement: Any, case: Case, forms: Iterable[str] | None = None) -> l
                 return list(statement.unjudged(names, error))
         return [drawn.check(name, problem.name, each, scenarios) for name in names]
 
-    first, *others = setting.choices()
-    scenarios, confidence = case.scenarios, case.confidence
-    looks = scenarios if case.at_once else FIRST
-    if others:
-        confidence = 1 - (1 - confidence) / (1 + len(others))
-    sizes = [n for n, _ in each_look(scenarios, confidence, looks)]
-    found = in_looks(partial(judged, first), chosen, scenarios, confidence, looks, case.on_stage)
-    for choice in others:  # a form that fails of one of several numbers fails
-        where = {"choice": {k: str(v) for k, v in choice.items() if v != first[k]}}
-        other = in_looks(partial(judged, choice), chosen, scenarios, confidence, looks)
-        other = [replace(c, where=c.where | where) for c in other]
-        pairs = zip(found, other, strict=True)
+    choices, scenarios = setting.choices(), case.scenarios
+    confidence = 1 - (1 - case.confidence) / len(choices) if len(choices) > 1 else case.confidence
+    how = scenarios, confidence, scenarios if case.at_once else FIRST
+    sizes = [n for n, _ in each_look(*how)]
+    found = in_looks(partial(judged, choices[0]), chosen, *how, case.on_stage)
+    for choice in choices[1:]:  # a form that fails of one of several numbers fails
+        where = {"choice": {k: str(v) for k, v in choice.items() if v != choices[0][k]}}
+        other = in_looks(partial(judged, choice), chosen, *how)
+        pairs = zip(found, [replace(c, where=c.where | where) for c in other], strict=True)
         found = [min(pair, key=lambda c: _WORST_FIRST.index(c.verdict)) for pair in pairs]
     return found

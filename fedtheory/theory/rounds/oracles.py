@@ -27,7 +27,7 @@ from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 
 __all__ = [
-    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "leaves", "run",
+    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "everyone", "run",
     "sequences",
 ]  # fmt: skip
 
@@ -241,30 +241,6 @@ def repeated(state: Any, n: int) -> Any:
     return state if n == 1 else each(state, lambda v: np.repeat(v, n, axis=0))
 
 
-def leaves(
-    sampling: Sampling, num_clients: int, rounds: int, exact: bool, most: int = MAX_PATHS
-) -> tuple[list[Cohort], Any]:
-    """Every sequence of cohorts as scenarios: a cohort of each of the C^t sequences up to round t,
-    and the probabilities (S,) of all S = C^rounds.
-
-    Raises
-    ------
-    InvalidInput
-        There are more than `most` sequences.
-    """
-    law = sampling.enumerate(num_clients)
-    count = law.scenarios
-    total = count**rounds
-    if total > most:
-        raise InvalidInput(f"{rounds} rounds of {count} cohorts make {total} sequences, more than {most}")
-    chance = probabilities(sampling, law, exact)
-    out, weight = [], np.full(1, Fraction(1) if exact else 1.0)
-    for t in range(rounds):
-        out.append(rows(law, np.tile(np.arange(count), count**t)))
-        weight = (weight[:, None] * chance).ravel()
-    return out, weight
-
-
 def sequences(
     starts: Any, sampling: Sampling, num_clients: int, rounds: int, exact: bool,
     most: int = MAX_PATHS, times: int = 1,
@@ -272,16 +248,37 @@ def sequences(
     """Every sequence of cohorts from each of the starts (n, d), which are equally likely: models
     (S, d), the cohorts of every round, and probabilities (S,).
 
-    times : so many scenarios of each, which share its probability
+    A round's cohorts are those of the sequences up to it: of S scenarios as many in a row have one.
+
+    Parameters
+    ----------
+    times : so many scenarios of each sequence, which share its probability
+
+    Raises
+    ------
+    InvalidInput
+        There are more than `most` sequences.
     """
-    cohorts, chance = leaves(sampling, num_clients, rounds, exact, most)
-    total, n = len(chance), len(starts)
+    law, n = sampling.enumerate(num_clients), len(starts)
+    count = law.scenarios
+    if (total := count**rounds) > most:
+        made = f"{rounds} rounds of {count} cohorts make {total} sequences"
+        raise InvalidInput(f"{made}, more than {most}: take fewer rounds or clients")
+    chance = probabilities(sampling, law, exact)
+    cohorts, weight = [], np.full(1, Fraction(1) if exact else 1.0)
+    for t in range(rounds):
+        drawn = np.tile(np.arange(count), count**t)
+        if times > 1:
+            drawn = drawn[np.repeat(np.arange(total), times) * len(drawn) // total]
+        cohorts.append(rows(law, np.tile(drawn, n)))
+        weight = (weight[:, None] * chance).ravel()
     x = np.repeat(starts, times * total, axis=0)
-    if n * times > 1:
-        twice = np.repeat(np.arange(total), times)
-        each = (twice * c.scenarios // total if times > 1 else np.arange(c.scenarios) for c in cohorts)
-        cohorts = [rows(c, np.tile(number, n)) for c, number in zip(cohorts, each, strict=True)]
-    return x, cohorts, np.tile(np.repeat(chance, times), n) / (times * n)
+    return x, cohorts, np.tile(np.repeat(weight, times), n) / (times * n)
+
+
+def everyone(count: int, scenarios: int) -> Cohort:
+    """All clients, in every scenario."""
+    return Cohort(count, mask=np.ones((scenarios, count), dtype=bool))
 
 
 def rows(law: Cohort, index: np.ndarray) -> Cohort:

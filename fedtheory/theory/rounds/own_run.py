@@ -14,14 +14,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.comparison import horizons_up_to
-from fedtheory.theory.judge.record import (
-    UNKNOWN,
-    NotRecorded,
-    OwnRun,
-    Record,
-    not_about_runs,
-    rows_of,
-)
+from fedtheory.theory.judge.record import UNKNOWN, NotRecorded, OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.measured import RunQuantities
@@ -61,7 +54,9 @@ class Unseen:
 def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     """The sides of a form on a recorded run, at every horizon that it has.
 
-    A form about the end of a run is compared at all ends up to the last of a bound, and at about a dozen of a run.
+    A form about the end of a run is compared at all ends up to the last of a bound, and at about a
+    dozen of a run. Where no run was handed over, two that nobody made stand for it: a right side
+    that differs between them depends on the run.
 
     Raises
     ------
@@ -72,46 +67,68 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
     MissingCapability, NotCertified
         What a quantity needs.
     """
-    statement = setting.of_statement
+    statement, rounds, problem = setting.of_statement, record.rounds, case.problem
     where = f"{statement.id} [{form.name}]"
     if setting.scope != "run":
         raise InvalidInput(not_about_runs(f"{where} is about a {setting.scope.replace('-', ' ')}"))
-    reason = setting.not_about(case.problem, case.sampling)
-    reason = reason or not_shares(case.problem)  # the run was made by others, whose server may have averaged by samples
+    reason = setting.not_about(problem, case.sampling)
+    reason = reason or not_shares(problem)  # whose server may have averaged by samples
     if reason is not None:
         raise InvalidInput(reason)
-    sampling = case.sampling or (setting.sampling if setting.sampling is not Uniform else Uniform(case.problem.num_clients))
-    certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == case.problem.num_clients
+    everyone = Uniform(problem.num_clients)
+    sampling = case.sampling or (everyone if setting.sampling is Uniform else setting.sampling)
+    certain = isinstance(sampling, Full) or getattr(sampling, "size", None) == everyone.size
     start = record.start(case.x0)[0] if certain else record.common_start(case.x0)
-    world = setting.world(case.problem)
-    setting = as_said(setting, setting.facts(world, sampling, record.rounds), case.algorithm, case.local_solver, case.given)
-    shorter = not depends_on_the_horizon(setting, world, sampling, record.rounds)
+    world = setting.world(problem)
+    facts = setting.facts(world, sampling, rounds)
+    setting = as_said(setting, facts, case.algorithm, case.local_solver, case.given)
+    shorter = not depends_on_the_horizon(setting, world, sampling, rounds)
     if form.exact_only and not certain:
-        raise InvalidInput(f"{where} multiplies expectations, which runs do not give: take another form")
-    if record.models is None:
-        return _bound_alone(setting, form, case, record, sampling, certain, start, shorter)
+        why = "multiplies expectations, which runs do not give: take another form"
+        raise InvalidInput(f"{where} {why}")
+    bare, seen = record.models is None, list[RunQuantities]()
 
-    seen: list[RunQuantities] = []
-
-    def sides(rounds: int, drawn: Any = None) -> Sides:
-        seen.append(_view(setting, case, record.until(rounds), sampling, start, drawn))
+    def sides(run: Record, drawn: Any = None) -> Sides:
+        seen.append(_view(setting, case, run, sampling, start, drawn))
         with _recorded(seen[-1], where) as told:
-            found = form.sides(seen[-1])  # type: ignore[misc]
-            told.append(found.rhs - found.lhs)
-        return found
+            if not bare:
+                found = form.sides(seen[-1])  # type: ignore[misc]
+                told.append(found.rhs - found.lhs)
+                return found
+            found = reduced(seen[-1], statement.on(seen[-1])[form.name])
+            told.append(rhs := np.asarray(found.rhs, dtype=float))
+            return Sides(np.zeros_like(rhs), rhs, np.abs(rhs), found.relation)
 
-    last = sides(record.rounds)
-    _check_nothing_open(setting, where, last, lambda drawn: sides(record.rounds, drawn))
-    exact = certain or setting.of_statement.form(form.name).pathwise or last.relation == "=="
-    many = _rows(last, record.seeds)
+    moved = record
+    if bare:
+        step = np.random.default_rng(0).standard_normal((rounds + 1, 1, len(start)))
+        step[0] = 0
+        size = 1.0 + float(np.abs(start).max(initial=0.0))
+        record, moved = (Record(start + v * step, rounds, {}) for v in (0.0, size))
+    last = sides(record)
+    _check_nothing_open(setting, where, last, lambda drawn: sides(record, drawn))
+    if bare and not _same(last.rhs, sides(moved).rhs):
+        why = "its right side is made from what happens on the way: hand the run over, run=models"
+        raise NotRecorded(f"{where}: {why}")
+    exact = certain or statement.form(form.name).pathwise or last.relation == "=="
     told = exact, _left(form), statement.rule
-    if many > 1:
-        shaped = _shaped(last, many, record.seeds)
-        return OwnRun(shaped, _ends(record.rounds, many), _letter(seen[0], many), *told)
-    horizons = [*(horizons_up_to(record.rounds) if shorter else ()), record.rounds]
-    found = [_shaped(sides(t), 1, record.seeds) for t in horizons[:-1]] + [_shaped(last, 1, record.seeds)]
-    joined: dict[str, Any] = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
-    return OwnRun(replace(last, **joined, axes=(), terms=()), np.array(horizons), "T", *told)
+    many, seeds = int(np.size(last.lhs)), record.seeds
+    many = many // seeds if np.shape(last.lhs)[-1:] == (seeds,) else many
+    if many > 1:  # the last so many rounds
+        letter = "T" if seen[0].looked(many)[0] == "T" else "round"
+        ends = np.arange(rounds + 1 - many, rounds + 1)
+        return OwnRun(_shaped(last, many, seeds), ends, letter, *told)
+    before = (range(1, rounds) if bare else horizons_up_to(rounds)) if shorter else ()
+    found = [_shaped(s, 1, seeds) for s in (*(sides(record.until(t)) for t in before), last)]
+    joined: Any = {name: np.concatenate([getattr(s, name) for s in found]) for name in SIDES}
+    ends = np.array([*before, rounds])
+    return OwnRun(replace(last, **joined, axes=(), terms=()), ends, "T", *told)
+
+
+def _same(still: Any, moved: Any) -> bool:
+    """True of right sides that are one but for rounding."""
+    alike = still.shape == moved.shape
+    return alike and np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True)
 
 
 def _left(form: Form) -> str:
@@ -134,47 +151,6 @@ def _check_nothing_open(setting: Any, where: str, sides: Sides, again: Callable[
             own = "" if number == name else f"{setting.method.cls.__name__}({number}=...)"
             remedy = f"hand over the method with its {number}, {own}" if own else of_work
             raise NotRecorded(f"{where} depends on {number}, which the statement leaves open: {remedy}")
-
-
-def _bound_alone(
-    setting: Any, form: Form, case: Case, record: Record, sampling: Any, certain: bool, start: np.ndarray, shorter: bool,
-) -> OwnRun:  # fmt: skip
-    """The right side, from two runs that nobody made: what differs between them depends on the run."""
-    statement = setting.of_statement
-    where = f"{statement.id} [{form.name}]"
-    claimed = statement.form(form.name)
-    noise = np.random.default_rng(0).standard_normal((record.rounds + 1, 1, len(start)))
-    noise[0] = 0
-
-    seen: list[RunQuantities] = []
-
-    def right(scale: float, rounds: int, drawn: Any = None) -> tuple[Any, Any]:
-        models = start + scale * noise[: rounds + 1]
-        view = _view(setting, case, Record(models, rounds, {}), sampling, start, drawn)
-        seen.append(view)
-        with _recorded(view, where) as told:
-            sides = reduced(view, statement.on(view)[form.name])
-            told.append(sides.rhs)
-        return sides, np.asarray(sides.rhs, dtype=float)
-
-    size = 1.0 + float(np.abs(start).max(initial=0.0))
-    sides, still = right(0.0, record.rounds)
-
-    def bound_with(drawn: Any) -> Sides:
-        return replace(sides, rhs=right(0.0, record.rounds, drawn)[1])
-
-    _check_nothing_open(setting, where, replace(sides, rhs=still), bound_with)
-    _, moved = right(size, record.rounds)
-    alike = still.shape == moved.shape
-    if not alike or not np.allclose(still, moved, rtol=1e-9, atol=0, equal_nan=True):
-        why = "its right side is made from what happens on the way: hand the run over, run=models"
-        raise NotRecorded(f"{where}: {why}")
-    many = _rows(sides, 1)
-    horizons = _ends(record.rounds, many) if many > 1 else np.arange(1 if shorter else record.rounds, record.rounds + 1)
-    values = rows_of(still.reshape(-1)) if many > 1 else rows_of([right(0.0, int(t))[1] for t in horizons])
-    bare = Sides(0 * values, values, np.abs(values), sides.relation)
-    letter, exact = _letter(seen[0], many) if many > 1 else "T", certain or claimed.pathwise
-    return OwnRun(bare, horizons, letter, exact, _left(form), statement.rule)
 
 
 def _view(
@@ -201,21 +177,6 @@ def _states(algorithm: Any, record: Record, num_clients: int) -> list[Any]:
     each = [told.get(name) for name in begun._fields]
     rounds = range(record.rounds + 1)
     return [type(begun)(*(None if v is None else v[t] for v in each)) for t in rounds]
-
-
-def _rows(sides: Sides, seeds: int) -> int:
-    """The number of horizons that the sides are about."""
-    return int(np.size(sides.lhs)) // seeds if np.shape(sides.lhs) and np.shape(sides.lhs)[-1] == seeds else int(np.size(sides.lhs))
-
-
-def _letter(view: RunQuantities, many: int) -> str:
-    """T, where the entries are horizons, else the round."""
-    return "T" if view.looked(many)[0] == "T" else "round"
-
-
-def _ends(rounds: int, many: int) -> np.ndarray:
-    """The last so many rounds, which are what the entries of a run's quantities are about."""
-    return np.arange(rounds + 1 - many, rounds + 1)
 
 
 def _shaped(sides: Sides, many: int, seeds: int) -> Sides:

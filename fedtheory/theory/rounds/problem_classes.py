@@ -8,7 +8,7 @@ in floats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -53,6 +53,7 @@ class ProblemClass(Keywords):
     families: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[tuple[str, ...]] = ()  # of the package's problems; none: it has none of the class
     ridge: ClassVar[float] = 0.0  # of those
+    weaker: ClassVar[dict[str, str]] = {}  # assumption in words -> the class without it
 
     def __post_init__(self) -> None:
         check_flags(self)
@@ -135,14 +136,12 @@ class ProblemClass(Keywords):
     # --- what may be dropped ----------------------------------------------------------------------------------------------
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """(assumption in words, the class without it)."""
+        for words, kind in self.weaker.items():
+            yield words, globals()[kind](*(getattr(self, f.name) for f in fields(ProblemClass)))
         if self.weights == "equal" and self.clients[1] > 1:
             yield "equal weights", replace(self, weights="any")
         if self.identical and self.clients[1] > 1:
             yield "identical clients", replace(self, identical=False)
-
-    def like(self, kind: type[ProblemClass]) -> ProblemClass:
-        """The class of another kind of losses, of the same size."""
-        return kind(self.clients, self.dimension, self.weights, self.identical)
 
     # --- problems of the package --------------------------------------------------------------------------------------------
     def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
@@ -248,11 +247,7 @@ class SmoothConvex(ProblemClass):
     words: ClassVar[str] = "smooth convex losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
     kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "huber", "logistic")
-
-    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
-        """Convexity, and what all classes have."""
-        yield "convex losses", self.like(Nonconvex)
-        yield from super().variants()
+    weaker: ClassVar[dict[str, str]] = {"convex losses": "Nonconvex"}
 
 
 @dataclass(frozen=True)
@@ -320,10 +315,6 @@ class Nonconvex(Smooth):
     bounded: ClassVar[bool] = False
     words: ClassVar[str] = "smooth losses, convex or not"
 
-    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
-        """None."""
-        return iter(())
-
 
 @dataclass(frozen=True)
 class Quadratics(ProblemClass):
@@ -333,18 +324,16 @@ class Quadratics(ProblemClass):
     words: ClassVar[str] = "convex quadratic losses"
     families: ClassVar[tuple[str, ...]] = ("quadratic",)
     kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares")
+    weaker: ClassVar[dict[str, str]] = {
+        "quadratic losses (smooth convex ones instead)": "SmoothConvex",
+        "convex losses": "NonconvexQuadratics",
+    }
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """Also: no Huber losses."""
         if any(v is not None for v in instance.delta.ravel()):
             return "some client's loss is not quadratic"
         return super().why_not_losses(instance)
-
-    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
-        """Quadratic, convex, and what all classes have."""
-        yield "quadratic losses (smooth convex ones instead)", self.like(SmoothConvex)
-        yield "convex losses", self.like(NonconvexQuadratics)
-        yield from super().variants()
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: no other losses."""
@@ -366,10 +355,6 @@ class NonconvexQuadratics(Quadratics):
         out = super().entry(rng, family)
         return out | {"h": -out["h"] if rng.random() < 0.4 else out["h"]}
 
-    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
-        """None."""
-        return iter(())
-
 
 @dataclass(frozen=True)
 class StronglyConvex(ProblemClass):
@@ -383,6 +368,7 @@ class StronglyConvex(ProblemClass):
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
     kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "logistic")
     ridge: ClassVar[float] = 0.05
+    weaker: ClassVar[dict[str, str]] = {"strong convexity (mu = 0 instead)": "SmoothConvex"}
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere."""
@@ -396,11 +382,6 @@ class StronglyConvex(ProblemClass):
         if not instance.exact_losses.constants["mu"] > 0:
             return "some client's loss is not strongly convex (mu = 0)"
         return super().why_not_losses(instance)
-
-    def variants(self) -> Iterator[tuple[str, ProblemClass]]:
-        """Strong convexity of every client, and what all classes have."""
-        yield "strong convexity (mu = 0 instead)", self.like(SmoothConvex)
-        yield from super().variants()
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: every client strongly convex."""

@@ -13,7 +13,7 @@ from fedtheory.rational import brief
 from fedtheory.theory.rounds.forms import place, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.quantities import SHAPES, Fields
+from fedtheory.theory.rounds.quantities import ROUND, RUN, Fields
 from fedtheory.theory.rounds.undefined import SILENT
 
 __all__ = ["check_slices", "read_there"]
@@ -90,11 +90,12 @@ class _Watched:
     and whose mean refuses vectors of one round without the axis of the rounds."""
 
     def __init__(self, view: Any, over: str) -> None:
-        self._view, self._shapes = view, SHAPES["run" if over == "run" else "round"]
+        self._view, self._table = view, RUN if over == "run" else ROUND
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._view, name)
-        second = self._shapes.get(name, "").strip("()").split(", ")[1:2]
+        shape = self._table[name].shape if name in self._table else ""
+        second = shape.strip("()").split(", ")[1:2]
         if second not in (["S"], ["C"]):
             return value
         watched = np.asarray(value).view(_Sliced)

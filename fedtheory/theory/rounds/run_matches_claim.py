@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from os.path import realpath
 from typing import Any
@@ -29,6 +29,7 @@ from fedtheory.theory.rounds.declare import (
     Method,
     Upto,
     Words,
+    made_with,
     resolve,
 )
 
@@ -51,26 +52,28 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapp
     """
     where = setting.of_statement.id
     local = setting.local if solver is None else _local(where, setting.local, facts, solver)
-    if given:
-        declared = setting.method.hyperparameters
-        numbers = {name: _hyperparameter(where, name, said, declared[name], facts) for name, said in given.items()}
-        setting = replace(setting, method=setting.method.changed(numbers))
-    if algorithm is None:
-        return replace(setting, local=local)
-    if isinstance(setting.method, Method):
-        return replace(setting, local=local, method=_method(where, setting.method, facts, algorithm))
-    if not _same(algorithm, setting.method):
-        raise InvalidInput(f"{where} is about {named(setting.method)}, not {named(algorithm)}; leave the algorithm out")
-    return replace(setting, local=local)
+    method, declared = setting.method, setting.method.hyperparameters if given else {}
+    numbers = {
+        name: _hyperparameter(where, name, said, declared[name], facts)
+        for name, said in (given or {}).items()
+    }
+    method = method.changed(numbers) if numbers else method
+    if algorithm is not None:
+        method = _method(where, method, facts, algorithm)
+    return replace(setting, local=local, method=method)
 
 
-def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
+def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
     """The method with the algorithm's hyperparameters."""
     if isinstance(algorithm, Compressed):
-        whole = "whose messages are sent whole"
-        raise InvalidInput(f"{where} is about {about.cls.__name__}, {whole}, not {named(algorithm)}; give it without Compressed")
+        whole = f"{named(about) if not isinstance(about, Method) else about.cls.__name__}, whose messages are sent whole"
+        raise InvalidInput(f"{where} is about {whole}, not {named(algorithm)}; give it without Compressed")
+    if not isinstance(about, Method):
+        if not _same(algorithm, about):
+            raise _another(where, named(about), algorithm)
+        return about
     if not _one_class(type(algorithm), about.cls):
-        raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
+        raise _another(where, about.cls.__name__, algorithm)
     numbers = dict(about.hyperparameters)
     for name, declared in about.hyperparameters.items():
         plain = isinstance(declared, Words | Family | int | float | Fraction) or callable(declared)
@@ -80,13 +83,16 @@ def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
     first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
-        name = next(n for n in _names(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
+        name = next(n for n in made_with(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
         given = getattr(getattr(algorithm, name), "name", getattr(algorithm, name))
-        raise InvalidInput(
-            f"{where} is about {named(made)}, not {named(algorithm)}, with {name} = {given}; "
-            "leave the algorithm out"
-        )
+        raise _another(where, named(made), algorithm, f", with {name} = {given}")
     return said
+
+
+def _another(where: str, about: str, algorithm: Any, how: str = "") -> InvalidInput:
+    """Say that a statement is about another method."""
+    told = f"{where} is about {about}, not {named(algorithm)}{how}"
+    return InvalidInput(f"{told}; leave the algorithm out")
 
 
 def _hyperparameter(where: str, name: str, said: Any, declared: Any, facts: Facts) -> Any:
@@ -138,7 +144,7 @@ def _same(a: Any, b: Any) -> bool:
     """True if two methods are of one class, with the same numbers but for rounding."""
     if a is b or not _one_class(type(a), type(b)):
         return a is b
-    names = {*_names(a), *_names(b)}
+    names = {*made_with(a), *made_with(b)}
     return all(_alike(getattr(a, name, None), getattr(b, name, None)) for name in names)
 
 
@@ -147,11 +153,6 @@ def _one_class(a: type, b: type) -> bool:
     names = [cls.__module__ for cls in (a, b)]
     files = {realpath(getattr(sys.modules.get(n), "__file__", None) or n) for n in names}
     return a is b or (a.__qualname__ == b.__qualname__ and len(files) == 1)
-
-
-def _names(method: Any) -> list[str]:
-    """The names of what a method was made with."""
-    return [f.name for f in fields(method)] if is_dataclass(method) else sorted(vars(method))
 
 
 def _alike(v: Any, w: Any) -> bool:
@@ -174,9 +175,11 @@ def others(setting: Any) -> Iterator[tuple[str, dict[str, Fraction]]]:
 
 def depends_on_the_horizon(setting: Any, world: Any, sampling: Any, rounds: int) -> bool:
     """True if a run of fewer rounds would be made with other numbers, as with a step size of 1/sqrt(T)."""
-    found = [setting.resolved(world, sampling, setting.first_choice, t)[1:] for t in {1, max(1, rounds - 1), rounds}]
-    return any(not _alike_work(work, found[0][0]) or not _same(method, found[0][1]) for work, method in found[1:])
-
-
-def _alike_work(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return a.keys() == b.keys() and all(_alike(a[name], b[name]) for name in a)
+    first, *rest = (
+        setting.resolved(world, sampling, setting.first_choice, t)[1:]
+        for t in {1, max(1, rounds - 1), rounds}
+    )
+    return not all(
+        all(_alike(work[name], first[0][name]) for name in work) and _same(method, first[1])
+        for work, method in rest
+    )

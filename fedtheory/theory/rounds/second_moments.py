@@ -281,7 +281,7 @@ def _shared(
 
 def _determined(
     oracles: QuadraticOracles, law: RoundLaw, eta: Any, z: np.ndarray
-) -> tuple[np.ndarray, Any]:
+) -> tuple[np.ndarray, Any, Any]:
     """A round without any randomness: the vector itself."""
     d, (steps, p) = z.shape[0], law.fixed  # type: ignore[misc]
     slope, offset = oracles.lifted[:, 0, :d, :d], oracles.lifted[:, 0, :d, d]
@@ -291,7 +291,7 @@ def _determined(
         largest = max(largest, (g * g).sum(axis=-1).max())
         y = y - eta * g
         end = np.where((steps > i)[:, None], y, end)
-    return z + (p[:, None] * (end - z)).sum(axis=0), largest
+    return z + (p[:, None] * (end - z)).sum(axis=0), largest, oracles.noise_sq
 
 
 def second_moments(
@@ -306,27 +306,23 @@ def second_moments(
     moment : the second moment of (w - w*, 1), (d + 1, d + 1), that the run starts from in place
         of w0
     """
-    j, rounds = oracles.shape[1], list(zip(laws, etas, strict=True))
-    z = w0 - oracles.star
-    path, largest, sigma = [(z * z).sum()], z[0] * 0, oracles.noise_sq * 0
-    fixed = all(law.fixed is not None for law in {id(v): v for v in laws}.values())
-    if moment is None and j == 1 and (oracles.noise_sq == 0).all() and fixed:
-        loop = Loop("rounds", (z, largest, path))
-        z, largest, path = loop.state
-        for t in loop.upto(len(rounds)):
-            z, g = _determined(oracles, *rounds[t - 1], z)
-            largest = max(largest, g)
-            path.append((z * z).sum())
-            loop.state = z, largest, path
+
+    def moment_of(z: np.ndarray) -> np.ndarray:
         lifted = np.append(z, _number(z, 1))
-        return Path(np.array(path), largest, sigma, lifted[:, None] * lifted)
-    lifted = np.append(z, _number(z, 1))
-    M = lifted[:, None] * lifted if moment is None else moment
-    loop = Loop("rounds", (M, largest, sigma, [_trace(M)]))
-    M, largest, sigma, path = loop.state
+        return lifted[:, None] * lifted
+
+    rounds = list(zip(laws, etas, strict=True))
+    fixed = all(law.fixed is not None for law in {id(v): v for v in laws}.values())
+    alone = oracles.shape[1] == 1 and (oracles.noise_sq == 0).all() and fixed and moment is None
+    at = w0 - oracles.star  # the vector itself where nothing is random, else its second moment
+    if not alone:
+        at = moment_of(at) if moment is None else moment
+    make, square = (_determined, lambda z: (z * z).sum()) if alone else (_round, _trace)
+    loop = Loop("rounds", (at, at.flat[0] * 0, oracles.noise_sq * 0, [square(at)]))
+    at, largest, sigma, path = loop.state
     for t in loop.upto(len(rounds)):
-        M, g, noise = _round(oracles, *rounds[t - 1], M)
+        at, g, noise = make(oracles, *rounds[t - 1], at)
         largest, sigma = max(largest, g), np.maximum(sigma, noise)
-        path.append(_trace(M))
-        loop.state = M, largest, sigma, path
-    return Path(np.array(path), largest, sigma, M)
+        path.append(square(at))
+        loop.state = at, largest, sigma, path
+    return Path(np.array(path), largest, sigma, moment_of(at) if alone else at)

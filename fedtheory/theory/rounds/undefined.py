@@ -69,20 +69,9 @@ def _tried(make: Callable[[], Any]) -> Any:
     try:
         return make()
     except ZeroDivisionError:
-        return Absent(Undefined("a division by 0 on this instance"))
+        return _NONE
     except SILENT as error:
         return Absent(error)
-
-
-def _closed(name: str) -> Callable[..., Any]:
-    """A method of fractions whose results are loose, too."""
-    exact = getattr(Fraction, name)
-
-    def method(*args: Any) -> Any:
-        out = _tried(lambda: exact(*args))
-        return Ratio(out) if isinstance(out, Fraction) else out
-
-    return method
 
 
 class Ratio(Fraction):
@@ -111,26 +100,23 @@ class Count(int):
         return other / np.float64(self)
 
 
-_ARITHMETIC = "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __pow__ __rpow__ __neg__ __pos__ __abs__".split()
-for _name in [*_ARITHMETIC, "__truediv__", "__rtruediv__"]:
-    setattr(Ratio, _name, _closed(_name))
-
-
-def _count(name: str) -> Callable[..., Any]:
-    whole = getattr(int, name)
+def _closed(plain: Callable[..., Any], by_zero: Any) -> Callable[..., Any]:
+    """A method of numbers whose results are loose, too."""
 
     def method(*args: Any) -> Any:
         try:
-            out = whole(*args)
+            return _loose(plain(*args))
         except ZeroDivisionError:
-            return np.float64(np.inf)
-        return Count(out) if isinstance(out, int) else np.float64(out) if isinstance(out, float) else out
+            return by_zero
 
     return method
 
 
-for _name in _ARITHMETIC:
-    setattr(Count, _name, _count(_name))
+_NONE = Absent(Undefined("a division by 0 on this instance"))
+for _name in "add radd sub rsub mul rmul pow rpow neg pos abs truediv rtruediv".split():
+    setattr(Ratio, f"__{_name}__", _closed(getattr(Fraction, f"__{_name}__"), _NONE))
+    if "div" not in _name:
+        setattr(Count, f"__{_name}__", _closed(getattr(int, f"__{_name}__"), np.float64(np.inf)))
 
 
 def _loose(value: Any) -> Any:
@@ -142,10 +128,7 @@ def _loose(value: Any) -> Any:
     if isinstance(value, float):
         return np.float64(value)
     if isinstance(value, np.ndarray) and value.dtype == object:
-        out = np.empty(value.shape, dtype=object)
-        for index, entry in np.ndenumerate(value):
-            out[index] = _loose(entry)
-        return out
+        return np.asarray(np.frompyfunc(_loose, 1, 1)(value), dtype=object)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_loose(v) for v in value))
     return value

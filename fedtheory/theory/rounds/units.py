@@ -38,17 +38,11 @@ def rescaled(instance: Draw, what: str, factor: Fraction) -> Draw:
     what : 'curvature', 'position' or 'start'; factor > 0
     """
     names = {"curvature": ("h", "m", "a"), "position": ("c", "delta", "start"), "start": ("start",)}[what]
-    scaled = {name: _times(getattr(instance, name), factor) for name in names}
+    times = np.frompyfunc(lambda v: None if v is None else v * factor, 1, 1)
+    scaled = {name: times(getattr(instance, name)) for name in names}
     sizes = [abs(v) for values in scaled.values() for v in values.ravel() if v]
     far = bool(sizes) and (max(sizes) > EXTREME or min(sizes) * EXTREME < 1)
     return instance if far else instance.changed(**scaled)
-
-
-def _times(values: np.ndarray, factor: Fraction) -> np.ndarray:
-    out = np.empty(values.shape, dtype=object)
-    for index, v in np.ndenumerate(values):
-        out[index] = None if v is None else v * factor
-    return out
 
 
 def in_other_units(instance: Draw, rng: np.random.Generator) -> Draw:

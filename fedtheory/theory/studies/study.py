@@ -26,7 +26,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, SHAPES, told_quantities
+from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
 from fedtheory.theory.studies.counterexamples import in_fractions, instance_of
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import (
@@ -221,9 +221,9 @@ def quantities(over: str = "round") -> dict[str, str]:
     a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
     (sequences of cohorts). N clients (or a cohort's P) and d coordinates stand behind.
     """
-    shapes = SHAPES["run" if over == "run" else "round"]
-    words, numbers = told_quantities(over), {*CONSTANTS, "T"}
-    shaped = {name: "()" if name in numbers else shapes.get(name, "") for name in words}
+    table = RUN if over == "run" else ROUND
+    words, numbers = told_quantities(over), dict.fromkeys((*CONSTANTS, "T"), "()")
+    shaped = dict.fromkeys(words, "") | numbers | {name: one.shape for name, one in table.items()}
     found = {name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()}
     told = {name: f"{text.removesuffix('.')}; {found[name]}" for name, text in words.items()}
     return {name: text if name in FUNCTIONS else told[name] for name, text in words.items()}

@@ -17,7 +17,7 @@ from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.search import Target
 from fedtheory.theory.judge.statement import le
-from fedtheory.theory.paper_adapter import OF_RUNS, _draws
+from fedtheory.theory.paper_adapter import RUNS, _draws
 from fedtheory.theory.rounds.forms import Undefined, reduced
 from fedtheory.theory.rounds.judging import _two_by_two
 from fedtheory.theory.rounds.losses import Unbounded
@@ -94,7 +94,7 @@ def test_the_campaign_finds_what_is_on_record_and_rejects_every_mutant(rule):
     variants = [FILE[name].variants[rule] for name in NAMES if rule in FILE[name].variants]
     setting, left, judged, count = MethodSetting.of(variants[0]), set(), Counter(), 0
     left = {(v.name, f, m.name) for v in variants for f, c in v.forms.items() for m in c.mutants}
-    for i, drawn in enumerate(islice(_draws(setting, 0), OF_RUNS)):
+    for i, drawn in enumerate(islice(_draws(setting, 0), RUNS)):
         if i % 3 and (drawn.num_clients > 1 or not left):
             continue
         try:

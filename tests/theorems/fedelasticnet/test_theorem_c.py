@@ -18,7 +18,7 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_c import LEAST, UNIT
 from fedtheory.theory.judge import check_run
-from fedtheory.theory.paper_adapter import OF_RUNS, _draws
+from fedtheory.theory.paper_adapter import RUNS, _draws
 from fedtheory.theory.rounds.forms import Undefined, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.losses import Unbounded
@@ -73,7 +73,7 @@ def test_the_campaign_finds_what_is_on_record_and_rejects_every_mutant(rule):
     """On a few of all its runs, and on the long ones of one client, of which some begin at rest."""
     variant = STATEMENT.variants[rule]
     setting, rejected, judged, resting = MethodSetting.of(variant), set(), Counter(), 0
-    for i, drawn in enumerate(islice(_draws(setting, 0), OF_RUNS)):
+    for i, drawn in enumerate(islice(_draws(setting, 0), RUNS)):
         if i > 9 and (drawn.num_clients > 1 or drawn.rounds < 44 or drawn.dim > 3):
             continue
         try:

@@ -373,7 +373,7 @@ def _write(
             write_atomic(out / f"{table}.md", markdown(table, rows, title, notes, o.swept)),
         ]
         if table == "fedelasticnet-figure1" and any(r.rounds for r in results):
-            from fedtheory.report.networks.table_runs import draw_accuracy
+            from paper_figures.fedelasticnet.table_runs import draw_accuracy
 
             files += draw_accuracy(results, out / table)
     except OSError as error:

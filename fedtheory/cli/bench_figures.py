@@ -63,10 +63,10 @@ def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
     return given
 
 
-def _change(name: str, o: Options, takes: Any) -> Any:
+def _change(name: str, figure: Figure, o: Options, takes: Any) -> Any:
     """Return the change that the options make in all runs of the figure."""
     from fedtheory.neural.benchmarks.sweeps import numbers
-    from fedtheory.report.networks.runs import Change
+    from paper_figures.networks.runs import Change
 
     values = {}
     for option in ("lr", "l1", "l2", "epsilon"):
@@ -88,7 +88,7 @@ def _change(name: str, o: Options, takes: Any) -> Any:
     machine = {"device": o.device, "dtype": o.dtype, "autocast": o.autocast, "precision": o.precision}
     usual = {"device": "cpu", "dtype": "float32", "autocast": None, "precision": "highest"}
     options = {k: v for k, v in machine.items() if v != usual[k]}
-    if "change" not in takes and (values or fields or options):
+    if "change" not in figure.takes and (values or fields or options):
         said = ", ".join(f"--{k.replace('_', '-')}" for k in (*values, *fields, *options))
         raise InvalidInput(f"{said}: the runs of {name} have settings of their own; leave it out")
     return Change(values, fields, options)
@@ -97,6 +97,7 @@ def _change(name: str, o: Options, takes: Any) -> Any:
 def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
     """Keyword arguments of the figure's ``compute``, by its own effort and the options."""
     from fedtheory.neural.benchmarks.sweeps import seeds
+    from paper_figures.networks.runs import WHOLE
 
     for option in _OF_TABLES:
         if getattr(o, option):
@@ -106,8 +107,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
     takes = inspect.signature(figure.compute).parameters
     effort = dict(figure.quick if o.quick else figure.full)
     effort |= _grid(name, o, takes)
-    change = _change(name, o, takes)
-    if o.rounds is not None and "change" in takes:
+    change = _change(name, figure, o, takes)
+    if o.rounds is not None and "change" in figure.takes:
         change = replace(change, fields={**change.fields, "rounds": o.rounds})
     if change.values or change.fields or change.options:
         effort["change"] = change
@@ -117,8 +118,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
         effort["seeds"] = seeds(o.seeds)
     if o.rounds is not None:
         effort["rounds"] = o.rounds
-    if o.data is not None and "published" in takes:
-        published = effort.get("published", takes["published"].default)
+    if o.data is not None:
+        published = effort.get("published", WHOLE)
         if o.rounds is not None:
             published = replace(published, rounds=o.rounds)
         effort["published"] = replace(published, seeds=effort.get("seeds", published.seeds)) if o.seeds is not None else published
@@ -139,10 +140,10 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
     from fedtheory.cli.common import err_console, not_writable
     from fedtheory.cli.kept import only_writer_of
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
-    from fedtheory.report.networks import figures
+    from fedtheory.report.redraw import known_figures
 
     key = name.replace("-", "_")
-    figure = replace(figures()[key], name=name)
+    figure = replace(known_figures()[key], name=name)
     if o.data is not None and "data" not in figure.takes:
         why = f"{name} is run on scikit-learn's digits, for the poster does not print what it ran"
         raise InvalidInput(f"--data {o.data}: {why}; leave it out")

@@ -20,7 +20,6 @@ from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import figures_of
-from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
 from fedtheory.simulation.over_scenarios import over_scenarios
 from fedtheory.theory.judge.registry import papers
@@ -111,10 +110,10 @@ def draw_saved(
 
 
 def known_figures() -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, of networks, and that of a campaign."""
+    """Every figure by its name: of the registered papers, and that of a campaign."""
     kinds = ("figures", "on_request")
     every = [figure for what in kinds for paper in papers() for figure in figures_of(paper, what)]
-    return {f.name: f for f in (*every, *figures().values(), figures_verdicts.FIGURE)}
+    return {f.name: f for f in (*every, figures_verdicts.FIGURE)}
 
 
 def _drawn(name: str, path: Path, data: Any) -> Saved:

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, out_console, progress, save, slug
+from fedtheory.cli.common import emit, out_console, progress, save, slug, wrote
 from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.report.stacked import plain_table
 from fedtheory.untrusted import decimal, whole
 
 if TYPE_CHECKING:
@@ -47,16 +47,12 @@ def list_audits(as_json: bool, out: Path | None) -> int:
     if as_json:
         emit(told)
         return 0
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("method", "weighting", "settings", "state"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("method", "weighting"))
+    table = plain_table(("method", "weighting", "settings", "state"), whole=(0, 1))
     for m in METHODS.values():
         table.add_row(m.name, m.weighting, " ".join(("learning_rate", "local_steps", *m.settings)), " ".join(m.state))
     console = out_console()
     console.print(table)
-    checks = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("check", "what passes"):
-        checks.add_column(heading, overflow="fold", no_wrap=heading == "check")
+    checks = plain_table(("check", "what passes"), whole=(0,))
     for name, what in check_names().items():
         checks.add_row(name, what)
     console.print()
@@ -170,19 +166,14 @@ def audit(where: str, as_: str, options: Mapping[str, Any], built_in: Sequence[s
         emit({**told, "file": file})
     else:
         _show(report, where)
-        if file is not None:
-            out_console().print(f"wrote {file}", markup=False)
+        wrote([file])
     return 0 if report.passed else 1
 
 
 def _show(report: AuditReport, where: str) -> None:
     console = out_console()
     console.print(Text(f"{where}, as {report.method} ({report.source})", "bold"))
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("check", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("expected", overflow="fold", ratio=1)
-    table.add_column("got", overflow="fold", ratio=1)
+    table = plain_table(("check", "verdict", "expected", "got"), whole=(0, 1), wide=(2, 3))
     apart = [f for f in report.findings if f.verdict == "does not apply"]
     for f in report.findings:
         verdict = Text(SHORT.get(f.verdict, f.verdict), STYLES[f.verdict])

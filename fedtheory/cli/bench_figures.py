@@ -137,7 +137,7 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
     InvalidInput
         An option that the figure does not take, before any work.
     """
-    from fedtheory.cli.common import err_console, not_writable
+    from fedtheory.cli.common import err_console, writing
     from fedtheory.cli.kept import only_writer_of
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
     from fedtheory.report.redraw import known_figures
@@ -157,11 +157,9 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
 
     keep = out / "kept" if o.resume else None
     try:
-        with only_writer_of(out, key):
+        with writing(out), only_writer_of(out, key):
             data = computed(figure, o.seed, effort, data=o.data, keep=keep, progress=told)
             files = draw_one(replace(figure, name=key), out, o.seed, effort, data)
-    except OSError as error:
-        raise not_writable(out, error) from error
     except KeyboardInterrupt:
         err_console().print("interrupted" + (": the same command goes on from the runs that are finished" if keep else ""))
         raise typer.Exit(130) from None

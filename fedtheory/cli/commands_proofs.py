@@ -36,6 +36,7 @@ from fedtheory.cli.options import (
     flag,
     hyperparameter_options,
     option,
+    refuse_given,
     with_options,
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
@@ -170,11 +171,10 @@ def verify_command(
         battery = (0.1, False) if quick else (scale, long_runs)
         raise typer.Exit(verify_instance(statement, instance, of_problem, seed, battery, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
-        verifying.refuse_with_statement(statement, {
-            "quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs,
-            "budget": budget is not None, "workers": workers is not None, "details": details,
-            "engine": engine != "local", "address": address is not None,
-        })
+        refuse_given({
+            "quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget,
+            "workers": workers, "details": details, "engine": engine != "local", "address": address,
+        }, f"only without a statement, for the whole campaign; leave it out, or leave {statement} out")
         look = {"size": size, "title": not no_title}
         how = {
             "rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look,
@@ -182,9 +182,9 @@ def verify_command(
         one = (statement, problem, options, participants, how, seed, json, out)
         raise typer.Exit(verifying.verify_one(*one))
     if file and name:
-        verifying.refuse_without_statement(given, f"{statement} --problem quadratic", "a problem")
+        refuse_given(given, "only with a problem", f"fedtheory verify {statement} --problem quadratic")
     whose = f"{file}::" if file else statement or ""
-    verifying.refuse_without_statement(given, f"{whose}NAME" if whose else "theorem-3.1")
+    refuse_given(given, "only with a statement", f"fedtheory verify {f'{whose}NAME' if whose else 'theorem-3.1'}")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)
     of = paper.id if paper is not None else file.stem if file is not None else ""
     budget = budget if budget is not None else (100 if quick else 1000)
@@ -269,7 +269,7 @@ def proof_command(
         given = {**options, "problem": problem, "form": form, "witness": witness}
         given |= {"participants": participants, "rounds": rounds, "round": round}
         given |= {"details": details, "figure": figure}
-        proving.refuse_without_theorem(given)
+        refuse_given(given, "only with a theorem", "fedtheory proof theorem-3.1")
         raise typer.Exit(proving.list_proofs(json, out))
     how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
     show = {

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
@@ -31,15 +31,26 @@ if TYPE_CHECKING:
 __all__ = [
     "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
-    "must_take_files", "not_writable", "out_console", "paper_named", "problem_of", "progress",
+    "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
-    "statements_in", "warn_of_formulas",
+    "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
 
 
 def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:
     """Return the error to raise for an output folder, which came by that option."""
     return FedTheoryError(f"{option} {out}: cannot be written to ({error.strerror}): name another folder")
+
+
+@contextmanager
+def writing(out: Path, option: str = "--out") -> Iterator[None]:
+    """Within it a folder that takes no files, which came by that option, ends in the error that says so."""
+    try:
+        yield
+    except FedTheoryError:  # which says all of it, and may be an OSError as well
+        raise
+    except OSError as error:
+        raise not_writable(out, error, option) from error
 
 
 def check_out(out: Path | None) -> Path | None:
@@ -52,11 +63,9 @@ def check_out(out: Path | None) -> Path | None:
 
 def must_take_files(folder: Path, option: str = "--out") -> None:
     """Refuse a folder that neither takes files nor can be made; ``option``: what named it."""
-    try:
-        with tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.absolute().parents) if p.exists())):
-            pass
-    except OSError as error:
-        raise not_writable(folder, error, option) from error
+    near = (folder, *folder.absolute().parents)
+    with writing(folder, option), tempfile.TemporaryFile(dir=next(p for p in near if p.exists())):
+        pass
 
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
@@ -79,6 +88,13 @@ def error_line(message: object) -> None:
     err_console().print(f"error: {' '.join(str(message).split())}", style="bold red", markup=False, soft_wrap=True)
 
 
+def wrote(files: Iterable[Path | str | None], more: str = "") -> None:
+    """The line that names the files; none where there are none."""
+    named = [str(file) for file in files if file is not None]
+    if named:
+        out_console().print(f"wrote {', '.join(named)}{more}", markup=False, soft_wrap=True)
+
+
 def emit(value: Any) -> None:
     """A value as JSON on stdout."""
     from fedtheory.provenance import to_jsonable
@@ -96,10 +112,8 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
     if out is None:
         return None
-    try:
+    with writing(out):
         return write_json(out / f"{name}.json", value)
-    except OSError as error:
-        raise not_writable(out, error) from error
 
 
 # --- statements and files -------------------------------------------------------------------------
@@ -203,6 +217,12 @@ def in_words(statement: Any) -> str:
 
     source = paper_of(statement).file
     return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
+
+
+def not_as_recorded(statement: Any, checks: Iterable[Any]) -> list[Any]:
+    """The checks of forms that are violated and are on record as holding."""
+    violated = (c for c in checks if c.verdict == "violated")
+    return [c for c in violated if statement.form(c.form).established.get(c.rule, "open") == "holds"]
 
 
 def warn_of_formulas(statement: Any) -> None:

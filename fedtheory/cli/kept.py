@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.cli.common import as_typed, err_console, not_writable
+from fedtheory.cli.common import as_typed, err_console, writing
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
@@ -33,12 +33,8 @@ def kept_cells(path: Path) -> Cells:
     from fedtheory.cells import Cells
 
     say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
-    try:
+    with writing(path.parent):
         cells = Cells(path, say)
-    except FedTheoryError:  # which says all of it, and may be an OSError as well
-        raise
-    except OSError as error:
-        raise not_writable(path.parent, error) from error
     if before := len(cells):
         say(f"going on from {path}: {before:,} finished pieces of an earlier run, as far as they are the same")
     return cells
@@ -90,12 +86,8 @@ def _left_over(folder: Path) -> str:
 
 def own(steps: Steps, out: Path) -> None:
     """Be the one that does this. Raises `FedTheoryError` where another process is, or the folder takes no files."""
-    try:
+    with writing(out):
         steps.own()
-    except FedTheoryError:
-        raise
-    except OSError as error:
-        raise not_writable(out, error) from error
 
 
 @contextmanager
@@ -110,10 +102,6 @@ def only_writer_of(out: Path, name: str) -> Iterator[None]:
     from fedtheory.cells import only_writer
 
     with ExitStack() as stack:
-        try:
+        with writing(out):
             stack.enter_context(only_writer(out / name))
-        except FedTheoryError:
-            raise
-        except OSError as error:
-            raise not_writable(out, error) from error
         yield

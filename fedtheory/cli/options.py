@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
     "Hyperparameter", "compressor_of", "example_of", "flag", "given_values",
-    "hyperparameter_options", "hyperparameters", "make_algorithm", "refuse_foreign", "taken_by",
+    "hyperparameter_options", "hyperparameters", "make_algorithm", "refuse_foreign", "refuse_given", "taken_by",
     "told_of", "with_options", "words_of",
 ]
 
@@ -32,6 +32,16 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def flag(name: str) -> str:
     """'l2_over_beta' -> '--l2-over-beta'."""
     return f"--{name.replace('_', '-')}"
+
+
+def refuse_given(given: Mapping[str, Any], why: str, example: str = "") -> None:
+    """Raise `InvalidInput` that names the options which were given, where there are any.
+
+    example : a command that takes the first of them
+    """
+    named = [flag(name) for name, value in given.items() if value is not None and value is not False]
+    if named:
+        raise InvalidInput(f"{', '.join(named)}: {why}" + f", as in `{example} {named[0]} ...`" * bool(example))
 
 
 def option(name: str, kind: Any, default: Any, text: str, panel: str, off: bool = False, **more: Any) -> inspect.Parameter:

@@ -22,9 +22,10 @@ from fedtheory.cli.common import (
     slug,
     statements_in,
 )
-from fedtheory.cli.options import given_values
+from fedtheory.cli.options import given_values, refuse_given
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.report.stacked import plain_table
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.proof_report import Walk
@@ -54,9 +55,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     if as_json:
         emit(rows)
         return 0
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("theorem", "form", "rule", "steps"):
-        table.add_column(heading, justify="right" if heading == "steps" else "left", overflow="fold")
+    table = plain_table(("theorem", "form", "rule", "steps"), right=(3,))
     for row in rows:
         table.add_row(
             in_words(get(row["theorem"])), row["form"],
@@ -99,7 +98,8 @@ def prove(
     if on_problem:
         walks = [_on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")]
     else:
-        _refuse_run_options(options, participants, how)
+        given = {**options, "rule": None, "participants": participants, **how, "mode": None if how["mode"] == "auto" else how["mode"]}
+        refuse_given(given, "only with a problem", "fedtheory proof theorem-3.1 --problem diabetes")
         walks = _on_witness(theorem, show)
     for walk in walks:
         if show["round"] is not None and not 1 <= show["round"] <= walk.horizon:
@@ -116,18 +116,6 @@ def prove(
     else:
         _show_all(walks, show, files)
     return int(any(_unexpected(walk) or not walk.adds_up for walk in walks))
-
-
-def _refuse_run_options(options: Mapping[str, Any], participants: int | None, how: Mapping[str, Any]) -> None:
-    from fedtheory.cli.options import flag
-
-    given = {**options, "participants": participants, "rounds": how["rounds"], "scenarios": how["scenarios"]}
-    named = [flag(k) for k, v in given.items() if v is not None and k != "rule"]
-    named += ["--mode"] if how["mode"] != "auto" else []
-    if named:
-        raise InvalidInput(
-            f"{', '.join(named)}: only with a problem, as in `fedtheory proof theorem-3.1 --problem diabetes {named[0]} ...`"
-        )
 
 
 def _on_problem(
@@ -339,10 +327,8 @@ def _sum_in_words(walk: Walk) -> str:
 
 
 def _table(walk: Walk) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("step", "verdict", "worst in", "lhs", "rhs", "lost", "share"):
-        right = heading in ("lhs", "rhs", "lost", "share")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading != "step")
+    headings = ("step", "verdict", "worst in", "lhs", "rhs", "lost", "share")
+    table = plain_table(headings, right=range(3, 7), whole=range(1, 7))
     part = ""
     for row in walk.steps():
         if row["part_of"] and row["part_of"] != part:
@@ -396,14 +382,3 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
             line(row["numbers"], 4)
             total = f"{row['lhs']:.4g} {'<=' if row['verdict'] != 'violated' else 'against'} {row['rhs']:.4g}"
             console.print(Text(f"    that is {total}", "dim"))
-
-
-def refuse_without_theorem(given: Mapping[str, Any]) -> None:
-    """Options mean nothing to the list."""
-    from fedtheory.cli.options import flag
-
-    named = [flag(k) for k, v in given.items() if v]
-    if named:
-        raise InvalidInput(
-            f"{', '.join(named)}: only with a theorem, as in `fedtheory proof theorem-3.1 {named[0]} ...`"
-        )

@@ -10,11 +10,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, save
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.report.stacked import plain_table
 
 __all__ = ["reviews"]
 
@@ -88,9 +88,7 @@ def _list(rows: list[dict[str, Any]], as_json: bool, out: Path | None) -> None:
     if as_json:
         emit(rows)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("paper", "title", "points"):
-        table.add_column(heading, justify="right" if heading == "points" else "left")
+    table = plain_table(("paper", "title", "points"), right=(2,))
     for row in rows:
         table.add_row(row["name"], row["title"], str(row["points"]))
     console = out_console()

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, not_writable, out_console, progress
+from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.cli.worst_function import check_instance, show_instance, write_instance
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
@@ -49,10 +49,8 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
     files.verify(proof)
     if out is None:
         return None
-    try:
+    with writing(out):
         return files.write(out / f"{name}.json", proof)
-    except OSError as error:
-        raise not_writable(out, error) from error
 
 
 def worst_case(

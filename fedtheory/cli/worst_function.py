@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, not_writable, out_console, progress
+from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 
 __all__ = ["check_instance", "replay_instance", "show_instance", "write_instance"]
@@ -74,10 +74,8 @@ def write_instance(found: Any, path: Path) -> dict[str, Any]:
         **told, "minimiser": made.optimum, "pieces": list(made.values), "provenance": provenance(),
         **({} if least is None else {KEY: least.written()}),
     }  # fmt: skip
-    try:
+    with writing(path.parent):
         return told | {"file": str(write_problem(path, made.problem, about)), "run": _typed(found.asked, path)}
-    except OSError as error:
-        raise not_writable(path.parent, error) from error
 
 
 def _typed(asked: dict[str, Any], path: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.cells import known_in
-from fedtheory.cli.common import check_out, err_console, not_writable, progress
+from fedtheory.cli.common import check_out, err_console, progress, writing
 from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.options import as_keys
@@ -105,12 +105,8 @@ def sweep(o: SweepOptions) -> int:
             return 130
         running.remove()
         rows = [_numbers(row) for row in store.rows(contents)]
-        try:
+        with writing(o.out):
             files, result = _written(spec, rows, o)
-        except FedTheoryError:
-            raise
-        except OSError as error:
-            raise not_writable(o.out, error) from error
         result |= {"found_again": store.found, "went_on": begun}
     said(spec, result, files, o.json, time.perf_counter() - start)
     if why := next((row["error"] for row in rows if _failed(row)), ""):

@@ -150,7 +150,7 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
         notes.append(f"Quick: {size}, {on}. It shows that it runs; figures are not comparable.")
     if o.quick and o.data is None:
         notes.append(_digits_rows(table, o))
-    if not (o.verify or o.only_report or (o.quick and o.data is None)):
+    if not (o.verify or o.report or (o.quick and o.data is None)):
         notes.append("Data files were read as they are, not held against the releases' checksums (--no-verify).")
     networks = {p.dataset: (p.network, p.other_network) for p in presets}
     used = ", ".join(f"{network} for {dataset}" for dataset, (network, _) in networks.items())
@@ -295,7 +295,7 @@ def _bench_table(table: str, o: Options) -> None:
     presets = chosen(table, o)
     out = o.out / "quick" if o.quick else o.out
     console, results, interrupted = out_console(), [], False
-    if o.only_report:
+    if o.report:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
         options = {"tensorboard": o.tensorboard, "progress": not o.json}
@@ -329,7 +329,7 @@ def _bench_table(table: str, o: Options) -> None:
         paper = papers.TABLES[table]
         title = f"{paper.source}: {paper.title.lower()}"
     notes = _notes(table, [r.preset for r in results] or presets, results, o)
-    if o.only_report and not results:
+    if o.report and not results:
         notes.insert(0, f"Nothing in {out / 'runs'} was run with these settings: name the options that it was run with.")
     files = _write(table, title, rows, single, notes, results, out, o, interrupted)
     if o.json:

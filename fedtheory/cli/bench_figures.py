@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fedtheory.cli.options import flag
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FIGURES = (
     *(f"fedelasticnet-figure{n}" for n in range(2, 10)), "efl-figure1", "efl-figure2",
     "efl-figure3", "elastic-aggregation-table", "elastic-aggregation-settings",
 )
-_OF_TABLES = ("record", "only_report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
+_OF_TABLES = ("record", "report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
 
 
 def _several(option: str, text: str | None) -> tuple[str, ...]:
@@ -101,9 +102,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
 
     for option in _OF_TABLES:
         if getattr(o, option):
-            said = {"only_report": "report", "evaluate_every": "evaluate-every"}.get(option, option)
-            again = "; `fedtheory draw FILE.json` draws it again" if option == "only_report" else ""
-            raise InvalidInput(f"--{said}: it is of tables, and {name} is a figure; leave it out{again}")
+            again = "; `fedtheory draw FILE.json` draws it again" if option == "report" else ""
+            raise InvalidInput(f"{flag(option)}: it is of tables, and {name} is a figure; leave it out{again}")
     takes = inspect.signature(figure.compute).parameters
     effort = dict(figure.quick if o.quick else figure.full)
     effort |= _grid(name, o, takes)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
-    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
+    "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
     "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
@@ -70,7 +70,9 @@ def must_take_files(folder: Path, option: str = "--out") -> None:
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results to.", file_okay=False, callback=check_out)]
+_OUT = typer.Option("--out", help="Folder to write results to.", file_okay=False, callback=check_out)
+Out = Annotated[Path | None, _OUT]
+Folder = Annotated[Path, _OUT]  # where results are always written
 
 
 def out_console() -> Console:

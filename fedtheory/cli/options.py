@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
     "Hyperparameter", "compressor_of", "example_of", "flag", "given_values",
-    "hyperparameter_options", "hyperparameters", "make_algorithm", "refuse_foreign", "refuse_given", "taken_by",
+    "hyperparameter_options", "hyperparameters", "make_algorithm", "of_fields", "refuse_foreign", "refuse_given", "taken_by",
     "told_of", "with_options", "words_of",
 ]
 
@@ -62,6 +62,30 @@ def with_options(*groups: Iterable[inspect.Parameter]) -> Callable[[Callable[...
         command.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in (*own, *extra)}
         return command
+
+    return add
+
+
+def of_fields(cls: type, rest: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make options of the annotated fields of a dataclass; the command receives them as its ``o``.
+
+    rest : the field with the options that `with_options` adds
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    annotated = [f for f in fields(cls) if get_origin(hints[f.name]) is Annotated]
+    mine = [inspect.Parameter(f.name, _KEYWORD, default=f.default, annotation=hints[f.name]) for f in annotated]
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.name != "o"]
+
+        @wraps(command)
+        def made(**given: Any) -> Any:
+            kept, of = ({p.name: given.pop(p.name) for p in params} for params in (own, mine))
+            return command(**kept, o=cls(**of, **{rest: given}))
+
+        made.__signature__ = signature.replace(parameters=[*own, *mine])  # type: ignore[attr-defined]
+        return made
 
     return add
 

@@ -61,15 +61,7 @@ def list_audits(as_json: bool, out: Path | None) -> int:
 
 
 def loaded(where: str) -> Any:
-    """The adapter that FILE.py:NAME or MODULE:NAME names.
-
-    Raises
-    ------
-    DataFileError
-        No such file.
-    InvalidInput
-        No name is given, the module cannot be imported (with the line), or it has no such name.
-    """
+    """The adapter that FILE.py:NAME or MODULE:NAME names."""
     module_name, colon, name = where.rpartition(":")
     if not colon or not module_name or not name:
         raise InvalidInput(f"{where}: name the adapter as well, as in mine.py:my_round or package.module:my_round")

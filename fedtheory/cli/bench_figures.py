@@ -131,11 +131,6 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
 
     Finished runs are kept below the output folder, each in one of its own that is named after all
     it was made with, so that no run stands for another, and an interrupted figure goes on.
-
-    Raises
-    ------
-    InvalidInput
-        An option that the figure does not take, before any work.
     """
     from fedtheory.cli.common import err_console, writing
     from fedtheory.cli.kept import only_writer_of

@@ -129,13 +129,7 @@ class Options:
         return tuple(name for name in ("lr", "l1", "l2", "epsilon") if getattr(self, name) is not None)
 
     def solver_fields(self) -> dict[str, Any]:
-        """Of `Preset`: the local solver, where another than the papers' is asked for.
-
-        Raises
-        ------
-        InvalidInput
-            Options of another solver; no --lr with a solver whose steps are not SGD's.
-        """
+        """Of `Preset`: the local solver, where another than the papers' is asked for."""
         from fedtheory.local import Adam, Momentum
 
         arguments = memory_arguments(self.local_solver, self.memory)

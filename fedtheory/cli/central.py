@@ -44,13 +44,7 @@ def refuse_set_options(method: str, options: dict[str, Any]) -> None:
 
 
 def planned(name: str, problem: Any, options: dict[str, Any], batch_size: int | None = None, rounds: int | None = None) -> Planned:
-    """The run that the options ask for, made ready; its minimum over the set is certified.
-
-    Raises
-    ------
-    InvalidInput
-        A hyperparameter of other methods, or values out of range; see `fedtheory.central.plan`.
-    """
+    """The run that the options ask for, made ready; its minimum over the set is certified."""
     from fedtheory.central import named_set, plan
     from fedtheory.central.named_sets import shape_of
     from fedtheory.cli.ball import start_of

@@ -120,15 +120,7 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
 # --- statements and files -------------------------------------------------------------------------
 def find_statement(name: str) -> Any:
-    """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest ids, or with all of that name where several papers have one.
-    FedTheoryError
-        As `fedtheory.theory.judge.registry.load_file` raises it.
-    """
+    """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first."""
     from fedtheory.theory.judge.registry import all_statements, get, papers
 
     file, name = in_file(name)
@@ -170,28 +162,14 @@ def _is_file(name: str) -> bool:
 
 
 def paper_named(name: str) -> RegisteredPaper | None:
-    """The registered paper of 'PAPER/'; None for what does not end so.
-
-    Raises
-    ------
-    UnknownName
-        With the papers that there are.
-    """
+    """The registered paper of 'PAPER/'; None for what does not end so."""
     from fedtheory.theory.judge.registry import paper
 
     return paper(name[:-1]) if name.endswith("/") and "/" not in name[:-1] else None
 
 
 def statements_in(file: Path, name: str = "") -> list[RegisteredPaper]:
-    """The papers of a file, each with all its statements or with the one of that name.
-
-    Raises
-    ------
-    UnknownName
-        No statement of that name in the file.
-    FedTheoryError
-        As `fedtheory.theory.judge.registry.load_file` raises it.
-    """
+    """The papers of a file, each with all its statements or with the one of that name."""
     from fedtheory.theory.judge.registry import load_file
 
     papers = load_file(file)

@@ -18,13 +18,6 @@ def draw(
     """Draw every file, beside it or in ``out``; a file that cannot be drawn ends the command, and what was drawn stays.
 
     Runs on the same problem are one picture of one metric. With a ``metric`` a single run is one as well.
-
-    Raises
-    ------
-    DataFileError
-        As `fedtheory.report.redraw.draw_saved` raises it.
-    InvalidInput
-        A metric, and a file that holds no run.
     """
     from fedtheory.report.redraw import draw_runs, draw_saved
 

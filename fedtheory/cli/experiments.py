@@ -26,13 +26,7 @@ def all_experiments() -> dict[str, tuple[Any, Any]]:
 
 
 def experiment(name: str | None, full: bool, figures: bool, seed: int, as_json: bool, out: Path) -> None:
-    """List the experiments, or run one: table, finding, picture, data with provenance.
-
-    Raises
-    ------
-    UnknownName
-        No such experiment.
-    """
+    """List the experiments, or run one: table, finding, picture, data with provenance."""
     known = all_experiments()
     if name is None:
         _list(known, as_json)

@@ -23,13 +23,7 @@ __all__ = ["kept_cells", "kept_steps", "only_writer_of", "own"]
 
 
 def kept_cells(path: Path) -> Cells:
-    """The finished pieces of a long command in a file of its folder; tells what it goes on from.
-
-    Raises
-    ------
-    FedTheoryError
-        The folder takes no files.
-    """
+    """The finished pieces of a long command in a file of its folder; tells what it goes on from."""
     from fedtheory.cells import Cells
 
     say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
@@ -48,11 +42,6 @@ def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) 
     stem : how the folder's name begins; what was asked for is the rest of it
     options : what was asked for; of values that name files their bytes count, too
     code : what stands for code that is not this package's
-
-    Raises
-    ------
-    FedTheoryError
-        Another process is doing the same; the folder of --out takes no files.
     """
     from fedtheory.cells import digest_of
     from fedtheory.steps import Steps
@@ -92,13 +81,7 @@ def own(steps: Steps, out: Path) -> None:
 
 @contextmanager
 def only_writer_of(out: Path, name: str) -> Iterator[None]:
-    """Within the block no other process writes results of that name to the folder.
-
-    Raises
-    ------
-    FedTheoryError
-        Another process does; the folder takes no files.
-    """
+    """Within the block no other process writes results of that name to the folder."""
     from fedtheory.cells import only_writer
 
     with ExitStack() as stack:

@@ -18,15 +18,7 @@ __all__ = ["KINDS", "about_method", "list_things"]
 
 
 def list_things(what: str, as_json: bool, out: Path | None) -> None:
-    """One kind of thing, or the statements of a paper or of a Python file, as a table or JSON.
-
-    Raises
-    ------
-    UnknownName
-        No such kind, or paper.
-    FedTheoryError
-        As `fedtheory.theory.judge.registry.load_file` raises it.
-    """
+    """One kind of thing, or the statements of a paper or of a Python file, as a table or JSON."""
     file, name = in_file(what)
     if file is not None:
         found = _statements([s for p in statements_in(file, name) for s in p.statements])
@@ -95,13 +87,7 @@ def _methods() -> list[dict[str, Any]]:
 
 
 def about_method(name: str) -> dict[str, Any]:
-    """A method that `run` knows, with its options and their defaults.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest names.
-    """
+    """A method that `run` knows, with its options and their defaults."""
     from fedtheory import algorithms
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.ball import BY_THEORY

@@ -148,11 +148,6 @@ GIVEN_OPTIONS = (
 def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
     """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words;
     None where nothing is given.
-
-    Raises
-    ------
-    InvalidInput
-        No name, no value, or a name twice.
     """
     out: dict[str, Any] = {}
     for text in texts or ():
@@ -263,16 +258,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def compressor_of(text: str, option: str = "--compressor") -> Compressor:
-    """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option.
-
-    Raises
-    ------
-    UnknownName
-        A name that `fedtheory.messages.get` does not know.
-    InvalidInput
-        A parameter that the compressor does not have, one that is missing or not of its type,
-        values out of range.
-    """
+    """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option."""
     from fedtheory import messages
 
     name, _, rest = text.partition(":")
@@ -428,11 +414,6 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
 
 def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
     """The method with the hyperparameters that were given; `options` may hold others that are None.
-
-    Raises
-    ------
-    InvalidInput
-        A hyperparameter that the method does not have, or one that it needs and that was not given.
     """
     from fedtheory import algorithms
 

@@ -25,13 +25,6 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
     """List the papers with reviews, the points of one, or show one in full and run its command; the exit code.
 
     All points of a paper are also written as a page of Markdown, where a folder is given.
-
-    Raises
-    ------
-    UnknownName
-        No such paper, or point.
-    InvalidInput
-        A paper without reviews; ``run`` without one point, or for one without a command.
     """
     from fedtheory.theory.judge.registry import paper as known
     from fedtheory.theory.judge.registry import papers

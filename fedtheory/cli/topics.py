@@ -77,13 +77,7 @@ def foreign_to(method: str) -> frozenset[str]:
 
 
 def method_topic(method: str) -> Topic:
-    """A method of `run`.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest names.
-    """
+    """A method of `run`."""
     from fedtheory import algorithms
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.list import about_method
@@ -126,11 +120,6 @@ def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
 
 def statement_topic(command: str, text: str) -> Topic | None:
     """A statement of `verify` or `proof`, also FILE.py::NAME, whose file is run; None for a paper or a whole file.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest ids.
     """
     from fedtheory.cli.app import ALL, SHARED
     from fedtheory.cli.common import find_statement, in_file
@@ -210,13 +199,7 @@ def _foreign_to_statement(own: tuple[str, ...]) -> frozenset[str]:
 
 
 def worst_case_topic(method: str) -> Topic | None:
-    """A method of `worst-case`; None where its constants of one round alone are computed.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest names.
-    """
+    """A method of `worst-case`; None where its constants of one round alone are computed."""
     from fedtheory.errors import suggest
     from fedtheory.worst_cases.methods import METHODS
 

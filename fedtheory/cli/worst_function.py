@@ -18,13 +18,7 @@ REPRODUCED = 1e-5  # relative: a run that is further from the solver's value doe
 
 
 def check_instance(path: Path, potential: bool, method: str = "", clients: int = 2) -> None:
-    """Refuse, before any work, what no worst losses can be written for.
-
-    Raises
-    ------
-    InvalidInput
-        A potential of one round; a file that is no NAME.json; a method or a number of clients that no losses are made for.
-    """
+    """Refuse, before any work, what no worst losses can be written for."""
     from fedtheory.worst_cases.methods import METHODS
 
     if potential:
@@ -42,13 +36,7 @@ def check_instance(path: Path, potential: bool, method: str = "", clients: int =
 
 
 def write_instance(found: Any, path: Path) -> dict[str, Any]:
-    """Make the losses, run the method on them, write them, and say what was measured.
-
-    Raises
-    ------
-    InvalidInput, NotCertified
-        As `fedtheory.worst_cases.worst_function` raises them.
-    """
+    """Make the losses, run the method on them, write them, and say what was measured."""
     from fedtheory.problems import write_problem
     from fedtheory.provenance import provenance
     from fedtheory.worst_cases import worst_function
@@ -122,13 +110,7 @@ def show_instance(told: dict[str, Any]) -> None:
 
 
 def replay_instance(path: Path, question: dict[str, Any], found: Any, as_json: bool) -> None:
-    """Check in fractions that losses of the class reach the value, and say so.
-
-    Raises
-    ------
-    InvalidInput, NotCertified
-        What is wrong with the file or its numbers.
-    """
+    """Check in fractions that losses of the class reach the value, and say so."""
     from fedtheory.worst_cases.below import check
 
     try:

@@ -64,13 +64,7 @@ def _digest(path: str) -> str:
 
 
 def check(kind: str, cell: dict[str, Any]) -> None:
-    """Make everything that a cell runs, without running it.
-
-    Raises
-    ------
-    FedTheoryError
-        What does not go together, as `fedtheory run` and `fedtheory bench` say it.
-    """
+    """Make everything that a cell runs, without running it."""
     if kind == "run":
         from fedtheory.simulation.rounds import Kept
         from fedtheory.simulation.simulate import check_run

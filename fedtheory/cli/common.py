@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
-    "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
+    "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
     "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
@@ -250,6 +251,19 @@ def problem_of(name: str | None, options: Mapping[str, Any], seed: int) -> Any:
 def slug(*parts: str) -> str:
     """A file name of the parts."""
     return "-".join("".join(c if c.isalnum() or c in ".-" else "-" for c in p) for p in parts)
+
+
+def block(text: Any, indent: int = 0, hang: int = 0, style: str = "", width: int = 110, **more: Any) -> None:
+    """A paragraph on stdout, as wide as the terminal and at most so many columns.
+
+    hang : how much further in its lines after the first begin
+    more : as `textwrap.wrap` takes it
+    """
+    console = out_console()
+    pads: dict[str, Any] = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + hang)}
+    lines = textwrap.wrap(str(text), min(console.width, width), break_on_hyphens=False, **pads, **more)
+    if lines:
+        console.print(Text("\n".join(lines), style))
 
 
 def facts(rows: Sequence[tuple[str, Any]]) -> Table:

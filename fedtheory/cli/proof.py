@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import (
+    block,
     check_out,
     emit,
     find_statement,
@@ -64,12 +64,12 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     console = out_console()
     console.print(table)
     console.print()
-    _block(console, "`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", "dim")
+    block("`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", style="dim")
     for paper in [p for p in papers() if not p.proofs]:
         runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
-        line = f"{paper.title} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
-        console.print(Text(textwrap.fill(line, min(console.width, WIDTH)), "dim"))
+        none = f"{paper.title} has no theorem with a proof in steps"
+        block(f"{none}: `fedtheory verify {paper.id}/` judges its statements{one}", style="dim")
     return 0
 
 
@@ -214,11 +214,6 @@ def _draw(walk: Walk, path: Path, result: dict[str, Any], ending: str = "") -> l
 
 
 # --- what people read -----------------------------------------------------------------------------
-def _block(console: Any, text: str, style: str = "") -> None:
-    for line in textwrap.wrap(text, min(console.width, WIDTH), break_on_hyphens=False):
-        console.print(Text(line, style))
-
-
 def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -> None:
     """A screen a walk, and below them which other forms there are and what was written."""
     console = out_console()
@@ -227,14 +222,14 @@ def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -
             console.print()
             console.print(Text("-" * min(console.width, WIDTH), "dim"))
             run = "the same run" if walk.instance == walks[0].instance else "a run of its own"
-            _block(console, f"The {walk.proof.form} proof, on {run}")
+            block(f"The {walk.proof.form} proof, on {run}")
         _show(walk, show, console)
     seen = [walk.proof.form for walk in walks]
     others = [f for f in dict.fromkeys(p.form for p in _proofs(walks[0])) if f not in seen]
     if others or len(walks) > 1:
         walked = " walks one alone" if len(walks) > 1 else " walks another"
         named = f"{', or another' if len(walks) > 1 else ''}: {'; '.join(others)}" if others else ""
-        _block(console, f"--form{walked}{named}. --round and --details put the numbers in, --figure draws.", "dim")
+        block(f"--form{walked}{named}. --round and --details put the numbers in, --figure draws.", style="dim")
     for path in written:
         console.print(f"wrote {path}", soft_wrap=True)
 
@@ -242,12 +237,9 @@ def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -
 def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
     from fedtheory.theory.judge.registry import get, rule_words
 
-    def block(text: str, style: str = "") -> None:
-        _block(console, text, style)
-
-    block(walk.headline, "bold")
+    block(walk.headline, style="bold")
     rule = "" if walk.rule == "any" else f", {rule_words(walk.rule, walk.proof.theorem)}"
-    block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", "dim")
+    block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", style="dim")
     console.print()
     for line in _waterfall(walk, min(console.width, WIDTH)):
         console.print(line, soft_wrap=True)
@@ -258,15 +250,15 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
     console.print(Text(f"\nThe bound {bound}: {float(walk.lhs):.5g} <= {float(walk.rhs):.5g}, slack {float(walk.slack):.5g}"
                        if bound != "fails" else f"\nThe bound fails: {float(walk.lhs):.5g} > {float(walk.rhs):.5g}"))  # fmt: skip
     if walk.proof.weighed:
-        block(_sum_in_words(walk), "dim")
+        block(_sum_in_words(walk), style="dim")
     else:
-        block("The steps have no weights: each is judged by itself, and there is no waterfall.", "dim")
+        block("The steps have no weights: each is judged by itself, and there is no waterfall.", style="dim")
     if walk.proof.note:
-        block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", "dim")
+        block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", style="dim")
     if held := walk.held_here():
         names = ", ".join(t.step.label for t in held)
         block(
-            f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim"
+            f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", style="dim"
         )
         first, last = walk.tallies[0].step, [t.step for t in walk.broken if t.step.over == "end"]
         if walk.check.verdict == "violated" and held[0].step is first and last:
@@ -275,7 +267,7 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
                 f"falsifies the theorem on this run is the last ({last[-1].label})."
             )
     if show["round"] is not None or show["details"]:
-        _show_rows(walk, show["round"], console, min(console.width, WIDTH))
+        _show_rows(walk, show["round"], console)
 
 
 def _waterfall(walk: Walk, width: int) -> list[Text]:
@@ -356,17 +348,13 @@ def _short(value: Any) -> str:
     return f"{number:.3g}" if abs(number) < 1e5 else f"{number:.2e}"
 
 
-def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
+def _show_rows(walk: Walk, at: int | None, console: Any) -> None:
     """Each step's formula, and below it the numbers of each round asked for."""
     from fedtheory.report.formulas import to_text, unread
 
     def line(latex: str, indent: int, style: str = "") -> None:
         text = to_text(latex) if latex and not unread(latex) else latex
-        pad = " " * indent
-        for piece in textwrap.wrap(
-            text, width, initial_indent=pad, subsequent_indent=pad + "  ", break_on_hyphens=False
-        ):
-            console.print(Text(piece, style))
+        block(text, indent, 2, style)
 
     words = {t.step.label: t.step.words for t in walk.tallies}
     seen = ""
@@ -374,7 +362,7 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
         if row["step"] != seen:
             seen = row["step"]
             console.print()
-            console.print(Text(textwrap.fill(f"{seen}: {words[seen]}", width), "bold"))
+            block(f"{seen}: {words[seen]}", style="bold")
             line(row["formula"], 2, "cyan")
         where = "at the end" if row["round"] is None else f"round {row['round']}"
         console.print(Text(f"  {where}: {row['verdict']}, slack {row['slack']:.4g}", STYLES.get(row["verdict"], "")))

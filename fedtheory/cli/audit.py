@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ def loaded(where: str) -> Any:
     module_name, colon, name = where.rpartition(":")
     if not colon or not module_name or not name:
         raise InvalidInput(f"{where}: name the adapter as well, as in mine.py:my_round or package.module:my_round")
-    module = _file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
+    module = _module(module_name)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -90,36 +90,26 @@ def _object_of(made_by: type, where: str) -> Any:
     )
 
 
-def _file(path: Path) -> ModuleType:
-    if not path.is_file():
+def _module(name: str) -> ModuleType:
+    """FILE.py, or a module by its name, imported; what lies beside it can be imported, too."""
+    path = Path(name) if name.endswith(".py") else None
+    if path is not None and not path.is_file():
         raise DataFileError(f"{path}: no such file; give a Python file with the adapter")
-    spec = importlib.util.spec_from_file_location(f"fedtheory_audited_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise InvalidInput(f"{path}: not a Python file: its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # dataclasses of the file look for it there
-    sys.path.insert(0, str(path.resolve().parent))  # what lies beside it can be imported
-    loader = spec.loader
-
-    def execute() -> ModuleType:
+    beside = os.getcwd() if path is None else str(path.resolve().parent)
+    if beside not in sys.path:
+        sys.path.insert(0, beside)
+    try:
+        if path is None:
+            return importlib.import_module(name)
+        loader = SourceFileLoader(f"fedtheory_audited_{path.stem}", str(path))
+        module = ModuleType(loader.name)
+        module.__file__ = str(path)
+        sys.modules[loader.name] = module  # dataclasses of the file look for it there
         loader.exec_module(module)
         return module
-
-    return _imported(str(path), execute)
-
-
-def _module(name: str) -> ModuleType:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return _imported(name, lambda: importlib.import_module(name))
-
-
-def _imported(name: str, make: Any) -> ModuleType:
-    try:
-        return make()
+    except SyntaxError as error:
+        raise InvalidInput(f"{name}, line {error.lineno}: {error.msg}") from error
     except Exception as error:
-        if isinstance(error, SyntaxError):
-            raise InvalidInput(f"{name}, line {error.lineno}: {error.msg}") from error
         frames = traceback.extract_tb(error.__traceback__)
         where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
         raise InvalidInput(f"{name} cannot be imported{where}: {type(error).__name__}: {error}") from error

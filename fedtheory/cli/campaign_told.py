@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import error_line, out_console, wrote
+from fedtheory.cli.common import error_line, out_console, short_path, wrote
 
 LINE = 300  # characters of an instance that has no name
 
@@ -62,10 +62,8 @@ def _show_replay(files: Sequence[str]) -> None:
 
     if not files:
         return
-    source, option = paper_of(load(files[0]).statement).file, ""
-    if source:
-        path = Path(source)
-        option = f" --paper {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}"
+    source = paper_of(load(files[0]).statement).file
+    option = f" --paper {short_path(source)}" if source else ""
     out_console().print(f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]}{option}", soft_wrap=True)
 
 

@@ -33,7 +33,7 @@ __all__ = [
     "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
     "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
-    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
+    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
     "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
 
@@ -197,7 +197,7 @@ def in_words(statement: Any) -> str:
     from fedtheory.theory.judge.registry import paper_of
 
     source = paper_of(statement).file
-    return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
+    return f"{short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
 
 
 def not_as_recorded(statement: Any, checks: Iterable[Any]) -> list[Any]:
@@ -217,11 +217,11 @@ def warn_of_formulas(statement: Any) -> None:
     if is_ours(paper_of(statement)):
         return
     source = paper_of(statement).file
-    for line in warnings_of(statement, _short_path(source) if source else ""):
+    for line in warnings_of(statement, short_path(source) if source else ""):
         err_console().print(Text(f"warning: {line}", "yellow"), soft_wrap=True)
 
 
-def _short_path(source: str) -> str:
+def short_path(source: str) -> str:
     """A path from here where it is below, else as it is."""
     path = Path(source)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else source

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.app import examples
-from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, not_writable, out_console, problem_of
+from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, out_console, problem_of, writing
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.figure import Figure
@@ -53,10 +53,8 @@ class Runs:
     def draw(self, figure: Figure) -> list[Path]:
         """Its PNG, PDF and JSON."""
         data = self.data(figure)
-        try:
+        with writing(self.out):
             return draw_one(figure, self.out, self.seed, self.effort, data)
-        except OSError as error:
-            raise not_writable(self.out, error) from error
 
 
 @app.command(cls=Alone, epilog=examples(

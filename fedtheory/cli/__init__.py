@@ -1,4 +1,8 @@
-"""The command line."""
+"""The command line.
+
+An option, a name or a file that is refused is a `fedtheory.errors.FedTheoryError` in every function
+here; a command tells it in one line and ends with exit code 2.
+"""
 
 from __future__ import annotations
 

@@ -48,13 +48,7 @@ def _shapes() -> dict[str, tuple[str, Callable[[str], Any]]]:
 
 
 def activity_of(text: str, clients: int) -> dict[int, list[Any]]:
-    """{client: shapes} of --activity.
-
-    Raises
-    ------
-    InvalidInput
-        A client that there is not, an unknown shape, a value that is not written as the shape's, or out of its range.
-    """
+    """{client: shapes} of --activity."""
     found: dict[int, list[Any]] = {}
     known = _shapes()
     for part in text.split(","):

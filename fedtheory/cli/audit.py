@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, out_console, progress, save, slug
+from fedtheory.cli.common import emit, out_console, progress, save, slug, wrote
 from fedtheory.errors import DataFileError, InvalidInput, suggest
+from fedtheory.report.stacked import plain_table
 from fedtheory.untrusted import decimal, whole
 
 if TYPE_CHECKING:
@@ -47,16 +47,12 @@ def list_audits(as_json: bool, out: Path | None) -> int:
     if as_json:
         emit(told)
         return 0
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("method", "weighting", "settings", "state"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("method", "weighting"))
+    table = plain_table(("method", "weighting", "settings", "state"), whole=(0, 1))
     for m in METHODS.values():
         table.add_row(m.name, m.weighting, " ".join(("learning_rate", "local_steps", *m.settings)), " ".join(m.state))
     console = out_console()
     console.print(table)
-    checks = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("check", "what passes"):
-        checks.add_column(heading, overflow="fold", no_wrap=heading == "check")
+    checks = plain_table(("check", "what passes"), whole=(0,))
     for name, what in check_names().items():
         checks.add_row(name, what)
     console.print()
@@ -65,19 +61,11 @@ def list_audits(as_json: bool, out: Path | None) -> int:
 
 
 def loaded(where: str) -> Any:
-    """The adapter that FILE.py:NAME or MODULE:NAME names.
-
-    Raises
-    ------
-    DataFileError
-        No such file.
-    InvalidInput
-        No name is given, the module cannot be imported (with the line), or it has no such name.
-    """
+    """The adapter that FILE.py:NAME or MODULE:NAME names."""
     module_name, colon, name = where.rpartition(":")
     if not colon or not module_name or not name:
         raise InvalidInput(f"{where}: name the adapter as well, as in mine.py:my_round or package.module:my_round")
-    module = _file(Path(module_name)) if module_name.endswith(".py") else _module(module_name)
+    module = _module(module_name)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -102,36 +90,26 @@ def _object_of(made_by: type, where: str) -> Any:
     )
 
 
-def _file(path: Path) -> ModuleType:
-    if not path.is_file():
+def _module(name: str) -> ModuleType:
+    """FILE.py, or a module by its name, imported; what lies beside it can be imported, too."""
+    path = Path(name) if name.endswith(".py") else None
+    if path is not None and not path.is_file():
         raise DataFileError(f"{path}: no such file; give a Python file with the adapter")
-    spec = importlib.util.spec_from_file_location(f"fedtheory_audited_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise InvalidInput(f"{path}: not a Python file: its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # dataclasses of the file look for it there
-    sys.path.insert(0, str(path.resolve().parent))  # what lies beside it can be imported
-    loader = spec.loader
-
-    def execute() -> ModuleType:
+    beside = os.getcwd() if path is None else str(path.resolve().parent)
+    if beside not in sys.path:
+        sys.path.insert(0, beside)
+    try:
+        if path is None:
+            return importlib.import_module(name)
+        loader = SourceFileLoader(f"fedtheory_audited_{path.stem}", str(path))
+        module = ModuleType(loader.name)
+        module.__file__ = str(path)
+        sys.modules[loader.name] = module  # dataclasses of the file look for it there
         loader.exec_module(module)
         return module
-
-    return _imported(str(path), execute)
-
-
-def _module(name: str) -> ModuleType:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return _imported(name, lambda: importlib.import_module(name))
-
-
-def _imported(name: str, make: Any) -> ModuleType:
-    try:
-        return make()
+    except SyntaxError as error:
+        raise InvalidInput(f"{name}, line {error.lineno}: {error.msg}") from error
     except Exception as error:
-        if isinstance(error, SyntaxError):
-            raise InvalidInput(f"{name}, line {error.lineno}: {error.msg}") from error
         frames = traceback.extract_tb(error.__traceback__)
         where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
         raise InvalidInput(f"{name} cannot be imported{where}: {type(error).__name__}: {error}") from error
@@ -170,19 +148,14 @@ def audit(where: str, as_: str, options: Mapping[str, Any], built_in: Sequence[s
         emit({**told, "file": file})
     else:
         _show(report, where)
-        if file is not None:
-            out_console().print(f"wrote {file}", markup=False)
+        wrote([file])
     return 0 if report.passed else 1
 
 
 def _show(report: AuditReport, where: str) -> None:
     console = out_console()
     console.print(Text(f"{where}, as {report.method} ({report.source})", "bold"))
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("check", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("expected", overflow="fold", ratio=1)
-    table.add_column("got", overflow="fold", ratio=1)
+    table = plain_table(("check", "verdict", "expected", "got"), whole=(0, 1), wide=(2, 3))
     apart = [f for f in report.findings if f.verdict == "does not apply"]
     for f in report.findings:
         verdict = Text(SHORT.get(f.verdict, f.verdict), STYLES[f.verdict])

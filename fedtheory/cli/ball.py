@@ -17,13 +17,7 @@ __all__ = ["BY_THEORY", "facts_on_ball", "start_of", "with_theory_step"]
 
 
 def start_of(text: str | None, dim: int) -> np.ndarray:
-    """x_0 from '1,0,-2' (or one number for all coordinates); 0 when not given.
-
-    Raises
-    ------
-    InvalidInput
-        Not numbers, not finite, or not as many as the dimension.
-    """
+    """x_0 from '1,0,-2' (or one number for all coordinates); 0 when not given."""
     if text is None:
         return np.zeros(dim)
     try:

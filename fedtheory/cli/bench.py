@@ -7,16 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
 from fedtheory.cli.bench_options import Options, check_options, run_options
-from fedtheory.cli.common import emit, out_console
+from fedtheory.cli.common import emit, out_console, writing, wrote
 from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.report.stacked import NARROW, Stacked
+from fedtheory.report.stacked import NARROW, Stacked, plain_table
 
 __all__ = ["FIGURES", "TABLES", "Options", "bench", "chosen"]
 
@@ -151,7 +150,7 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
         notes.append(f"Quick: {size}, {on}. It shows that it runs; figures are not comparable.")
     if o.quick and o.data is None:
         notes.append(_digits_rows(table, o))
-    if not (o.verify or o.only_report or (o.quick and o.data is None)):
+    if not (o.verify or o.report or (o.quick and o.data is None)):
         notes.append("Data files were read as they are, not held against the releases' checksums (--no-verify).")
     networks = {p.dataset: (p.network, p.other_network) for p in presets}
     used = ", ".join(f"{network} for {dataset}" for dataset, (network, _) in networks.items())
@@ -237,9 +236,7 @@ def _show(
             stacked.add(f"  {method}", *numbers)
         console.print(stacked)
     else:
-        grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-        for i, heading in enumerate(headings(swept)):
-            grid.add_column(heading, justify="left" if i < 3 else "right", no_wrap=i < 3)
+        grid = plain_table(headings(swept), right=range(3, len(headings(swept))), whole=range(3))
         for texts_of_row in cells:
             grid.add_row(*map(Text, texts_of_row))
         console.print(grid)
@@ -282,7 +279,7 @@ def _tell_figure(found: dict[str, Any], o: Options) -> None:
     console = out_console()
     console.print(Text(found["title"], "bold"))
     console.print(Text(found["caption"]))
-    console.print("wrote " + ", ".join(str(f) for f in found["files"]), soft_wrap=True)
+    wrote(found["files"])
 
 
 def _bench_table(table: str, o: Options) -> None:
@@ -298,7 +295,7 @@ def _bench_table(table: str, o: Options) -> None:
     presets = chosen(table, o)
     out = o.out / "quick" if o.quick else o.out
     console, results, interrupted = out_console(), [], False
-    if o.only_report:
+    if o.report:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
         options = {"tensorboard": o.tensorboard, "progress": not o.json}
@@ -332,14 +329,14 @@ def _bench_table(table: str, o: Options) -> None:
         paper = papers.TABLES[table]
         title = f"{paper.source}: {paper.title.lower()}"
     notes = _notes(table, [r.preset for r in results] or presets, results, o)
-    if o.only_report and not results:
+    if o.report and not results:
         notes.insert(0, f"Nothing in {out / 'runs'} was run with these settings: name the options that it was run with.")
     files = _write(table, title, rows, single, notes, results, out, o, interrupted)
     if o.json:
         emit({"table": table, "title": title, "rows": rows, "notes": notes, "files": files, "interrupted": interrupted})
     else:
         _show(console, table, title, rows, notes, o.swept)
-        console.print("wrote " + ", ".join(str(f) for f in files), soft_wrap=True)
+        wrote(files)
         if interrupted:
             console.print("interrupted: the same command goes on from here")
     if interrupted:
@@ -352,7 +349,6 @@ def _write(
     table: str, title: str, rows: list[dict[str, Any]], single: list[dict[str, Any]],
     notes: list[str], results: list[Any], out: Path, o: Options, interrupted: bool,
 ) -> list[Path]:
-    from fedtheory.errors import FedTheoryError
     from fedtheory.neural.benchmarks.run import markdown, result_json
     from fedtheory.provenance import provenance, write_atomic, write_json
 
@@ -367,15 +363,13 @@ def _write(
         "runs": [result_json(r) for r in results],
         "provenance": provenance(o.seed, o.device, o.dtype, "torch"),
     }
-    try:
+    with writing(o.out):
         files = [
             write_json(out / f"{table}.json", content),
             write_atomic(out / f"{table}.md", markdown(table, rows, title, notes, o.swept)),
         ]
         if table == "fedelasticnet-figure1" and any(r.rounds for r in results):
-            from fedtheory.report.networks.table_runs import draw_accuracy
+            from paper_figures.fedelasticnet.table_runs import draw_accuracy
 
             files += draw_accuracy(results, out / table)
-    except OSError as error:
-        raise FedTheoryError(f"--out {out}: cannot be written to ({error.strerror}): name another folder") from error
     return files

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fedtheory.cli.options import flag
 from fedtheory.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FIGURES = (
     *(f"fedelasticnet-figure{n}" for n in range(2, 10)), "efl-figure1", "efl-figure2",
     "efl-figure3", "elastic-aggregation-table", "elastic-aggregation-settings",
 )
-_OF_TABLES = ("record", "only_report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
+_OF_TABLES = ("record", "report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
 
 
 def _several(option: str, text: str | None) -> tuple[str, ...]:
@@ -63,10 +64,10 @@ def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
     return given
 
 
-def _change(name: str, o: Options, takes: Any) -> Any:
+def _change(name: str, figure: Figure, o: Options, takes: Any) -> Any:
     """Return the change that the options make in all runs of the figure."""
     from fedtheory.neural.benchmarks.sweeps import numbers
-    from fedtheory.report.networks.runs import Change
+    from paper_figures.networks.runs import Change
 
     values = {}
     for option in ("lr", "l1", "l2", "epsilon"):
@@ -88,7 +89,7 @@ def _change(name: str, o: Options, takes: Any) -> Any:
     machine = {"device": o.device, "dtype": o.dtype, "autocast": o.autocast, "precision": o.precision}
     usual = {"device": "cpu", "dtype": "float32", "autocast": None, "precision": "highest"}
     options = {k: v for k, v in machine.items() if v != usual[k]}
-    if "change" not in takes and (values or fields or options):
+    if "change" not in figure.takes and (values or fields or options):
         said = ", ".join(f"--{k.replace('_', '-')}" for k in (*values, *fields, *options))
         raise InvalidInput(f"{said}: the runs of {name} have settings of their own; leave it out")
     return Change(values, fields, options)
@@ -97,17 +98,17 @@ def _change(name: str, o: Options, takes: Any) -> Any:
 def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
     """Keyword arguments of the figure's ``compute``, by its own effort and the options."""
     from fedtheory.neural.benchmarks.sweeps import seeds
+    from paper_figures.networks.runs import WHOLE
 
     for option in _OF_TABLES:
         if getattr(o, option):
-            said = {"only_report": "report", "evaluate_every": "evaluate-every"}.get(option, option)
-            again = "; `fedtheory draw FILE.json` draws it again" if option == "only_report" else ""
-            raise InvalidInput(f"--{said}: it is of tables, and {name} is a figure; leave it out{again}")
+            again = "; `fedtheory draw FILE.json` draws it again" if option == "report" else ""
+            raise InvalidInput(f"{flag(option)}: it is of tables, and {name} is a figure; leave it out{again}")
     takes = inspect.signature(figure.compute).parameters
     effort = dict(figure.quick if o.quick else figure.full)
     effort |= _grid(name, o, takes)
-    change = _change(name, o, takes)
-    if o.rounds is not None and "change" in takes:
+    change = _change(name, figure, o, takes)
+    if o.rounds is not None and "change" in figure.takes:
         change = replace(change, fields={**change.fields, "rounds": o.rounds})
     if change.values or change.fields or change.options:
         effort["change"] = change
@@ -117,8 +118,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
         effort["seeds"] = seeds(o.seeds)
     if o.rounds is not None:
         effort["rounds"] = o.rounds
-    if o.data is not None and "published" in takes:
-        published = effort.get("published", takes["published"].default)
+    if o.data is not None:
+        published = effort.get("published", WHOLE)
         if o.rounds is not None:
             published = replace(published, rounds=o.rounds)
         effort["published"] = replace(published, seeds=effort.get("seeds", published.seeds)) if o.seeds is not None else published
@@ -130,19 +131,14 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
 
     Finished runs are kept below the output folder, each in one of its own that is named after all
     it was made with, so that no run stands for another, and an interrupted figure goes on.
-
-    Raises
-    ------
-    InvalidInput
-        An option that the figure does not take, before any work.
     """
-    from fedtheory.cli.common import err_console, not_writable
+    from fedtheory.cli.common import err_console, writing
     from fedtheory.cli.kept import only_writer_of
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
-    from fedtheory.report.networks import figures
+    from fedtheory.report.redraw import known_figures
 
     key = name.replace("-", "_")
-    figure = replace(figures()[key], name=name)
+    figure = replace(known_figures()[key], name=name)
     if o.data is not None and "data" not in figure.takes:
         why = f"{name} is run on scikit-learn's digits, for the poster does not print what it ran"
         raise InvalidInput(f"--data {o.data}: {why}; leave it out")
@@ -156,11 +152,9 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
 
     keep = out / "kept" if o.resume else None
     try:
-        with only_writer_of(out, key):
+        with writing(out), only_writer_of(out, key):
             data = computed(figure, o.seed, effort, data=o.data, keep=keep, progress=told)
             files = draw_one(replace(figure, name=key), out, o.seed, effort, data)
-    except OSError as error:
-        raise not_writable(out, error) from error
     except KeyboardInterrupt:
         err_console().print("interrupted" + (": the same command goes on from the runs that are finished" if keep else ""))
         raise typer.Exit(130) from None

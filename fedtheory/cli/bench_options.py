@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from typer import Option
+
+from fedtheory.cli.app import SHARED, Address, Engine
+from fedtheory.cli.common import Folder, Json, Seed
 from fedtheory.cli.local_solvers import memory_arguments
 from fedtheory.errors import InvalidInput
 
@@ -15,43 +19,101 @@ __all__ = ["Options", "run_options"]
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a command line, by name. ``memory``: of momentum and Adam."""
+    """What the command takes beside its table. ``memory``: the options of momentum and Adam."""
 
-    data: Path | None
-    dataset: str | None
-    split: str | None
-    method: str | None
-    rounds: int | None
-    epochs: int | None
-    clip: float | None
-    cohorts: str
-    augment: bool
-    verify: bool
-    quick: bool
-    network: str | None
-    device: str
-    dtype: str
-    threads: int | None
-    evaluate_every: int | None
-    resume: bool
-    tensorboard: Path | None
-    only_report: bool
-    seed: int
-    json: bool
-    out: Path
-    autocast: str | None = None
-    lr: str | None = None
-    l1: str | None = None
-    l2: str | None = None
-    epsilon: str | None = None
-    seeds: str | None = None
-    record: str | None = None
-    precision: str = "highest"
-    local_solver: str = "sgd"
+    data: Annotated[Path | None, Option(help="Folder with the data sets' published files.")] = None
+    dataset: Annotated[str | None, Option(
+        "--dataset", "--rows", help="Only these data sets, as mnist,cifar10.",
+    )] = None
+    split: Annotated[str | None, Option(help="Only these splits, as iid,dirichlet-0.3.")] = None
+    method: Annotated[str | None, Option(
+        help="Only these columns, as fedprox,algorithm-1.",
+    )] = None
+    rounds: Annotated[int | None, Option(
+        "--rounds", "-T", help="Rounds (default: the paper's).",
+    )] = None
+    epochs: Annotated[int | None, Option(
+        help="Local epochs (default: the preset's, which the table names).",
+    )] = None
+    clip: Annotated[float | None, Option(
+        help="Clip gradients at this norm, before weight decay; FedDyn's public code does at 10 "
+        "(default: no).",
+    )] = None
+    cohorts: Annotated[Literal["drawn", "feddyn"], Option(
+        help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table "
+        "2's).",
+    )] = "drawn"
+    augment: Annotated[bool, Option(
+        "--augment",
+        help="Mirror and crop CIFAR's training images at random, as FedDyn's public code does.",
+    )] = False
+    verify: Annotated[bool, Option(
+        "--verify/--no-verify",
+        help="Hold data files against the release's checksums, or read them as they are.",
+    )] = True
+    quick: Annotated[bool, Option(
+        "--quick",
+        help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); without "
+        "--data on scikit-learn's digits.",
+    )] = False
+    network: Annotated[str | None, Option(
+        help="'table': what the printed table was made with (default); 'text': the text's; or a "
+        "model.",
+    )] = None
+    device: Annotated[str, Option("--device", help="cpu, cuda or cuda:0.")] = "cpu"
+    dtype: Annotated[Literal["float32", "float64"], Option(
+        "--dtype", help="Of models and inputs.",
+    )] = "float32"
+    autocast: Annotated[Literal["bfloat16", "float16"] | None, Option(
+        help="Mixed precision of training's forward and backward passes (default: none).",
+    )] = None
+    precision: Annotated[Literal["highest", "tf32"], Option(
+        help="Of float32 products in training on a GPU; tf32 rounds their factors to 11 binary "
+        "digits.",
+    )] = "highest"
+    threads: Annotated[int | None, Option(
+        help="Threads of torch on the CPU (default: the cores).",
+    )] = None
+    evaluate_every: Annotated[int | None, Option(
+        help="Rounds between two tests of the model (default 1; 10 for efl-table2).",
+    )] = None
+    resume: Annotated[bool, Option(
+        "--resume/--no-resume", help="Go on with the runs in the output folder.",
+    )] = True
+    tensorboard: Annotated[Path | None, Option(
+        help="Folder to write TensorBoard scalars to.",
+    )] = None
+    report: Annotated[bool, Option(
+        "--report", help="Run nothing: the table of what is measured by now.",
+    )] = False
+    local_solver: Annotated[Literal["sgd", "momentum", "adam"], Option(
+        help="Local work in place of the papers' SGD; it needs --lr.",
+    )] = "sgd"
+    lr: Annotated[str | None, Option(
+        help="Step sizes of local work, with commas (default: the preset's).",
+    )] = None
+    l1: Annotated[str | None, Option(
+        help="FedElasticNet's lambda_1, with commas (default: Table 5's).",
+    )] = None
+    l2: Annotated[str | None, Option(
+        help="Its lambda_2, also FedProx's and FedDyn's weight, with commas (default: Table 5's).",
+    )] = None
+    epsilon: Annotated[str | None, Option(
+        help="What smaller numbers are cut off by, with commas (default: Table 5's).",
+    )] = None
+    seeds: Annotated[str | None, Option(help="Several seeds, as 0,1,2: means and ranges.")] = None
+    record: Annotated[str | None, Option(
+        help="More metrics (`fedtheory list metrics`), as test_accuracy_all, in runs of their own.",
+    )] = None
+    workers: Annotated[int, Option(
+        min=1, rich_help_panel=SHARED, help="Runs at the same time, one torch thread each.",
+    )] = 1
+    engine: Engine = "local"
+    address: Address = None
+    seed: Seed = 0
+    json: Json = False
+    out: Folder = Path("results/bench")
     memory: Mapping[str, Any] = field(default_factory=dict)
-    workers: int = 1
-    engine: str = "local"
-    address: str | None = None
 
     def __post_init__(self) -> None:
         elsewhere = self.workers > 1 or self.engine != "local"
@@ -67,13 +129,7 @@ class Options:
         return tuple(name for name in ("lr", "l1", "l2", "epsilon") if getattr(self, name) is not None)
 
     def solver_fields(self) -> dict[str, Any]:
-        """Of `Preset`: the local solver, where another than the papers' is asked for.
-
-        Raises
-        ------
-        InvalidInput
-            Options of another solver; no --lr with a solver whose steps are not SGD's.
-        """
+        """Of `Preset`: the local solver, where another than the papers' is asked for."""
         from fedtheory.local import Adam, Momentum
 
         arguments = memory_arguments(self.local_solver, self.memory)

@@ -16,10 +16,10 @@ from fedtheory.cli.common import (
     check_out,
     emit,
     err_console,
-    not_writable,
     progress,
     shipped_witnesses,
     warn_of_formulas,
+    writing,
 )
 from fedtheory.cli.kept import kept_cells
 from fedtheory.errors import FedTheoryError
@@ -256,17 +256,12 @@ def campaign_command(o: CampaignOptions) -> int:
     check_out(o.out)
     for statement in o.statements if o.own else ():
         warn_of_formulas(statement)
-    try:
-        with use_engine(o.engine, o.address, o.workers), kept_cells(o.out / CELLS) as cells:
-            run = _Run(o, cells)
-            run.go()
-            final, files, stopped = _write(run, stop_workers)
-            if run.result.complete and not stopped:
-                cells.remove()
-    except FedTheoryError:  # which says all of it, and may be an OSError as well
-        raise
-    except OSError as error:
-        raise not_writable(o.out, error) from error
+    with writing(o.out), use_engine(o.engine, o.address, o.workers), kept_cells(o.out / CELLS) as cells:
+        run = _Run(o, cells)
+        run.go()
+        final, files, stopped = _write(run, stop_workers)
+        if run.result.complete and not stopped:
+            cells.remove()
     return _told(run, final, files, stopped)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import error_line, out_console
+from fedtheory.cli.common import error_line, out_console, short_path, wrote
 
 LINE = 300  # characters of an instance that has no name
 
@@ -39,7 +39,7 @@ def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
     _show_searches([s for s in result.searches if s["statement"] not in told], run.o.own)
     figures = [f for f in files if f.parent.name == "figures"]
     more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
-    console.print("wrote " + ", ".join(str(f) for f in files if f not in figures) + more)
+    wrote([f for f in files if f not in figures], more)
     _show_end(run, record)
 
 
@@ -62,10 +62,8 @@ def _show_replay(files: Sequence[str]) -> None:
 
     if not files:
         return
-    source, option = paper_of(load(files[0]).statement).file, ""
-    if source:
-        path = Path(source)
-        option = f" --paper {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}"
+    source = paper_of(load(files[0]).statement).file
+    option = f" --paper {short_path(source)}" if source else ""
     out_console().print(f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]}{option}", soft_wrap=True)
 
 

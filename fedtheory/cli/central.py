@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from fedtheory.cli.common import about_problem, emit, err_console, facts, out_console, problem_of, progress, save, slug
+from fedtheory.cli.common import (
+    about_problem,
+    emit,
+    err_console,
+    facts,
+    out_console,
+    problem_of,
+    progress,
+    save,
+    slug,
+    wrote,
+)
 from fedtheory.cli.options import SET_OPTIONS, flag, hyperparameters
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput
+from fedtheory.report.stacked import plain_table
 
 if TYPE_CHECKING:
     from fedtheory.central.mopes import CentralRun
@@ -32,13 +44,7 @@ def refuse_set_options(method: str, options: dict[str, Any]) -> None:
 
 
 def planned(name: str, problem: Any, options: dict[str, Any], batch_size: int | None = None, rounds: int | None = None) -> Planned:
-    """The run that the options ask for, made ready; its minimum over the set is certified.
-
-    Raises
-    ------
-    InvalidInput
-        A hyperparameter of other methods, or values out of range; see `fedtheory.central.plan`.
-    """
+    """The run that the options ask for, made ready; its minimum over the set is certified."""
     from fedtheory.central import named_set, plan
     from fedtheory.central.named_sets import shape_of
     from fedtheory.cli.ball import start_of
@@ -130,7 +136,7 @@ def _tell(o: Any, problem: Any, made: Planned, run: CentralRun | None, values: n
         if run is not None:
             whose = "in expectation at most" if made.method.noise_std or made.method.batch_size else "at most"
             console.print(f"F(x_K) - F* = {reached:.6g}, {whose} {made.bound:.6g} by the bound; asked for was {made.epsilon:.6g}")
-        console.print("wrote " + ", ".join(str(f) for f in files))
+        wrote(files)
     return 0 if run is not None else 130
 
 
@@ -142,10 +148,8 @@ def _calls(run: CentralRun | None) -> dict[str, np.ndarray]:
 
 
 def _table(excess: np.ndarray, run: CentralRun | None) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
     calls = _calls(run)
-    for title in ("round", "F(x) - F*", *(name.replace("_", " ") for name in calls)):
-        table.add_column(title, justify="right")
+    table = plain_table(("round", "F(x) - F*", *(name.replace("_", " ") for name in calls)), right=range(2 + len(calls)))
     K = len(excess) - 1
     for t in sorted({0, K, *(int(r) for r in np.geomspace(1, max(K, 1), min(max(K, 1), 10)).round())}):
         table.add_row(str(t), f"{excess[t]:.4g}", *(f"{int(c[t]):,}" for c in calls.values()))

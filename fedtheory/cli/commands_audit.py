@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from fedtheory.cli.app import IMPLEMENTATION, app, examples
 from fedtheory.cli.common import Json, Out, Seed
@@ -29,37 +30,34 @@ __all__: list[str] = []
     ),
 )
 def audit_command(
-    adapter: Annotated[str | None, typer.Argument(
+    adapter: Annotated[str | None, Argument(
         metavar="MODULE:ADAPTER",
         help="FILE.py:NAME or MODULE:NAME of a function, round(state, clients, cohort, "
         "learning_rate, local_steps, ...) or run(...); the file is run.",
     )] = None,
-    as_: Annotated[str | None, typer.Option(
+    as_: Annotated[str | None, Option(
         "--as", metavar="METHOD", help="The method that it should be: scaffold, feddyn, ...",
     )] = None,
-    weighting: Annotated[Literal["examples", "uniform", "all-examples"] | None, typer.Option(
-        "--weighting", help="A client's weight in the server's mean (default: that of --list).",
+    weighting: Annotated[Literal["examples", "uniform", "all-examples"] | None, Option(
+        help="A client's weight in the server's mean (default: that of --list).",
     )] = None,
-    option: Annotated[Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None, typer.Option(
-        "--option",
+    option: Annotated[Literal["difference", "gradient", "v-from-tau", "v-of-momentum"] | None, Option(
         help="SCAFFOLD's option II, difference (the default), or I, gradient; or FedAdam's v.",
     )] = None,
-    local: Annotated[Literal["steps", "exact"], typer.Option(
-        "--local", help="Clients take gradient steps, or minimise to the end.",
+    local: Annotated[Literal["steps", "exact"], Option(
+        help="Clients take gradient steps, or minimise to the end.",
     )] = "steps",
-    built_in: Annotated[list[str] | None, typer.Option(
-        "--built-in", metavar="NAME=NUMBER", help="A setting that the adapter has built in.",
+    built_in: Annotated[list[str] | None, Option(
+        metavar="NAME=NUMBER", help="A setting that the adapter has built in.",
     )] = None,
-    skip: Annotated[list[str] | None, typer.Option(
-        "--skip", metavar="CHECK", help="A check that is left out.",
+    skip: Annotated[list[str] | None, Option(
+        metavar="CHECK", help="A check that is left out.",
     )] = None,
-    rtol: Annotated[float | None, typer.Option(
-        "--rtol", help="Tolerance (default 1e-9; 3e-4 in single precision).",
+    rtol: Annotated[float | None, Option(
+        help="Tolerance (default 1e-9; 3e-4 in single precision).",
     )] = None,
-    time_limit: Annotated[float, typer.Option(
-        "--time-limit", help="Seconds that one check may take.",
-    )] = 30.0,
-    list_: Annotated[bool, typer.Option(
+    time_limit: Annotated[float, Option(help="Seconds that one check may take.")] = 30.0,
+    list_: Annotated[bool, Option(
         "--list", help="The methods, what an adapter is handed, and the checks.",
     )] = False,
     seed: Seed = 0,

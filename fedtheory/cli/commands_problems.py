@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from fedtheory.cli.app import LOOK, PROBLEM, Participants, app, examples
-from fedtheory.cli.common import Json, Out, Seed
+from fedtheory.cli.common import Folder, Json, Out, Seed
 from fedtheory.cli.help import Topics
 from fedtheory.cli.local_solvers import MEMORY_OPTIONS
 from fedtheory.cli.options import (
@@ -35,7 +36,7 @@ _LOCAL = "Local steps"
     ),
 )
 def list_command(
-    what: Annotated[str, typer.Argument(
+    what: Annotated[str, Argument(
         metavar="WHAT|PAPER/|FILE.py",
         help="statements (the default), papers, methods, problems, metrics or witnesses; or "
         "PAPER/ or FILE.py, whose statements they are; the file is run.",
@@ -62,7 +63,7 @@ def list_command(
     ),
 )
 def explain_command(
-    statement: Annotated[str, typer.Argument(
+    statement: Annotated[str, Argument(
         help="A statement's id; the paper's name before the / may be left out. Or FILE.py::NAME, "
         "a file that is run.",
     )],
@@ -94,11 +95,11 @@ def explain_command(
 )
 @with_options(PROBLEM_OPTIONS, RADIUS)
 def solve_command(
-    problem: Annotated[str | None, typer.Argument(
+    problem: Annotated[str | None, Argument(
         help="A named problem (`fedtheory list problems`), or a file NAME.json.",
     )] = None,
-    gap: Annotated[float | None, typer.Option(
-        "--gap", help="Largest relative gap that counts as solved (default 1e-12; on a ball 1e-9).",
+    gap: Annotated[float | None, Option(
+        help="Largest relative gap that counts as solved (default 1e-12; on a ball 1e-9).",
     )] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -147,59 +148,53 @@ def solve_command(
     SET_OPTIONS, hyperparameter_options(),
 )
 def run_command(
-    method: Annotated[str, typer.Argument(help="A method (`fedtheory list methods`).")],
-    problem: Annotated[str | None, typer.Argument(
+    method: Annotated[str, Argument(help="A method (`fedtheory list methods`).")],
+    problem: Annotated[str | None, Argument(
         help="A named problem (`fedtheory list problems`), or a file NAME.json.",
     )] = None,
-    rounds: Annotated[int | None, typer.Option(
+    rounds: Annotated[int | None, Option(
         "--rounds", "-T",
         help="Rounds of communication (default 100; of fedmls what Theorem 2 needs).",
     )] = None,
     participants: Participants = None,
-    scenarios: Annotated[int, typer.Option(
+    scenarios: Annotated[int, Option(
         "--scenarios", "-S", help="Independent repetitions, run as one batch.",
     )] = 1,
-    local_solver: Annotated[Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None, typer.Option(
-        "--local-solver",
+    local_solver: Annotated[Literal["exact", "gradient", "sgd", "local-sgd", "momentum", "adam"] | None, Option(
         help="Solver of the local problems. Default: as the method trains, gradient steps or "
         "exact.",
     )] = None,
-    local_steps: Annotated[int | None, typer.Option(
-        "--local-steps", help="Local steps in a round (default 5).",
-    )] = None,
-    local_lr: Annotated[float | None, typer.Option(
-        "--local-lr",
+    local_steps: Annotated[int | None, Option(help="Local steps in a round (default 5).")] = None,
+    local_lr: Annotated[float | None, Option(
         help="Local step size (default: 1/(beta + the penalty's curvature); adam has none).",
     )] = None,
-    local_l1: Annotated[Literal["subgradient", "prox"] | None, typer.Option(
-        "--local-l1", rich_help_panel=_LOCAL, help="Steps on the l1 penalty (default subgradient).",
+    local_l1: Annotated[Literal["subgradient", "prox"] | None, Option(
+        rich_help_panel=_LOCAL, help="Steps on the l1 penalty (default subgradient).",
     )] = None,
-    batch_size: Annotated[int | None, typer.Option(
-        "--batch-size", rich_help_panel=_LOCAL,
+    batch_size: Annotated[int | None, Option(
+        rich_help_panel=_LOCAL,
         help="Mini-batch of sgd, momentum and adam (default 10), of local-sgd and fedmls (default "
         "all).",
     )] = None,
-    epochs: Annotated[int | None, typer.Option(
-        "--epochs", rich_help_panel=_LOCAL,
-        help="Epochs of sgd, momentum and adam, instead of --local-steps.",
+    epochs: Annotated[int | None, Option(
+        rich_help_panel=_LOCAL, help="Epochs of sgd, momentum and adam, instead of --local-steps.",
     )] = None,
-    lr_decay: Annotated[float | None, typer.Option(
-        "--lr-decay", rich_help_panel=_LOCAL, help="Factor on the step size after every round.",
+    lr_decay: Annotated[float | None, Option(
+        rich_help_panel=_LOCAL, help="Factor on the step size after every round.",
     )] = None,
-    figures: Annotated[bool, typer.Option(
+    figures: Annotated[bool, Option(
         "--figures/--no-figures", help="Draw the curves as PNG and PDF.",
     )] = True,
-    device: Annotated[str | None, typer.Option(
-        "--device", rich_help_panel="Arrays",
+    device: Annotated[str | None, Option(
+        rich_help_panel="Arrays",
         help="Run under torch on cpu, cuda or cuda:0 (default: under NumPy).",
     )] = None,
-    dtype: Annotated[Literal["float64", "float32"], typer.Option(
-        "--dtype", rich_help_panel="Arrays",
-        help="Precision of the run; F is judged in float64 anyhow.",
+    dtype: Annotated[Literal["float64", "float32"], Option(
+        rich_help_panel="Arrays", help="Precision of the run; F is judged in float64 anyhow.",
     )] = "float64",
     seed: Seed = 0,
     json: Json = False,
-    out: Out = Path("results"),
+    out: Folder = Path("results"),
     **options: Any,
 ) -> None:
     """Run a method on a problem, and measure every round.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from fedtheory.cli.app import (
     ALL,
@@ -26,7 +27,7 @@ from fedtheory.cli.app import (
     examples,
     refuse_look,
 )
-from fedtheory.cli.common import Json, Out, Seed, in_file, paper_named, statements_in
+from fedtheory.cli.common import Folder, Json, Out, Seed, in_file, paper_named, statements_in
 from fedtheory.cli.help import Topics
 from fedtheory.cli.options import (
     FEDMLS_OPTIONS,
@@ -36,6 +37,7 @@ from fedtheory.cli.options import (
     flag,
     hyperparameter_options,
     option,
+    refuse_given,
     with_options,
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
@@ -84,17 +86,17 @@ _Mode = Literal["auto", "exact", "monte-carlo"]
 )
 @with_options(*_OF_A_STATEMENT)
 def verify_command(
-    statement: Annotated[str | None, typer.Argument(
+    statement: Annotated[str | None, Argument(
         metavar="STATEMENT|PAPER/|FILE.py",
         help="A statement (`fedtheory list`), all of a PAPER/, or your own in FILE.py, a file "
         "that is run; without one, all there are.",
     )] = None,
     problem: Annotated[str | None, _one(
-        "--problem", help="A named problem, or a file NAME.json (default: one for the paper).",
+        help="A named problem, or a file NAME.json (default: one for the paper).",
     )] = None,
     participants: Participants = None,
     instance: Annotated[str | None, _one(
-        "--instance", metavar="NAME",
+        metavar="NAME",
         help="An instance of the campaign, as its report names it; --seed, --scale and --quick as "
         "the campaign had them.",
     )] = None,
@@ -116,14 +118,13 @@ def verify_command(
         "--quick", help="A tenth of the instances, no long runs, a small search.",
     )] = False,
     scale: Annotated[float, _all(
-        "--scale", min=0.0, max=1000.0, help="Size of the battery, 1 is about 600 instances.",
+        min=0.0, max=1000.0, help="Size of the battery, 1 is about 600 instances.",
     )] = 1.0,
     long_runs: Annotated[bool, _all(
         "--long-runs/--no-long-runs", help="1,000 rounds by Monte Carlo.",
     )] = True,
     budget: Annotated[int | None, _all(
-        "--budget", min=0, metavar="N",
-        help="Size of the search for counterexamples (default 1,000).",
+        min=0, metavar="N", help="Size of the search for counterexamples (default 1,000).",
     )] = None,
     workers: Workers = None,
     engine: Engine = "local",
@@ -170,11 +171,10 @@ def verify_command(
         battery = (0.1, False) if quick else (scale, long_runs)
         raise typer.Exit(verify_instance(statement, instance, of_problem, seed, battery, json, out))
     if statement is not None and paper is None and (file is None or problem or options.get("data")):
-        verifying.refuse_with_statement(statement, {
-            "quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs,
-            "budget": budget is not None, "workers": workers is not None, "details": details,
-            "engine": engine != "local", "address": address is not None,
-        })
+        refuse_given({
+            "quick": quick, "scale": scale != 1.0, "no_long_runs": not long_runs, "budget": budget,
+            "workers": workers, "details": details, "engine": engine != "local", "address": address,
+        }, f"only without a statement, for the whole campaign; leave it out, or leave {statement} out")
         look = {"size": size, "title": not no_title}
         how = {
             "rounds": rounds, "scenarios": scenarios, "mode": mode, "figure": figure, "look": look,
@@ -182,9 +182,9 @@ def verify_command(
         one = (statement, problem, options, participants, how, seed, json, out)
         raise typer.Exit(verifying.verify_one(*one))
     if file and name:
-        verifying.refuse_without_statement(given, f"{statement} --problem quadratic", "a problem")
+        refuse_given(given, "only with a problem", f"fedtheory verify {statement} --problem quadratic")
     whose = f"{file}::" if file else statement or ""
-    verifying.refuse_without_statement(given, f"{whose}NAME" if whose else "theorem-3.1")
+    refuse_given(given, "only with a statement", f"fedtheory verify {f'{whose}NAME' if whose else 'theorem-3.1'}")
     papers = [paper] if paper is not None else None if file is None else statements_in(file, name)
     of = paper.id if paper is not None else file.stem if file is not None else ""
     budget = budget if budget is not None else (100 if quick else 1000)
@@ -214,40 +214,37 @@ def verify_command(
 )
 @with_options(*_OF_A_STATEMENT)
 def proof_command(
-    theorem: Annotated[str | None, typer.Argument(
+    theorem: Annotated[str | None, Argument(
         help="A theorem with a proof in steps, or FILE.py::NAME, a file that is run; without one, "
         "those there are.",
     )] = None,
-    problem: Annotated[str | None, typer.Option(
-        "--problem",
+    problem: Annotated[str | None, Option(
         help="A named problem, or a file NAME.json (default: the proof's own witness, in "
         "fractions).",
     )] = None,
-    form: Annotated[str | None, typer.Option(
-        "--form",
+    form: Annotated[str | None, Option(
         help="Which form's proof (default: the repaired one, and below it the printed one on a "
         "witness).",
     )] = None,
-    witness: Annotated[str | None, typer.Option(
-        "--witness",
+    witness: Annotated[str | None, Option(
         help="The run of this witness: one of `fedtheory list witnesses`, or a file NAME.json.",
     )] = None,
     participants: Participants = None,
-    rounds: Annotated[int | None, typer.Option(
+    rounds: Annotated[int | None, Option(
         "--rounds", "-T", help="How many rounds are walked.",
     )] = None,
-    scenarios: Annotated[int | None, typer.Option(
+    scenarios: Annotated[int | None, Option(
         "--scenarios", "-S", help="The most runs, where cohorts are drawn.",
     )] = None,
-    mode: Annotated[_Mode, typer.Option("--mode", help="How expectations are taken.")] = "auto",
-    round: Annotated[int | None, typer.Option(
+    mode: Annotated[_Mode, Option("--mode", help="How expectations are taken.")] = "auto",
+    round: Annotated[int | None, Option(
         "--round", "-t", help="Each step in this round, with its numbers put in.",
     )] = None,
-    details: Annotated[bool, typer.Option(
+    details: Annotated[bool, Option(
         "--details", help="Each step in every round, with its numbers put in.",
     )] = False,
-    figure: Annotated[Path | None, typer.Option(
-        "--figure", metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg.",
+    figure: Annotated[Path | None, Option(
+        metavar="FILE", help="Draw the waterfall: NAME.png, .pdf or .svg.",
     )] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -269,7 +266,7 @@ def proof_command(
         given = {**options, "problem": problem, "form": form, "witness": witness}
         given |= {"participants": participants, "rounds": rounds, "round": round}
         given |= {"details": details, "figure": figure}
-        proving.refuse_without_theorem(given)
+        refuse_given(given, "only with a theorem", "fedtheory proof theorem-3.1")
         raise typer.Exit(proving.list_proofs(json, out))
     how = {"rounds": rounds, "scenarios": scenarios, "mode": mode}
     show = {
@@ -289,12 +286,11 @@ def proof_command(
     ),
 )
 def report_command(
-    campaign: Annotated[Path, typer.Argument(
+    campaign: Annotated[Path, Argument(
         metavar="CAMPAIGN.json", help="What a campaign of `fedtheory verify` wrote.",
     )] = Path("results/campaign.json"),
-    paper: Annotated[Path | None, typer.Option(
-        "--paper", metavar="FILE.py",
-        help="The Python file whose statements it is about; it is run.",
+    paper: Annotated[Path | None, Option(
+        metavar="FILE.py", help="The Python file whose statements it is about; it is run.",
     )] = None,
     json: Json = False,
     out: Out = None,
@@ -318,13 +314,12 @@ def report_command(
     ),
 )
 def replay_command(
-    file: Annotated[str, typer.Argument(
+    file: Annotated[str, Argument(
         help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a "
         "statement that has one.",
     )],
-    paper: Annotated[Path | None, typer.Option(
-        "--paper", metavar="FILE.py",
-        help="The Python file whose statement it is about; it is run.",
+    paper: Annotated[Path | None, Option(
+        metavar="FILE.py", help="The Python file whose statement it is about; it is run.",
     )] = None,
     json: Json = False,
     out: Out = None,
@@ -395,37 +390,34 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
 )
 @with_options(_OF_LOSSES, _OF_METHOD, _OF_ONE_ROUND)
 def worst_case_command(
-    method: Annotated[str, typer.Argument(
+    method: Annotated[str, Argument(
         help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; "
         "efl with --lyapunov.",
     )],
-    clients: Annotated[int, typer.Option(
+    clients: Annotated[int, Option(
         "--clients", "-N", min=1, metavar="N", help="N: the clients.",
     )] = 10,
     participants: Participants = None,
-    local_steps: Annotated[int, typer.Option(
+    local_steps: Annotated[int, Option(
         "--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round.",
     )] = 1,
-    rounds: Annotated[int, typer.Option(
-        "--rounds", "-T", min=1, metavar="T", help="T: rounds.",
-    )] = 1,
-    criterion: Annotated[str, typer.Option(
-        "--criterion",
+    rounds: Annotated[int, Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")] = 1,
+    criterion: Annotated[str, Option(
         help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last two "
         "squared).",
     )] = "gap",
-    step: Annotated[str | None, typer.Option(
-        "--step", help="Step size (default 1/L). With it FedProx and FedDyn take K steps.",
+    step: Annotated[str | None, Option(
+        help="Step size (default 1/L). With it FedProx and FedDyn take K steps.",
     )] = None,
-    lyapunov: Annotated[bool, typer.Option(
+    lyapunov: Annotated[bool, Option(
         "--lyapunov", help="Find the best constants of a bound on one round.",
     )] = False,
-    instance: Annotated[Path | None, typer.Option(
-        "--instance", metavar="FILE",
+    instance: Annotated[Path | None, Option(
+        metavar="FILE",
         help="Also write losses on which a run ends with the worst value, a problem NAME.json.",
     )] = None,
     json: Json = False,
-    out: Out = Path("results"),
+    out: Folder = Path("results"),
     **options: Any,
 ) -> None:
     """Bound what a method can end with at worst, with a proof.
@@ -446,7 +438,7 @@ def worst_case_command(
     def given(names: Iterable[str]) -> dict[str, str | None]:
         return {name: options[name] for name in names}
 
-    common, out = (method, clients, participants, local_steps), out or Path("results")
+    common = (method, clients, participants, local_steps)
     if lyapunov or options["l2_over_beta"] is not None:
         if instance is not None:
             check_instance(instance, True)

@@ -4,16 +4,16 @@ command has saved."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from fedtheory.cli.app import (
     NETWORK,
     NO_TITLE_HELP,
     PROBLEM,
     RESULTS,
-    SHARED,
     SIZE_HELP,
     STUDIES,
     Address,
@@ -25,9 +25,10 @@ from fedtheory.cli.app import (
 )
 from fedtheory.cli.bench import FIGURES as BENCH_FIGURES
 from fedtheory.cli.bench import TABLES as BENCH_TABLES
-from fedtheory.cli.common import Json, Out, Seed
+from fedtheory.cli.bench_options import Options
+from fedtheory.cli.common import Folder, Json, Out, Seed
 from fedtheory.cli.local_solvers import MEMORY_OPTIONS
-from fedtheory.cli.options import with_options
+from fedtheory.cli.options import of_fields, with_options
 
 __all__: list[str] = []
 
@@ -41,14 +42,13 @@ __all__: list[str] = []
     ),
 )
 def rates_command(
-    epsilons: Annotated[str | None, typer.Option(
-        "--epsilons",
+    epsilons: Annotated[str | None, Option(
         help="Four or more accuracies in [1e-4, 0.25], with commas (default: 9 to 0.001).",
     )] = None,
-    quick: Annotated[bool, typer.Option(
+    quick: Annotated[bool, Option(
         "--quick", help="Five accuracies from 0.1 to 0.01, short runs.",
     )] = False,
-    figures: Annotated[bool, typer.Option(
+    figures: Annotated[bool, Option(
         "--figures/--no-figures", help="Draw rates.png and rates.pdf.",
     )] = True,
     workers: Workers = None,
@@ -56,7 +56,7 @@ def rates_command(
     address: Address = None,
     seed: Seed = 0,
     json: Json = False,
-    out: Out = Path("results"),
+    out: Folder = Path("results"),
 ) -> None:
     """Count the rounds that FedMLS and others need for an accuracy.
 
@@ -78,7 +78,7 @@ def rates_command(
     from fedtheory.cli.rates import rates as measure
 
     where = (workers or default_workers(), (engine, address))
-    raise typer.Exit(measure(epsilons, quick, figures, seed, json, out or Path("results"), *where))
+    raise typer.Exit(measure(epsilons, quick, figures, seed, json, out, *where))
 
 
 @app.command(
@@ -90,13 +90,13 @@ def rates_command(
     ),
 )
 def reviews_command(
-    paper: Annotated[str | None, typer.Argument(
+    paper: Annotated[str | None, Argument(
         help="A paper (`fedtheory list papers`); without one, the papers that have reviews.",
     )] = None,
-    point: Annotated[str | None, typer.Argument(
+    point: Annotated[str | None, Argument(
         help="One point in full, such as R2.2; or R2, all of a reviewer.",
     )] = None,
-    run: Annotated[bool, typer.Option(
+    run: Annotated[bool, Option(
         "--run", help="Also run the first command of the point, and end with its exit code.",
     )] = False,
     json: Json = False,
@@ -120,25 +120,25 @@ def reviews_command(
     ),
 )
 def experiment_command(
-    name: Annotated[str | None, typer.Argument(
+    name: Annotated[str | None, Argument(
         help="An experiment; without one, all there are with their questions.",
     )] = None,
-    full: Annotated[bool, typer.Option(
+    full: Annotated[bool, Option(
         "--full", help="More instances, rounds and repetitions: minutes instead of seconds.",
     )] = False,
-    figures: Annotated[bool, typer.Option(
+    figures: Annotated[bool, Option(
         "--figures/--no-figures", help="Draw NAME.png and NAME.pdf.",
     )] = True,
     seed: Seed = 0,
     json: Json = False,
-    out: Out = Path("results"),
+    out: Folder = Path("results"),
 ) -> None:
     """Run an experiment about a paper: its table and its figure.
 
     The table and what it says are printed; NAME.json, NAME.png and NAME.pdf are written."""
     from fedtheory.cli import experiments as experimenting
 
-    experimenting.experiment(name, full, figures, seed, json, out or Path("results"))
+    experimenting.experiment(name, full, figures, seed, json, out)
 
 
 @app.command(
@@ -164,118 +164,12 @@ def experiment_command(
     ),
 )
 @with_options(MEMORY_OPTIONS)
+@of_fields(Options, rest="memory")
 def bench_command(
-    table: Annotated[str, typer.Argument(
+    table: Annotated[str, Argument(
         help=f"A table ({', '.join(BENCH_TABLES)}) or a figure ({', '.join(BENCH_FIGURES)}).",
     )],
-    data: Annotated[Path | None, typer.Option(
-        "--data", help="Folder with the data sets' published files.",
-    )] = None,
-    dataset: Annotated[str | None, typer.Option(
-        "--dataset", "--rows", help="Only these data sets, as mnist,cifar10.",
-    )] = None,
-    split: Annotated[str | None, typer.Option(
-        "--split", help="Only these splits, as iid,dirichlet-0.3.",
-    )] = None,
-    method: Annotated[str | None, typer.Option(
-        "--method", help="Only these columns, as fedprox,algorithm-1.",
-    )] = None,
-    rounds: Annotated[int | None, typer.Option(
-        "--rounds", "-T", help="Rounds (default: the paper's).",
-    )] = None,
-    epochs: Annotated[int | None, typer.Option(
-        "--epochs", help="Local epochs (default: the preset's, which the table names).",
-    )] = None,
-    clip: Annotated[float | None, typer.Option(
-        "--clip",
-        help="Clip gradients at this norm, before weight decay; FedDyn's public code does at 10 "
-        "(default: no).",
-    )] = None,
-    cohorts: Annotated[Literal["drawn", "feddyn"], typer.Option(
-        "--cohorts",
-        help="Who takes part: drawn with --seed (default), or FedDyn's public code's draws (Table "
-        "2's).",
-    )] = "drawn",
-    augment: Annotated[bool, typer.Option(
-        "--augment",
-        help="Mirror and crop CIFAR's training images at random, as FedDyn's public code does.",
-    )] = False,
-    verify: Annotated[bool, typer.Option(
-        "--verify/--no-verify",
-        help="Hold data files against the release's checksums, or read them as they are.",
-    )] = True,
-    quick: Annotated[bool, typer.Option(
-        "--quick",
-        help="Ten clients, three rounds of one epoch (figures: fewer rounds and seeds); without "
-        "--data on scikit-learn's digits.",
-    )] = False,
-    network: Annotated[str | None, typer.Option(
-        "--network",
-        help="'table': what the printed table was made with (default); 'text': the text's; or a "
-        "model.",
-    )] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:0.")] = "cpu",
-    dtype: Annotated[Literal["float32", "float64"], typer.Option(
-        "--dtype", help="Of models and inputs.",
-    )] = "float32",
-    autocast: Annotated[Literal["bfloat16", "float16"] | None, typer.Option(
-        "--autocast",
-        help="Mixed precision of training's forward and backward passes (default: none).",
-    )] = None,
-    precision: Annotated[Literal["highest", "tf32"], typer.Option(
-        "--precision",
-        help="Of float32 products in training on a GPU; tf32 rounds their factors to 11 binary "
-        "digits.",
-    )] = "highest",
-    threads: Annotated[int | None, typer.Option(
-        "--threads", help="Threads of torch on the CPU (default: the cores).",
-    )] = None,
-    evaluate_every: Annotated[int | None, typer.Option(
-        "--evaluate-every",
-        help="Rounds between two tests of the model (default 1; 10 for efl-table2).",
-    )] = None,
-    resume: Annotated[bool, typer.Option(
-        "--resume/--no-resume", help="Go on with the runs in the output folder.",
-    )] = True,
-    tensorboard: Annotated[Path | None, typer.Option(
-        "--tensorboard", help="Folder to write TensorBoard scalars to.",
-    )] = None,
-    report: Annotated[bool, typer.Option(
-        "--report", help="Run nothing: the table of what is measured by now.",
-    )] = False,
-    local_solver: Annotated[Literal["sgd", "momentum", "adam"], typer.Option(
-        "--local-solver", help="Local work in place of the papers' SGD; it needs --lr.",
-    )] = "sgd",
-    lr: Annotated[str | None, typer.Option(
-        "--lr", help="Step sizes of local work, with commas (default: the preset's).",
-    )] = None,
-    l1: Annotated[str | None, typer.Option(
-        "--l1", help="FedElasticNet's lambda_1, with commas (default: Table 5's).",
-    )] = None,
-    l2: Annotated[str | None, typer.Option(
-        "--l2",
-        help="Its lambda_2, also FedProx's and FedDyn's weight, with commas (default: Table 5's).",
-    )] = None,
-    epsilon: Annotated[str | None, typer.Option(
-        "--epsilon", help="What smaller numbers are cut off by, with commas (default: Table 5's).",
-    )] = None,
-    seeds: Annotated[str | None, typer.Option(
-        "--seeds", help="Several seeds, as 0,1,2: means and ranges.",
-    )] = None,
-    record: Annotated[str | None, typer.Option(
-        "--record",
-        help="More metrics (`fedtheory list metrics`), as test_accuracy_all, in runs of their own.",
-    )] = None,
-    workers: Annotated[int, typer.Option(
-        "--workers", min=1, rich_help_panel=SHARED,
-        help="Runs at the same time, one torch thread each.",
-    )] = 1,
-    engine: Engine = "local",
-    address: Address = None,
-    seed: Seed = 0,
-    json: Json = False,
-    out: Out = Path("results/bench"),
-    **memory: Any,
+    o: Options,
 ) -> None:
     """Train the networks of a paper's table, and compare the numbers.
 
@@ -292,13 +186,7 @@ def bench_command(
     any work."""
     from fedtheory.cli import bench as benching
 
-    options = benching.Options(
-        data, dataset, split, method, rounds, epochs, clip, cohorts, augment, verify, quick,
-        network, device, dtype, threads, evaluate_every, resume, tensorboard, report, seed, json,
-        out or Path("results/bench"), autocast, lr, l1, l2, epsilon, seeds, record, precision,
-        local_solver, memory, workers, engine, address,
-    )
-    benching.bench(table, options)
+    benching.bench(table, o)
 
 
 @app.command(
@@ -313,26 +201,24 @@ def bench_command(
     ),
 )  # fmt: skip
 def sweep_command(
-    spec: Annotated[Path | None, typer.Argument(
+    spec: Annotated[Path | None, Argument(
         metavar="SPEC.toml", help="What is varied, a TOML file.",
     )] = None,
-    example: Annotated[bool, typer.Option(
+    example: Annotated[bool, Option(
         "--example", help="Print a specification to begin with, and stop.",
     )] = False,
-    dry_run: Annotated[bool, typer.Option(
+    dry_run: Annotated[bool, Option(
         "--dry-run", help="Check all, count the cells, and run none.",
     )] = False,
-    format: Annotated[Literal["csv", "parquet"], typer.Option(
-        "--format", help="Format of the table.",
-    )] = "csv",
-    figures: Annotated[bool, typer.Option(
+    format: Annotated[Literal["csv", "parquet"], Option(help="Format of the table.")] = "csv",
+    figures: Annotated[bool, Option(
         "--figures/--no-figures", help="Draw sweep.png and sweep.pdf.",
     )] = True,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
     json: Json = False,
-    out: Out = Path("results/sweep"),
+    out: Folder = Path("results/sweep"),
 ) -> None:
     """Run all combinations of methods, settings, problems and seeds.
 
@@ -356,7 +242,7 @@ def sweep_command(
             "one to begin with"
         )
     o = command.SweepOptions(
-        spec, out or Path("results/sweep"), workers or default_workers(), engine, address, format,
+        spec, out, workers or default_workers(), engine, address, format,
         figures, dry_run, json,
     )
     raise typer.Exit(command.sweep(o))
@@ -371,22 +257,17 @@ def sweep_command(
     ),
 )
 def draw_command(
-    files: Annotated[list[Path], typer.Argument(
+    files: Annotated[list[Path], Argument(
         metavar="FILE...",
         help="Saved results: a CSV of `verify --figure`; a JSON beside a figure, or of `run`, "
         "`rates`, `solve`, `experiment` or a campaign of `verify`.",
     )],
-    dpi: Annotated[int, typer.Option(
-        "--dpi", min=30, max=1200, metavar="N", help="Resolution of the PNG.",
-    )] = 130,
-    size: Annotated[FigureSize, typer.Option(
-        "--size", help=f"Of a CSV of `verify`. {SIZE_HELP}",
-    )] = "page",
-    no_title: Annotated[bool, typer.Option(
+    dpi: Annotated[int, Option(min=30, max=1200, metavar="N", help="Resolution of the PNG.")] = 130,
+    size: Annotated[FigureSize, Option(help=f"Of a CSV of `verify`. {SIZE_HELP}")] = "page",
+    no_title: Annotated[bool, Option(
         "--no-title", help=f"Of a CSV of `verify`. {NO_TITLE_HELP}",
     )] = False,
-    metric: Annotated[Literal["suboptimality", "gradient_norm", "distance", "nonzeros", "entropy", "bits"] | None, typer.Option(
-        "--metric",
+    metric: Annotated[Literal["suboptimality", "gradient_norm", "distance", "nonzeros", "entropy", "bits"] | None, Option(
         help="Of runs, the one metric to draw; of several runs the default is suboptimality, F(x) "
         "- F*.",
     )] = None,

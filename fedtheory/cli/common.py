@@ -8,7 +8,8 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
@@ -29,17 +30,28 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
-    "Alone", "App", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "check_out",
+    "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
-    "must_take_files", "not_writable", "out_console", "paper_named", "problem_of", "progress",
-    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "slug", "solver_rows",
-    "statements_in", "warn_of_formulas",
+    "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
+    "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
+    "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
 
 
 def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:
     """Return the error to raise for an output folder, which came by that option."""
     return FedTheoryError(f"{option} {out}: cannot be written to ({error.strerror}): name another folder")
+
+
+@contextmanager
+def writing(out: Path, option: str = "--out") -> Iterator[None]:
+    """Within it a folder that takes no files, which came by that option, ends in the error that says so."""
+    try:
+        yield
+    except FedTheoryError:  # which says all of it, and may be an OSError as well
+        raise
+    except OSError as error:
+        raise not_writable(out, error, option) from error
 
 
 def check_out(out: Path | None) -> Path | None:
@@ -52,16 +64,16 @@ def check_out(out: Path | None) -> Path | None:
 
 def must_take_files(folder: Path, option: str = "--out") -> None:
     """Refuse a folder that neither takes files nor can be made; ``option``: what named it."""
-    try:
-        with tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.absolute().parents) if p.exists())):
-            pass
-    except OSError as error:
-        raise not_writable(folder, error, option) from error
+    near = (folder, *folder.absolute().parents)
+    with writing(folder, option), tempfile.TemporaryFile(dir=next(p for p in near if p.exists())):
+        pass
 
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder to write results to.", file_okay=False, callback=check_out)]
+_OUT = typer.Option("--out", help="Folder to write results to.", file_okay=False, callback=check_out)
+Out = Annotated[Path | None, _OUT]
+Folder = Annotated[Path, _OUT]  # where results are always written
 
 
 def out_console() -> Console:
@@ -77,6 +89,13 @@ def err_console() -> Console:
 def error_line(message: object) -> None:
     """One red line on stderr."""
     err_console().print(f"error: {' '.join(str(message).split())}", style="bold red", markup=False, soft_wrap=True)
+
+
+def wrote(files: Iterable[Path | str | None], more: str = "") -> None:
+    """The line that names the files; none where there are none."""
+    named = [str(file) for file in files if file is not None]
+    if named:
+        out_console().print(f"wrote {', '.join(named)}{more}", markup=False, soft_wrap=True)
 
 
 def emit(value: Any) -> None:
@@ -96,23 +115,13 @@ def save(out: Path | None, name: str, value: Any) -> Path | None:
 
     if out is None:
         return None
-    try:
+    with writing(out):
         return write_json(out / f"{name}.json", value)
-    except OSError as error:
-        raise not_writable(out, error) from error
 
 
 # --- statements and files -------------------------------------------------------------------------
 def find_statement(name: str) -> Any:
-    """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest ids, or with all of that name where several papers have one.
-    FedTheoryError
-        As `fedtheory.theory.judge.registry.load_file` raises it.
-    """
+    """A statement by id; the paper's prefix may be left out, FILE.py::NAME reads the file first."""
     from fedtheory.theory.judge.registry import all_statements, get, papers
 
     file, name = in_file(name)
@@ -154,28 +163,14 @@ def _is_file(name: str) -> bool:
 
 
 def paper_named(name: str) -> RegisteredPaper | None:
-    """The registered paper of 'PAPER/'; None for what does not end so.
-
-    Raises
-    ------
-    UnknownName
-        With the papers that there are.
-    """
+    """The registered paper of 'PAPER/'; None for what does not end so."""
     from fedtheory.theory.judge.registry import paper
 
     return paper(name[:-1]) if name.endswith("/") and "/" not in name[:-1] else None
 
 
 def statements_in(file: Path, name: str = "") -> list[RegisteredPaper]:
-    """The papers of a file, each with all its statements or with the one of that name.
-
-    Raises
-    ------
-    UnknownName
-        No statement of that name in the file.
-    FedTheoryError
-        As `fedtheory.theory.judge.registry.load_file` raises it.
-    """
+    """The papers of a file, each with all its statements or with the one of that name."""
     from fedtheory.theory.judge.registry import load_file
 
     papers = load_file(file)
@@ -202,7 +197,13 @@ def in_words(statement: Any) -> str:
     from fedtheory.theory.judge.registry import paper_of
 
     source = paper_of(statement).file
-    return f"{_short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
+    return f"{short_path(source)}::{statement.id.split('/', 1)[-1]}" if source else statement.id
+
+
+def not_as_recorded(statement: Any, checks: Iterable[Any]) -> list[Any]:
+    """The checks of forms that are violated and are on record as holding."""
+    violated = (c for c in checks if c.verdict == "violated")
+    return [c for c in violated if statement.form(c.form).established.get(c.rule, "open") == "holds"]
 
 
 def warn_of_formulas(statement: Any) -> None:
@@ -216,11 +217,11 @@ def warn_of_formulas(statement: Any) -> None:
     if is_ours(paper_of(statement)):
         return
     source = paper_of(statement).file
-    for line in warnings_of(statement, _short_path(source) if source else ""):
+    for line in warnings_of(statement, short_path(source) if source else ""):
         err_console().print(Text(f"warning: {line}", "yellow"), soft_wrap=True)
 
 
-def _short_path(source: str) -> str:
+def short_path(source: str) -> str:
     """A path from here where it is below, else as it is."""
     path = Path(source)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else source
@@ -250,6 +251,19 @@ def problem_of(name: str | None, options: Mapping[str, Any], seed: int) -> Any:
 def slug(*parts: str) -> str:
     """A file name of the parts."""
     return "-".join("".join(c if c.isalnum() or c in ".-" else "-" for c in p) for p in parts)
+
+
+def block(text: Any, indent: int = 0, hang: int = 0, style: str = "", width: int = 110, **more: Any) -> None:
+    """A paragraph on stdout, as wide as the terminal and at most so many columns.
+
+    hang : how much further in its lines after the first begin
+    more : as `textwrap.wrap` takes it
+    """
+    console = out_console()
+    pads: dict[str, Any] = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + hang)}
+    lines = textwrap.wrap(str(text), min(console.width, width), break_on_hyphens=False, **pads, **more)
+    if lines:
+        console.print(Text("\n".join(lines), style))
 
 
 def facts(rows: Sequence[tuple[str, Any]]) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedtheory.cli.common import emit, not_writable, out_console, progress
+from fedtheory.cli.common import emit, out_console, progress, writing
 
 __all__ = ["draw"]
 
@@ -18,30 +18,17 @@ def draw(
     """Draw every file, beside it or in ``out``; a file that cannot be drawn ends the command, and what was drawn stays.
 
     Runs on the same problem are one picture of one metric. With a ``metric`` a single run is one as well.
-
-    Raises
-    ------
-    DataFileError
-        As `fedtheory.report.redraw.draw_saved` raises it.
-    InvalidInput
-        A metric, and a file that holds no run.
     """
-    from fedtheory.errors import DataFileError
     from fedtheory.report.redraw import draw_runs, draw_saved
 
     told = []
     for group, runs in _groups(files, metric):
         names = ", ".join(map(str, group))
-        with progress(f"drawing {', '.join(file.name for file in group)}"):
-            try:
-                if runs:
-                    found, written = draw_runs(runs, metric or "suboptimality", out, dpi)
-                else:
-                    found, written = draw_saved(group[0], out, dpi, size, title)
-            except DataFileError:
-                raise
-            except OSError as error:
-                raise not_writable(out or group[0].parent, error) from error
+        with progress(f"drawing {', '.join(file.name for file in group)}"), writing(out or group[0].parent):
+            if runs:
+                found, written = draw_runs(runs, metric or "suboptimality", out, dpi)
+            else:
+                found, written = draw_saved(group[0], out, dpi, size, title)
         told.append({"file": group[0], "kind": found.kind, "files": written, **({"of": group} if len(group) > 1 else {})})
         if not as_json:
             out_console().print(f"{names}: {found.kind}; wrote {', '.join(map(str, written))}", markup=False, soft_wrap=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, not_writable, out_console, progress, save
+from fedtheory.cli.common import emit, out_console, progress, save, writing, wrote
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.errors import suggest
+from fedtheory.report.stacked import plain_table
 
 __all__ = ["all_experiments", "experiment"]
 
@@ -26,13 +26,7 @@ def all_experiments() -> dict[str, tuple[Any, Any]]:
 
 
 def experiment(name: str | None, full: bool, figures: bool, seed: int, as_json: bool, out: Path) -> None:
-    """List the experiments, or run one: table, finding, picture, data with provenance.
-
-    Raises
-    ------
-    UnknownName
-        No such experiment.
-    """
+    """List the experiments, or run one: table, finding, picture, data with provenance."""
     known = all_experiments()
     if name is None:
         _list(known, as_json)
@@ -57,11 +51,8 @@ def _experiment(chosen: Any, name: str, full: bool, figures: bool, seed: int, as
         "provenance": provenance(seed),
     }
     if figures:
-        try:
-            with progress("drawing"):
-                files = [f for f in draw_one(chosen, out, seed, effort, data) if f.suffix != ".json"]
-        except OSError as error:
-            raise not_writable(out, error) from error
+        with writing(out), progress("drawing"):
+            files = [f for f in draw_one(chosen, out, seed, effort, data) if f.suffix != ".json"]
     else:
         files = []
     files.append(save(out, name, told))
@@ -76,9 +67,7 @@ def _list(known: dict[str, tuple[Any, Any]], as_json: bool) -> None:
     if as_json:
         emit(rows)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in rows[0] if rows else ():
-        table.add_column(heading, no_wrap=heading != "question", overflow="fold")
+    table = plain_table(rows[0] if rows else (), whole=(0, 1))
     for row in rows:
         table.add_row(*row.values())
     out_console().print(table)
@@ -89,9 +78,7 @@ def _show(chosen: Any, table: Any, finding: list[str], files: list[Any], full: b
     console.print(Text(f"{chosen.name}: {chosen.question}", "bold"))
     if table.title:
         console.print(Text(table.title, "dim"))
-    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for n, heading in enumerate(table.headings):
-        shown.add_column(heading, justify="left" if n == 0 else "right", overflow="fold")
+    shown = plain_table(table.headings, right=range(1, len(table.headings)))
     for row in table.rows:
         shown.add_row(*row)
     console.print(shown)
@@ -99,4 +86,4 @@ def _show(chosen: Any, table: Any, finding: list[str], files: list[Any], full: b
         console.print(Text(sentence))
     if not full:
         console.print("quick: --full runs more instances, rounds and repetitions", style="dim")
-    console.print("wrote " + ", ".join(str(f) for f in files), markup=False)
+    wrote(files)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fedtheory.cli.common import (
+    block,
     emit,
     find_statement,
     in_file,
@@ -49,65 +49,62 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
     from fedtheory.theory.judge.statement import WORDINGS
 
     console = out_console()
-    width = min(console.width, 120)
 
-    def block(text: Any, indent: int = 4, style: str = "") -> None:
-        more: dict[str, Any] = {"initial_indent": " " * indent, "subsequent_indent": " " * (indent + 2), "break_on_hyphens": False}
-        if lines := textwrap.wrap(str(text), width, break_long_words="LaTeX" in str(text), **more):
-            console.print(Text("\n".join(lines), style))
+    def tell(text: Any, indent: int = 4, style: str = "") -> None:
+        block(text, indent, 2, style, 120, break_long_words="LaTeX" in str(text))
 
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
-    block("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
+    tell("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
     if about["declares"]:
         console.print("\n  About", style="bold")
         for what, words in about["declares"].items():
-            block(f"{what}: {words}")
+            tell(f"{what}: {words}")
     for form in about["forms"]:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_words(r, statement.id)})'}" for r, v in form["established"].items())
         console.print(Padding(Text.assemble((form["name"], "bold"), f": on record as {recorded}"), (0, 0, 0, 2), expand=False))
         if form["wording"]:
-            block(f"({WORDINGS[form['wording']]})", 4, "dim")
-        block(form["text"], 4, "cyan")
+            tell(f"({WORDINGS[form['wording']]})", 4, "dim")
+        tell(form["text"], 4, "cyan")
         if form["latex"] and (form["name"] in ("printed", "repaired") or form["wording"]):
-            block(f"LaTeX: {form['latex']}", 4, "dim")
+            tell(f"LaTeX: {form['latex']}", 4, "dim")
         if form["note"]:
-            block(f"Note: {form['note']}")
+            tell(f"Note: {form['note']}")
         if form["worst_case_at"]:
-            block(f"Worst case/bound: of all problems at {form['worst_case_at']}; fedtheory verify {statement.paper}/ has the number")
+            tell(f"Worst case/bound: of all problems at {form['worst_case_at']}; fedtheory verify {statement.paper}/ has the number")
         if form["conditions"]:
-            block(f"Only where: {'; '.join(form['conditions'])}")
+            tell(f"Only where: {'; '.join(form['conditions'])}")
         if form["evidence"]:
-            block(form["evidence"])
+            tell(form["evidence"])
         if form["mutants"]:
-            block(f"Wrong variants, which must be rejected: {'; '.join(form['mutants'])}")
+            tell(f"Wrong variants, which must be rejected: {'; '.join(form['mutants'])}")
         for witness in form["witnesses"]:
-            block(f"Witness: fedtheory replay {witness}")
+            tell(f"Witness: fedtheory replay {witness}")
     if about["assumptions"]:
         console.print("\n  Assumptions", style="bold")
         for assumption in about["assumptions"]:
-            block(f"- {assumption}")
+            tell(f"- {assumption}")
     for title, lines in (("Asks of a problem of yours", about["asks"]), ("May be given (--given NAME=VALUE)", about["takes"])):
         if lines:
             console.print(f"\n  {title}", style="bold")
             for line in lines:
-                block(f"- {line}" if title.startswith("Asks") else f"{line}: {about['takes'][line]}")
+                tell(f"- {line}" if title.startswith("Asks") else f"{line}: {about['takes'][line]}")
     if about["symbols"]:
         console.print("\n  Symbols", style="bold")
         for symbol, where in about["symbols"].items():
-            block(f"{symbol}: {where}")
+            tell(f"{symbol}: {where}")
     if about["code"]:
         console.print()
-        block(f"Code: {about['code']}", 2, "dim")
+        tell(f"Code: {about['code']}", 2, "dim")
     console.print()
     if all(f.sides is None and f.symbolic is None for f in statement.forms):
-        block("Nothing to run: it cannot be proved or refuted here", 2)
+        tell("Nothing to run: it cannot be proved or refuted here", 2)
         if about["shown_by"]:
-            block(f"What it is about is measured by: {about['shown_by']}", 2)
+            tell(f"What it is about is measured by: {about['shown_by']}", 2)
         return
     if about["why_not"]:
-        block(f"Not on a problem of yours: {about['why_not']}", 2)
-    block(f"Try: {_try(statement)}", 2)
+        tell(f"Not on a problem of yours: {about['why_not']}", 2)
+    tell(f"Try: {_try(statement)}", 2)
 
 
 def _try(statement: Any) -> str:

@@ -9,8 +9,18 @@ from typing import Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import emit, error_line, find_statement, out_console, progress, save, slug
-from fedtheory.cli.options import flag
+from fedtheory.cli.common import (
+    emit,
+    error_line,
+    find_statement,
+    not_as_recorded,
+    out_console,
+    progress,
+    save,
+    slug,
+    wrote,
+)
+from fedtheory.cli.options import refuse_given
 from fedtheory.errors import InvalidInput, suggest
 
 __all__ = ["verify_instance"]
@@ -29,15 +39,14 @@ def verify_instance(
     """
     if name is None or name.endswith("/"):
         raise InvalidInput(f"--instance {instance!r}: only with a statement, as in `fedtheory verify eq-28 --instance NAME`")
-    refused = [n for n, value in given.items() if value is not None]
-    if refused:
-        flags = ", ".join(map(flag, refused))
-        raise InvalidInput(f"{flags}: not with --instance, which is a problem of its own; leave it out, or leave --instance out")
+    refuse_given(given, "not with --instance, which is a problem of its own; leave it out, or leave --instance out")
+    from fedtheory.theory.judge.checks import Checks
+
     statement = find_statement(name)
     with progress("building the instance"):
         found = _of_that_name(statement, instance, seed, size)
     with progress("checking"):
-        checks = _judged(statement, found)
+        checks = Checks(c for task in found for c in task() if c.statement == statement.id)
     return _tell(statement, instance, checks, seed, as_json, out)
 
 
@@ -48,7 +57,7 @@ def _of_that_name(statement: Any, name: str, seed: int, size: tuple[float, bool]
 
     about = paper_of(statement).only(statement)
     kinds = {f.kind for f in statement.forms if f.sides is not None}
-    tasks = [t for t in campaign.plan(seed, size[0], long=size[1], only=[about]) if _kind(t.instance) in {*kinds, None}]
+    tasks = [t for t in campaign.plan(seed, size[0], long=size[1], only=[about]) if getattr(t.instance, "kind", None) in {*kinds, None}]
     found = [t for t in tasks if name == t.instance.name or name.startswith(f"{t.instance.name} ")]
     if not found:
         hint = "give --seed, --scale, --quick as the campaign had them"
@@ -57,22 +66,12 @@ def _of_that_name(statement: Any, name: str, seed: int, size: tuple[float, bool]
     return [t for t in found if len(t.instance.name) == longest]
 
 
-def _kind(instance: Any) -> Any:
-    return getattr(instance, "kind", None)
-
-
-def _judged(statement: Any, tasks: list[Any]) -> Any:
-    from fedtheory.theory.judge.checks import Checks
-
-    return Checks(c for task in tasks for c in task() if c.statement == statement.id)
-
-
 def _tell(statement: Any, name: str, checks: Any, seed: int, as_json: bool, out: Path | None) -> int:
     from fedtheory.provenance import provenance
 
     if not checks:
         raise InvalidInput(f"{statement.id}: no form of it is about {name!r}; the report names the instances on which it was judged")
-    unexpected = [c for c in checks if c.verdict == "violated" and statement.form(c.form).established.get(c.rule, "open") == "holds"]
+    unexpected = not_as_recorded(statement, checks)
     result = {
         "statement": statement.id,
         "instance": name,
@@ -98,6 +97,5 @@ def _tell(statement: Any, name: str, checks: Any, seed: int, as_json: bool, out:
         console.print(check_table(Checks(c for c in checks if c.rule == rule), console.width))
     for c in unexpected:
         error_line(f"{c.form}: violated, though it is on record as holding")
-    if path:
-        console.print(f"wrote {path}")
+    wrote([path])
     return int(bool(unexpected))

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.cli.common import as_typed, err_console, not_writable
+from fedtheory.cli.common import as_typed, err_console, writing
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
@@ -23,22 +23,12 @@ __all__ = ["kept_cells", "kept_steps", "only_writer_of", "own"]
 
 
 def kept_cells(path: Path) -> Cells:
-    """The finished pieces of a long command in a file of its folder; tells what it goes on from.
-
-    Raises
-    ------
-    FedTheoryError
-        The folder takes no files.
-    """
+    """The finished pieces of a long command in a file of its folder; tells what it goes on from."""
     from fedtheory.cells import Cells
 
     say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
-    try:
+    with writing(path.parent):
         cells = Cells(path, say)
-    except FedTheoryError:  # which says all of it, and may be an OSError as well
-        raise
-    except OSError as error:
-        raise not_writable(path.parent, error) from error
     if before := len(cells):
         say(f"going on from {path}: {before:,} finished pieces of an earlier run, as far as they are the same")
     return cells
@@ -52,11 +42,6 @@ def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) 
     stem : how the folder's name begins; what was asked for is the rest of it
     options : what was asked for; of values that name files their bytes count, too
     code : what stands for code that is not this package's
-
-    Raises
-    ------
-    FedTheoryError
-        Another process is doing the same; the folder of --out takes no files.
     """
     from fedtheory.cells import digest_of
     from fedtheory.steps import Steps
@@ -90,30 +75,16 @@ def _left_over(folder: Path) -> str:
 
 def own(steps: Steps, out: Path) -> None:
     """Be the one that does this. Raises `FedTheoryError` where another process is, or the folder takes no files."""
-    try:
+    with writing(out):
         steps.own()
-    except FedTheoryError:
-        raise
-    except OSError as error:
-        raise not_writable(out, error) from error
 
 
 @contextmanager
 def only_writer_of(out: Path, name: str) -> Iterator[None]:
-    """Within the block no other process writes results of that name to the folder.
-
-    Raises
-    ------
-    FedTheoryError
-        Another process does; the folder takes no files.
-    """
+    """Within the block no other process writes results of that name to the folder."""
     from fedtheory.cells import only_writer
 
     with ExitStack() as stack:
-        try:
+        with writing(out):
             stack.enter_context(only_writer(out / name))
-        except FedTheoryError:
-            raise
-        except OSError as error:
-            raise not_writable(out, error) from error
         yield

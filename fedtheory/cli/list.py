@@ -8,26 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, shipped_witnesses, statements_in
 from fedtheory.errors import suggest
-from fedtheory.report.stacked import NARROW, Stacked, items
+from fedtheory.report.stacked import NARROW, Stacked, items, plain_table
 
 __all__ = ["KINDS", "about_method", "list_things"]
 
 
 def list_things(what: str, as_json: bool, out: Path | None) -> None:
-    """One kind of thing, or the statements of a paper or of a Python file, as a table or JSON.
-
-    Raises
-    ------
-    UnknownName
-        No such kind, or paper.
-    FedTheoryError
-        As `fedtheory.theory.judge.registry.load_file` raises it.
-    """
+    """One kind of thing, or the statements of a paper or of a Python file, as a table or JSON."""
     file, name = in_file(what)
     if file is not None:
         found = _statements([s for p in statements_in(file, name) for s in p.statements])
@@ -96,13 +87,7 @@ def _methods() -> list[dict[str, Any]]:
 
 
 def about_method(name: str) -> dict[str, Any]:
-    """A method that `run` knows, with its options and their defaults.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest names.
-    """
+    """A method that `run` knows, with its options and their defaults."""
     from fedtheory import algorithms
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.ball import BY_THEORY
@@ -181,9 +166,7 @@ def _print_plain(found: list[dict[str, Any]]) -> None:
     if console.width - longest < 40 or ("options" in names and console.width < NARROW):  # no room beside the names
         _print_stacked(console, found)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for name in names:
-        table.add_column(name, no_wrap=name == "name", overflow="fold")
+    table = plain_table(names, whole=(0,))
     for row in found:
         cells = []
         for name in names:
@@ -229,11 +212,7 @@ def _statement_list(found: list[dict[str, Any]], width: int) -> Group:
 
     narrow, headings = width < NARROW, ("as printed", "as repaired", "more\nforms")
     stacked = Stacked(("statement;\n  title", *headings), right=(3,))
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("statement", no_wrap=True)
-    table.add_column("title", ratio=1, overflow="fold")
-    for name in headings:
-        table.add_column(name, no_wrap=True, justify="right" if "more" in name else "left")
+    table = plain_table(("statement", "title", *headings), right=(4,), whole=(0, 2, 3, 4), wide=(1,))
     for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
         called, ids = Text(paper.title, "bold"), Text(f"ids begin with {paper.id}/", "dim")
         if narrow:

@@ -40,11 +40,6 @@ def memory_arguments(kind: str, given: Mapping[str, Any], of: str = "", own: boo
     ----------
     of : whose local work it is, in words; '' as the option says it
     own : whether the method has local steps of its own, so that no solver can be named
-
-    Raises
-    ------
-    InvalidInput
-        An option of another solver; --betas that are no two numbers in [0, 1).
     """
     takes, found = _TAKES.get(kind, {}), {}
     for name in (o.name for o in MEMORY_OPTIONS if given.get(o.name) is not None):

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -22,27 +22,10 @@ if TYPE_CHECKING:
     from fedtheory.messages import Compressor
 
 __all__ = [
-    "FEDMLS_OPTIONS",
-    "GIVEN_OPTIONS",
-    "PROBLEM_OPTIONS",
-    "RADIUS",
-    "RENAMED",
-    "SET_OPTIONS",
-    "Hyperparameter",
-    "compressor_of",
-    "defaults_of",
-    "example_of",
-    "flag",
-    "given_values",
-    "hyperparameter_options",
-    "hyperparameters",
-    "make_algorithm",
-    "of_messages",
-    "refuse_foreign",
-    "settings_of",
-    "taken_by",
-    "told_of",
-    "with_options",
+    "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
+    "Hyperparameter", "compressor_of", "defaults_of", "example_of", "flag", "given_values",
+    "hyperparameter_options", "hyperparameters", "make_algorithm", "of_fields", "of_messages",
+    "refuse_foreign", "refuse_given", "settings_of", "taken_by", "told_of", "with_options",
     "words_of",
 ]
 
@@ -52,6 +35,16 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def flag(name: str) -> str:
     """'l2_over_beta' -> '--l2-over-beta'."""
     return f"--{name.replace('_', '-')}"
+
+
+def refuse_given(given: Mapping[str, Any], why: str, example: str = "") -> None:
+    """Raise `InvalidInput` that names the options which were given, where there are any.
+
+    example : a command that takes the first of them
+    """
+    named = [flag(name) for name, value in given.items() if value is not None and value is not False]
+    if named:
+        raise InvalidInput(f"{', '.join(named)}: {why}" + f", as in `{example} {named[0]} ...`" * bool(example))
 
 
 def option(name: str, kind: Any, default: Any, text: str, panel: str, off: bool = False, **more: Any) -> inspect.Parameter:
@@ -72,6 +65,30 @@ def with_options(*groups: Iterable[inspect.Parameter]) -> Callable[[Callable[...
         command.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in (*own, *extra)}
         return command
+
+    return add
+
+
+def of_fields(cls: type, rest: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make options of the annotated fields of a dataclass; the command receives them as its ``o``.
+
+    rest : the field with the options that `with_options` adds
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    annotated = [f for f in fields(cls) if get_origin(hints[f.name]) is Annotated]
+    mine = [inspect.Parameter(f.name, _KEYWORD, default=f.default, annotation=hints[f.name]) for f in annotated]
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.name != "o"]
+
+        @wraps(command)
+        def made(**given: Any) -> Any:
+            kept, of = ({p.name: given.pop(p.name) for p in params} for params in (own, mine))
+            return command(**kept, o=cls(**of, **{rest: given}))
+
+        made.__signature__ = signature.replace(parameters=[*own, *mine])  # type: ignore[attr-defined]
+        return made
 
     return add
 
@@ -134,11 +151,6 @@ GIVEN_OPTIONS = (
 def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
     """--given NAME=VALUE as a dict: whole numbers, fractions and floats, lists of them, and words;
     None where nothing is given.
-
-    Raises
-    ------
-    InvalidInput
-        No name, no value, or a name twice.
     """
     out: dict[str, Any] = {}
     for text in texts or ():
@@ -254,16 +266,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def compressor_of(text: str, option: str = "--compressor") -> Compressor:
-    """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option.
-
-    Raises
-    ------
-    UnknownName
-        A name that `fedtheory.messages.get` does not know.
-    InvalidInput
-        A parameter that the compressor does not have, one that is missing or not of its type,
-        values out of range.
-    """
+    """'top-k:q=0.1' -> TopK(q=0.1); parameters are separated by commas. Errors name the option."""
     from fedtheory import messages
 
     name, _, rest = text.partition(":")
@@ -451,11 +454,6 @@ def hyperparameter_options(methods: Iterable[str] | None = None) -> list[inspect
 
 def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
     """The method with the hyperparameters that were given; `options` may hold others that are None.
-
-    Raises
-    ------
-    InvalidInput
-        A hyperparameter that the method does not have, or one that it needs and that was not given.
     """
     from fedtheory import algorithms
 

@@ -122,12 +122,6 @@ def windows_of(options: Mapping[str, Any], clients: int) -> dict[int, tuple[int 
 
 def participation_of(problem: Any, options: Mapping[str, Any], participants: int | None, E: int, rounds: int) -> Any:
     """The law of cohorts with local steps that the options ask for; everybody complete without any.
-
-    Raises
-    ------
-    InvalidInput
-        Values out of range, s_k > E, a client that is never active, windows outside the run,
-        --participants with the others.
     """
     from fedtheory.participation.cohorts import Uniform
     from fedtheory.participation.irregular import Irregular, as_irregular, windows

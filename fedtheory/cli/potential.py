@@ -29,13 +29,6 @@ def lyapunov(
 
     ``given``: smoothness, strong_convexity, rho, kappa_0 and c as written; ``options``: of the method; ``refused``: what the
     user gave that only values after some rounds have.
-
-    Raises
-    ------
-    InvalidInput
-        What the mode or the method does not take, with the remedy.
-    NotCertified
-        There is no such potential, or the solver's answer could not be proved.
     """
     from fedtheory.cli.worst_case import exact, written
     from fedtheory.worst_cases.potentials import BISECTIONS, one_round
@@ -66,13 +59,7 @@ def lyapunov(
 
 
 def refuse(of_one_round: Mapping[str, str | None]) -> None:
-    """Options of one round where values after some rounds are asked.
-
-    Raises
-    ------
-    InvalidInput
-        The first that is given.
-    """
+    """Options of one round where values after some rounds are asked."""
     for flag, text in of_one_round.items():
         if text is not None:
             raise InvalidInput(f"{flag} {text}: that is about one round; add --lyapunov")

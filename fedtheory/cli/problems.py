@@ -185,13 +185,6 @@ PROBLEMS: dict[str, NamedProblem] = {
 
 def build(name: str | None, options: dict[str, Any], seed: int) -> Problem:
     """The problem of that name, of a file NAME.json (`fedtheory.problems.read_problem`), or of ``options['data']``.
-
-    Raises
-    ------
-    UnknownName, InvalidInput
-        No such problem; options that do not apply to it; both or neither of a name and a file.
-    DataFileError
-        As `load_svmlight` raises it.
     """
     given = {k: v for k, v in options.items() if v is not None}
     share, limit = given.pop("held_out", None), given.pop("max_conic_entries", None)

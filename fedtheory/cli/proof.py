@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import (
+    block,
     check_out,
     emit,
     find_statement,
@@ -22,9 +22,10 @@ from fedtheory.cli.common import (
     slug,
     statements_in,
 )
-from fedtheory.cli.options import given_values
+from fedtheory.cli.options import given_values, refuse_given
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.report.stacked import plain_table
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.proof_report import Walk
@@ -54,9 +55,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     if as_json:
         emit(rows)
         return 0
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("theorem", "form", "rule", "steps"):
-        table.add_column(heading, justify="right" if heading == "steps" else "left", overflow="fold")
+    table = plain_table(("theorem", "form", "rule", "steps"), right=(3,))
     for row in rows:
         table.add_row(
             in_words(get(row["theorem"])), row["form"],
@@ -65,12 +64,12 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     console = out_console()
     console.print(table)
     console.print()
-    _block(console, "`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", "dim")
+    block("`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", style="dim")
     for paper in [p for p in papers() if not p.proofs]:
         runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
-        line = f"{paper.title} has no theorem with a proof in steps: `fedtheory verify {paper.id}/` judges its statements{one}"
-        console.print(Text(textwrap.fill(line, min(console.width, WIDTH)), "dim"))
+        none = f"{paper.title} has no theorem with a proof in steps"
+        block(f"{none}: `fedtheory verify {paper.id}/` judges its statements{one}", style="dim")
     return 0
 
 
@@ -99,7 +98,8 @@ def prove(
     if on_problem:
         walks = [_on_problem(theorem, problem_name, options, participants, how, seed, show["form"] or "repaired")]
     else:
-        _refuse_run_options(options, participants, how)
+        given = {**options, "rule": None, "participants": participants, **how, "mode": None if how["mode"] == "auto" else how["mode"]}
+        refuse_given(given, "only with a problem", "fedtheory proof theorem-3.1 --problem diabetes")
         walks = _on_witness(theorem, show)
     for walk in walks:
         if show["round"] is not None and not 1 <= show["round"] <= walk.horizon:
@@ -116,18 +116,6 @@ def prove(
     else:
         _show_all(walks, show, files)
     return int(any(_unexpected(walk) or not walk.adds_up for walk in walks))
-
-
-def _refuse_run_options(options: Mapping[str, Any], participants: int | None, how: Mapping[str, Any]) -> None:
-    from fedtheory.cli.options import flag
-
-    given = {**options, "participants": participants, "rounds": how["rounds"], "scenarios": how["scenarios"]}
-    named = [flag(k) for k, v in given.items() if v is not None and k != "rule"]
-    named += ["--mode"] if how["mode"] != "auto" else []
-    if named:
-        raise InvalidInput(
-            f"{', '.join(named)}: only with a problem, as in `fedtheory proof theorem-3.1 --problem diabetes {named[0]} ...`"
-        )
 
 
 def _on_problem(
@@ -226,11 +214,6 @@ def _draw(walk: Walk, path: Path, result: dict[str, Any], ending: str = "") -> l
 
 
 # --- what people read -----------------------------------------------------------------------------
-def _block(console: Any, text: str, style: str = "") -> None:
-    for line in textwrap.wrap(text, min(console.width, WIDTH), break_on_hyphens=False):
-        console.print(Text(line, style))
-
-
 def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -> None:
     """A screen a walk, and below them which other forms there are and what was written."""
     console = out_console()
@@ -239,14 +222,14 @@ def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -
             console.print()
             console.print(Text("-" * min(console.width, WIDTH), "dim"))
             run = "the same run" if walk.instance == walks[0].instance else "a run of its own"
-            _block(console, f"The {walk.proof.form} proof, on {run}")
+            block(f"The {walk.proof.form} proof, on {run}")
         _show(walk, show, console)
     seen = [walk.proof.form for walk in walks]
     others = [f for f in dict.fromkeys(p.form for p in _proofs(walks[0])) if f not in seen]
     if others or len(walks) > 1:
         walked = " walks one alone" if len(walks) > 1 else " walks another"
         named = f"{', or another' if len(walks) > 1 else ''}: {'; '.join(others)}" if others else ""
-        _block(console, f"--form{walked}{named}. --round and --details put the numbers in, --figure draws.", "dim")
+        block(f"--form{walked}{named}. --round and --details put the numbers in, --figure draws.", style="dim")
     for path in written:
         console.print(f"wrote {path}", soft_wrap=True)
 
@@ -254,12 +237,9 @@ def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -
 def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
     from fedtheory.theory.judge.registry import get, rule_words
 
-    def block(text: str, style: str = "") -> None:
-        _block(console, text, style)
-
-    block(walk.headline, "bold")
+    block(walk.headline, style="bold")
     rule = "" if walk.rule == "any" else f", {rule_words(walk.rule, walk.proof.theorem)}"
-    block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", "dim")
+    block(f"{get(walk.proof.theorem).source} [{walk.proof.form}{rule}]; {walk.instance}", style="dim")
     console.print()
     for line in _waterfall(walk, min(console.width, WIDTH)):
         console.print(line, soft_wrap=True)
@@ -270,15 +250,15 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
     console.print(Text(f"\nThe bound {bound}: {float(walk.lhs):.5g} <= {float(walk.rhs):.5g}, slack {float(walk.slack):.5g}"
                        if bound != "fails" else f"\nThe bound fails: {float(walk.lhs):.5g} > {float(walk.rhs):.5g}"))  # fmt: skip
     if walk.proof.weighed:
-        block(_sum_in_words(walk), "dim")
+        block(_sum_in_words(walk), style="dim")
     else:
-        block("The steps have no weights: each is judged by itself, and there is no waterfall.", "dim")
+        block("The steps have no weights: each is judged by itself, and there is no waterfall.", style="dim")
     if walk.proof.note:
-        block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", "dim")
+        block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", style="dim")
     if held := walk.held_here():
         names = ", ".join(t.step.label for t in held)
         block(
-            f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", "dim"
+            f"Holding on this run, on record as violated: {names}; `fedtheory replay` reruns where each fails.", style="dim"
         )
         first, last = walk.tallies[0].step, [t.step for t in walk.broken if t.step.over == "end"]
         if walk.check.verdict == "violated" and held[0].step is first and last:
@@ -287,7 +267,7 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
                 f"falsifies the theorem on this run is the last ({last[-1].label})."
             )
     if show["round"] is not None or show["details"]:
-        _show_rows(walk, show["round"], console, min(console.width, WIDTH))
+        _show_rows(walk, show["round"], console)
 
 
 def _waterfall(walk: Walk, width: int) -> list[Text]:
@@ -339,10 +319,8 @@ def _sum_in_words(walk: Walk) -> str:
 
 
 def _table(walk: Walk) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("step", "verdict", "worst in", "lhs", "rhs", "lost", "share"):
-        right = heading in ("lhs", "rhs", "lost", "share")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=heading != "step")
+    headings = ("step", "verdict", "worst in", "lhs", "rhs", "lost", "share")
+    table = plain_table(headings, right=range(3, 7), whole=range(1, 7))
     part = ""
     for row in walk.steps():
         if row["part_of"] and row["part_of"] != part:
@@ -370,17 +348,13 @@ def _short(value: Any) -> str:
     return f"{number:.3g}" if abs(number) < 1e5 else f"{number:.2e}"
 
 
-def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
+def _show_rows(walk: Walk, at: int | None, console: Any) -> None:
     """Each step's formula, and below it the numbers of each round asked for."""
     from fedtheory.report.formulas import to_text, unread
 
     def line(latex: str, indent: int, style: str = "") -> None:
         text = to_text(latex) if latex and not unread(latex) else latex
-        pad = " " * indent
-        for piece in textwrap.wrap(
-            text, width, initial_indent=pad, subsequent_indent=pad + "  ", break_on_hyphens=False
-        ):
-            console.print(Text(piece, style))
+        block(text, indent, 2, style)
 
     words = {t.step.label: t.step.words for t in walk.tallies}
     seen = ""
@@ -388,7 +362,7 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
         if row["step"] != seen:
             seen = row["step"]
             console.print()
-            console.print(Text(textwrap.fill(f"{seen}: {words[seen]}", width), "bold"))
+            block(f"{seen}: {words[seen]}", style="bold")
             line(row["formula"], 2, "cyan")
         where = "at the end" if row["round"] is None else f"round {row['round']}"
         console.print(Text(f"  {where}: {row['verdict']}, slack {row['slack']:.4g}", STYLES.get(row["verdict"], "")))
@@ -396,14 +370,3 @@ def _show_rows(walk: Walk, at: int | None, console: Any, width: int) -> None:
             line(row["numbers"], 4)
             total = f"{row['lhs']:.4g} {'<=' if row['verdict'] != 'violated' else 'against'} {row['rhs']:.4g}"
             console.print(Text(f"    that is {total}", "dim"))
-
-
-def refuse_without_theorem(given: Mapping[str, Any]) -> None:
-    """Options mean nothing to the list."""
-    from fedtheory.cli.options import flag
-
-    named = [flag(k) for k, v in given.items() if v]
-    if named:
-        raise InvalidInput(
-            f"{', '.join(named)}: only with a theorem, as in `fedtheory proof theorem-3.1 {named[0]} ...`"
-        )

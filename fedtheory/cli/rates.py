@@ -9,9 +9,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import check_out, emit, err_console, not_writable, out_console, progress, save
+from fedtheory.cli.common import check_out, emit, err_console, out_console, progress, save, writing, wrote
 from fedtheory.cli.kept import kept_cells
 from fedtheory.errors import InvalidInput
+from fedtheory.report.stacked import plain_table
 from fedtheory.untrusted import decimal
 
 __all__ = ["parse_epsilons", "rates"]
@@ -40,12 +41,8 @@ def _table(data: dict[str, Any], rows: list[dict[str, Any]], what: str, width: i
     every, room = data["epsilons"], max(2, min(9, (width - 71) // 8))
     picks = {round(i * (len(every) - 1) / (room - 1)) for i in range(room)}
     shown = [e for i, e in enumerate(every) if i in picks]
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("eps =", no_wrap=True)
-    for epsilon in shown:
-        table.add_column(f"{epsilon:.3g}", justify="right", no_wrap=True)
-    table.add_column("slope (95 %)", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    headings = ("eps =", *(f"{epsilon:.3g}" for epsilon in shown), "slope (95 %)", "verdict")
+    table = plain_table(headings, right=range(1, 1 + len(shown)), whole=range(len(headings)))
     for s in rows:
         at, fit = dict(zip(s["epsilons"], s[what], strict=True)), s["fit" if what == "rounds" else "fit_local"]
         cells = [_number(at[e]) if e in at else "" for e in shown]
@@ -134,11 +131,8 @@ def rates(
         from fedtheory.plotting.style import save as save_figure
         from paper_figures.fedmls.rates import drawing
 
-        try:
-            with house_style(), progress("drawing"):
-                files += save_figure(drawing.draw(data), out / "rates", dpi=130)
-        except OSError as error:
-            raise not_writable(out, error) from error
+        with writing(out), house_style(), progress("drawing"):
+            files += save_figure(drawing.draw(data), out / "rates", dpi=130)
     if as_json:
         emit({**result, "files": files})
         return code
@@ -155,5 +149,5 @@ def rates(
         "problems are solved exactly. FedMLS without a word has lambda = eps/G^2, as Theorem 2 says.",
         "dim",
     ))  # fmt: skip
-    console.print("wrote " + ", ".join(str(f) for f in files))
+    wrote(files)
     return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedtheory.cli.common import check_out, emit, not_writable, out_console, progress
+from fedtheory.cli.common import check_out, emit, progress, writing, wrote
 from fedtheory.errors import MissingCapability
 
 __all__ = ["report"]
@@ -29,16 +29,14 @@ def report(campaign: Path, out: Path | None, paper: Path | None, as_json: bool) 
     folder = check_out(campaign.parent if out is None else out) or Path()
     figures = sorted((campaign.parent / "figures").glob("*.png"))
     try:
-        with progress("writing the report"):
+        with writing(folder), progress("writing the report"):
             from fedtheory.report.html import write_reports
 
             files = write_reports(folder, rows, record, figures, campaign.parent)
     except ImportError as error:
         raise MissingCapability(f"the report needs {error.name}, which is not installed: `pip install {error.name}`") from error
-    except OSError as error:
-        raise not_writable(folder, error) from error
     if as_json:
         emit({"campaign": campaign, "rows": len(rows), "figures": len(figures), "files": files})
         return
     drawn = f", with {len(figures)} figures" if figures else f"; no figures lie in {campaign.parent / 'figures'}"
-    out_console().print(f"wrote {', '.join(str(f) for f in files)}{drawn}", soft_wrap=True)
+    wrote(files, drawn)

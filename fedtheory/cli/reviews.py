@@ -5,16 +5,15 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, out_console, save
+from fedtheory.cli.common import block, emit, out_console, save
 from fedtheory.errors import InvalidInput, suggest
+from fedtheory.report.stacked import plain_table
 
 __all__ = ["reviews"]
 
@@ -25,13 +24,6 @@ def reviews(paper: str | None, point: str | None, run: bool, as_json: bool, out:
     """List the papers with reviews, the points of one, or show one in full and run its command; the exit code.
 
     All points of a paper are also written as a page of Markdown, where a folder is given.
-
-    Raises
-    ------
-    UnknownName
-        No such paper, or point.
-    InvalidInput
-        A paper without reviews; ``run`` without one point, or for one without a command.
     """
     from fedtheory.theory.judge.registry import paper as known
     from fedtheory.theory.judge.registry import papers
@@ -88,9 +80,7 @@ def _list(rows: list[dict[str, Any]], as_json: bool, out: Path | None) -> None:
     if as_json:
         emit(rows)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for heading in ("paper", "title", "points"):
-        table.add_column(heading, justify="right" if heading == "points" else "left")
+    table = plain_table(("paper", "title", "points"), right=(2,))
     for row in rows:
         table.add_row(row["name"], row["title"], str(row["points"]))
     console = out_console()
@@ -110,9 +100,9 @@ def _show_all(paper: Any, points: list[dict[str, Any]]) -> None:
         if p["id"].split(".")[0] != reviewer:
             reviewer = p["id"].split(".")[0]
             console.print(f"\nReviewer {reviewer[1:]}", style="bold underline")
-        _block(console, f"{p['id']}  {p['asks']}", 0, "bold")
+        block(f"{p['id']}  {p['asks']}", hang=6, style="bold")
         console.print(Text(f"      {_kind(p)}", STYLES[p["kind"]]))
-        _block(console, p["answer"], 6)
+        block(p["answer"], 6)
         for command in p["commands"][:1]:
             console.print(Text(f"      {command}", "cyan"), soft_wrap=True)
     console.print(f"\n`fedtheory reviews {paper.id} ID` shows one in full, --run runs its command", style="dim", markup=False)
@@ -122,27 +112,21 @@ def _show(p: dict[str, Any], first: bool) -> None:
     console = out_console()
     if not first:
         console.print()
-    _block(console, f"{p['id']}  {p['asks']}", 0, "bold")
+    block(f"{p['id']}  {p['asks']}", hang=6, style="bold")
     console.print(Text(f"  {_kind(p)}", STYLES[p["kind"]]))
-    _block(console, p["answer"], 2)
+    block(p["answer"], 2)
     if p["more"]:
-        _block(console, p["more"], 2)
+        block(p["more"], 2)
     if p["rests_on"]:
         console.print("\n  On record", style="bold")
         for r in p["rests_on"]:
             rule = "" if r["rule"] == "any" else f", {r['rule']} rule"
             changed = "" if r["verdict"] == r["as_written"] else f" (the answer was written for {r['as_written']!r}: read it with care)"
-            _block(console, f"{r['statement']} [{r['form']}{rule}]: {r['verdict']}{changed}", 4)
+            block(f"{r['statement']} [{r['form']}{rule}]: {r['verdict']}{changed}", 4)
     if p["commands"]:
         console.print("\n  Shown by", style="bold")
         for command in p["commands"]:
             console.print(Text(f"    {command}", "cyan"), soft_wrap=True)
-
-
-def _block(console: Any, text: str, indent: int, style: str = "") -> None:
-    hang = " " * (indent + (6 if indent == 0 else 0))
-    for line in textwrap.wrap(text, min(console.width, 110), initial_indent=" " * indent, subsequent_indent=hang):
-        console.print(Text(line, style))
 
 
 def _run(command: str) -> int:

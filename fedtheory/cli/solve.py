@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cli.common import about_problem, emit, facts, out_console, problem_of, progress, save, slug, solver_rows
+from fedtheory.cli.common import (
+    about_problem,
+    emit,
+    facts,
+    out_console,
+    problem_of,
+    progress,
+    save,
+    slug,
+    solver_rows,
+    wrote,
+)
 
 __all__ = ["solve"]
 
@@ -69,8 +80,7 @@ def _tell(problem: Any, size: str, result: dict[str, Any], rows: list[tuple[str,
     console = out_console()
     console.print(f"[bold]{problem.name}[/bold]: {type(problem).__name__}, {size}, d = {problem.dim}")
     console.print(facts(rows + _partition_rows(problem)))
-    if path:
-        console.print(f"wrote {path}")
+    wrote([path])
 
 
 def solve(name: str | None, options: dict[str, Any], gap: float | None, seed: int, as_json: bool, out: Path | None) -> None:

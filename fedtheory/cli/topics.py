@@ -23,6 +23,7 @@ _LOCAL = {  # by the local work of a method: what of it is on its page
     "local-sgd": (*_STEPS, "lr_schedule", "inactive", "incomplete"),
     "sliding": ("batch_size",), "none": (),
 }  # fmt: skip
+_OF_SOLVERS = {*_SOLVED, "local_l1", "batch_size", "epochs", "lr_decay"}
 _NOISE = "Noise of every subgradient (rms), in units of G (default 0)."
 _EVERY = ("rounds", "participants")
 
@@ -34,21 +35,15 @@ def own_options(method: str) -> tuple[str, ...]:
     from fedtheory.cli.options import hyperparameters, taken_by
 
     if method in METHODS:
-        found = [
-            *(name for name in MINE if name != "allowance" or method == "moles"), *TAKES, "noise"
-        ]
+        found = [*(n for n in MINE if n != "allowance" or method == "moles"), *TAKES, "noise"]
+        first: tuple[str, ...] = ("set", "epsilon", "noise")
     else:
         known = hyperparameters()
-        found = sorted(
-            taken_by(method), key=lambda name: name in known and method not in known[name].required
-        )
-    first = (
-        ("set", "epsilon", "noise")
-        if method in METHODS or method == "fedmls"
-        else ("l1", "l2", "l2_over_beta", "epsilon")
-    )
-    mine = (*(name for name in first if name in found), *found)
-    return tuple(name for name in dict.fromkeys(mine) if name not in ("rounds", "allow_long"))
+        found = sorted(taken_by(method), key=lambda n: n in known and method not in known[n].required)
+        fedmls = method == "fedmls"
+        first = ("epsilon", "noise") if fedmls else ("l1", "l2", "l2_over_beta", "epsilon")
+    mine = dict.fromkeys((*(name for name in first if name in found), *found))
+    return tuple(name for name in mine if name not in ("rounds", "allow_long"))
 
 
 def foreign_to(method: str) -> frozenset[str]:
@@ -64,26 +59,15 @@ def foreign_to(method: str) -> frozenset[str]:
     work = "sliding" if central else algorithms.get(method).local_work
     foreign = {*hyperparameters(), *MINE, "l2_over_beta", "epsilon"}
     if work in ("sliding", "none"):
-        foreign |= {p.name for p in (*PARTICIPATION_OPTIONS, *MEMORY_OPTIONS)} | {
-            "lr_schedule", "lr_delay", "noise"
-        }
-        foreign |= {
-            "local_solver", "local_steps", "local_lr", "local_l1", "batch_size", "epochs",
-            "lr_decay",
-        } - set(_LOCAL[work])
+        foreign |= {p.name for p in (*PARTICIPATION_OPTIONS, *MEMORY_OPTIONS)}
+        foreign |= {"lr_schedule", "lr_delay", "noise"} | (_OF_SOLVERS - {*_LOCAL[work]})
     if work == "sliding":
         foreign |= {"participants"} | ({"scenarios"} if central else set())
     return frozenset(foreign - {*own_options(method), "rounds", "allow_long", "radius"})
 
 
 def method_topic(method: str) -> Topic:
-    """A method of `run`.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest names.
-    """
+    """A method of `run`."""
     from fedtheory import algorithms
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.list import about_method
@@ -98,17 +82,11 @@ def method_topic(method: str) -> Topic:
         words["batch_size"] = "Samples of a mini-batch (default: all)."
     if "noise" in own:
         words["noise"] = _NOISE
-    if name == "fedmls":
-        words["rounds"] = "Rounds of communication (default: what Theorem 2 needs)."
-    elif central:
-        words["rounds"] = "Rounds of communication (default: what the accuracy needs)."
-    else:
-        words["rounds"] = "Rounds of communication (default 100)."
+    usual = ": what Theorem 2 needs" if name == "fedmls" else ": what the accuracy needs" if central else " 100"
+    words["rounds"] = f"Rounds of communication (default{usual})."
     first = tuple(n for n in (*_LOCAL[work], *_EVERY) if n not in foreign)
     about = f"Run {name} on a problem ({row['source']})."
-    return Topic(
-        about, f"Options of {name}", own, first, foreign, words, _examples(name, row["options"])
-    )
+    return Topic(about, f"Options of {name}", own, first, foreign, words, _examples(name, row["options"]))
 
 
 def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
@@ -116,9 +94,7 @@ def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
     from fedtheory import algorithms
     from fedtheory.cli.options import example_of
 
-    needed = [
-        flag[2:].replace("-", "_") for flag, default in options.items() if default == "needed"
-    ]
+    needed = (flag[2:].replace("-", "_") for flag, told in options.items() if told == "needed")
     given = " ".join(example_of(method, name) for name in needed)
     smooth = method in algorithms.names() and algorithms.get(method).local_work in ("", "gradient", "local-sgd")
     return (f"fedtheory run {method} {'diabetes' if smooth else 'lad'} {given}".strip(),)
@@ -126,11 +102,6 @@ def _examples(method: str, options: dict[str, str]) -> tuple[str, ...]:
 
 def statement_topic(command: str, text: str) -> Topic | None:
     """A statement of `verify` or `proof`, also FILE.py::NAME, whose file is run; None for a paper or a whole file.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest ids.
     """
     from fedtheory.cli.app import ALL, SHARED
     from fedtheory.cli.common import find_statement, in_file
@@ -154,13 +125,10 @@ def statement_topic(command: str, text: str) -> Topic | None:
         words["noise"] = _NOISE
     words["problem"] = "A named problem, or a file NAME.json (`fedtheory list problems`)."
     if takes:
-        words["given"] = (
-            f"The statement's own numbers: {', '.join(takes)} (`fedtheory explain {text}` says "
-            "what they are)."
-        )
-    if file:
-        before = {"rounds": "Rounds before the one that is judged."}
-        words |= before if statement.scope in ("round", "fixed-point") else {}
+        meaning = f"`fedtheory explain {text}` says what they are"
+        words["given"] = f"The statement's own numbers: {', '.join(takes)} ({meaning})."
+    if file and statement.scope in ("round", "fixed-point"):
+        words["rounds"] = "Rounds before the one that is judged."
     about = f"{command.capitalize()} {statement.id}: {statement.title.rstrip('.')}."
     if why_not:
         about += f" It does not run on a problem of yours: {why_not}."
@@ -168,14 +136,12 @@ def statement_topic(command: str, text: str) -> Topic | None:
     shown: list[str] = []
     lines = [f"fedtheory verify {file or statement.id.partition('/')[0] + '/'}"]  # where it is judged
     if not why_not:
-        cohorts, given = (
-            () if method == "fedmls" or "participants" in refused else ("participants",),
-            ("given",) if takes else (),
-        )
-        clients, example = ("clients",) if file else (), setting.example(statement) or ""
+        example = setting.example(statement) or ""
         flags = re.findall(r"--([a-z0-9-]+)", example) if command == "verify" else ()
         shown = [flag.replace("-", "_") for flag in flags]
-        first = ("problem", *clients, *cohorts, *shown, *given, *_FIRST_OF[command])
+        cohorts = method != "fedmls" and "participants" not in refused
+        some = ["problem", *["clients"] * bool(file), *["participants"] * cohorts]
+        first = (*some, *shown, *["given"] * bool(takes), *_FIRST_OF[command])
         lines = [f"fedtheory {command} {text} {example}".rstrip()]
     return Topic(
         about, f"Options of {method}", own, first,
@@ -195,29 +161,20 @@ def _of_statement(statement: Any, method: str, on_a_set: bool) -> tuple[str, ...
     if not on_a_set:
         return tuple(n for n in own_options(method) if n != "noise_std" and not of_messages(method, n)) if method else ()
     moles = statement.id.partition("/")[2].startswith("moles")
-    return (
-        *(n for n in MINE if moles or n != "allowance"), "epsilon", "lam", "D", "noise",
-        "local_training",
-    )
+    sets = (n for n in MINE if moles or n != "allowance")
+    return (*sets, "epsilon", "lam", "D", "noise", "local_training")
 
 
 def _foreign_to_statement(own: tuple[str, ...]) -> frozenset[str]:
     from fedtheory.cli.central import MINE
     from fedtheory.cli.options import hyperparameters
 
-    return frozenset(
-        {*hyperparameters(), *MINE, "l2_over_beta"} - {*own, "allow_long", "rounds", "radius"}
-    )
+    every = {*hyperparameters(), *MINE, "l2_over_beta"}
+    return frozenset(every - {*own, "allow_long", "rounds", "radius"})
 
 
 def worst_case_topic(method: str) -> Topic | None:
-    """A method of `worst-case`; None where its constants of one round alone are computed.
-
-    Raises
-    ------
-    UnknownName
-        With the nearest names.
-    """
+    """A method of `worst-case`; None where its constants of one round alone are computed."""
     from fedtheory.errors import suggest
     from fedtheory.worst_cases.methods import METHODS
 

@@ -22,13 +22,16 @@ from fedtheory.cli.common import (
     facts,
     find_statement,
     in_words,
+    not_as_recorded,
     out_console,
     progress,
     save,
     shipped_witnesses,
     slug,
+    writing,
+    wrote,
 )
-from fedtheory.cli.options import flag, given_values
+from fedtheory.cli.options import given_values
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import FedTheoryError, InvalidInput
 
@@ -42,30 +45,7 @@ if TYPE_CHECKING:
 OTHER_PICTURES = (".svg", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff")  # not written: FILE.png and FILE.pdf are
 ROUNDS = 50  # of a statement about runs, where nothing else is said; a clock is set by them
 
-__all__ = ["refuse_with_statement", "refuse_without_statement", "verify_one"]
-
-
-def refuse_without_statement(
-    options: Mapping[str, Any], example: str, lacks: str = "a statement"
-) -> None:
-    """Refuse options of one check where the instances of a campaign are judged.
-
-    ``example`` is a command's argument with what it lacks.
-    """
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        flags = ", ".join(map(flag, given))
-        first = flags.split(",")[0]
-        raise InvalidInput(
-            f"{flags}: only with {lacks}, as in `fedtheory verify {example} {first} ...`"
-        )
-
-
-def refuse_with_statement(name: str, given: dict[str, bool]) -> None:
-    """Options of the whole campaign mean nothing to one statement."""
-    flags = ", ".join(flag(n) for n, is_given in given.items() if is_given)
-    if flags:
-        raise InvalidInput(f"{flags}: only without a statement, for the whole campaign; leave it out, or leave {name} out")
+__all__ = ["verify_one"]
 
 
 @contextmanager
@@ -192,7 +172,7 @@ def _draw(
 ) -> tuple[list[Path], InvalidInput | None]:
     """The picture and its data; or, where there is nothing to draw, why not. Without --rounds it
     goes on beyond what was judged."""
-    from fedtheory.cli.common import as_typed, not_writable
+    from fedtheory.cli.common import as_typed
     from fedtheory.plotting.saved import write
     from fedtheory.provenance import provenance
     from fedtheory.theory.judge.longer import ROUNDS as ROUNDS_DRAWN
@@ -208,10 +188,8 @@ def _draw(
                 data = checks.compared(setup=setup, rounds=None)
         except InvalidInput as error:
             return [], InvalidInput(f"--figure: {error}")
-        try:
+        with writing(stem.parent):
             return write(data, stem, {"command": as_typed(), "provenance": provenance()}, **look)[0], None
-        except OSError as error:
-            raise not_writable(stem.parent, error) from error
 
 
 def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
@@ -273,7 +251,7 @@ def _tell(
     rows = prepared.facts(checks)  # first, as it takes them out of the checks
     for i, check in enumerate(checks):
         checks[i] = replace(check, reason=here(check.reason))
-    unexpected = [c for c in checks if c.verdict == "violated" and statement.form(c.form).established.get(c.rule, "open") == "holds"]
+    unexpected = not_as_recorded(statement, checks)
     result = {
         "statement": statement.id,
         "problem": about_problem(prepared.problem),
@@ -336,8 +314,7 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
             console.print(f"  {form}:{gap}{name}", style="dim", soft_wrap=True)
     for c in unexpected:
         console.print(f"\n{c.form}: violated, though it is on record as holding", style="bold red")
-    if files:
-        console.print(f"wrote {', '.join(map(str, files))}", soft_wrap=True)
+    wrote(files)
 
 
 def _fails_elsewhere(statement: Statement, checks: Checks) -> list[tuple[str, str]]:

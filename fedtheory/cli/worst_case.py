@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, not_writable, out_console, progress
+from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.cli.worst_function import check_instance, show_instance, write_instance
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
@@ -20,13 +20,7 @@ PARSED_DIGITS = 60
 
 
 def exact(name: str, text: str) -> Fraction:
-    """An option's number as it is written: '1/3', '0.1', '2'.
-
-    Raises
-    ------
-    InvalidInput
-        What is no such number.
-    """
+    """An option's number as it is written: '1/3', '0.1', '2'."""
     try:
         if len(text) > PARSED_DIGITS or "e" in text.lower():
             raise ValueError
@@ -36,23 +30,15 @@ def exact(name: str, text: str) -> Fraction:
 
 
 def written(found: Any, out: Path | None, name: str) -> Path | None:
-    """The certificate's file, once it is checked; None where no folder is given.
-
-    Raises
-    ------
-    NotCertified
-        The proof fails.
-    """
+    """The certificate's file, once it is checked; None where no folder is given."""
     from fedtheory.worst_cases import certificates as files
 
     proof = files.certificate(found)
     files.verify(proof)
     if out is None:
         return None
-    try:
+    with writing(out):
         return files.write(out / f"{name}.json", proof)
-    except OSError as error:
-        raise not_writable(out, error) from error
 
 
 def worst_case(
@@ -60,15 +46,7 @@ def worst_case(
     criterion: str, numbers: dict[str, str | None], options: dict[str, str | None], as_json: bool,
     out: Path | None, instance: Path | None = None,
 ) -> None:
-    """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too.
-
-    Raises
-    ------
-    InvalidInput
-        What the method or the mode does not take, with the remedy.
-    NotCertified
-        The solver's answer could not be proved.
-    """
+    """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too."""
     participants = clients if participants is None else participants
     if participants > clients or participants < 1:
         raise InvalidInput(f"--participants {participants} of --clients {clients}: at least 1 and at most all take part")
@@ -203,13 +181,7 @@ def _short(number: str) -> str:
 
 
 def replay_certificate(path: Path, as_json: bool) -> None:
-    """Check a certificate file in fractions and say what it proves.
-
-    Raises
-    ------
-    InvalidInput, NotCertified
-        What is wrong with the file or the proof.
-    """
+    """Check a certificate file in fractions and say what it proves."""
     from fedtheory.worst_cases import certificates as files
 
     found = files.load(path)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, not_writable, out_console, progress
+from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 
 __all__ = ["check_instance", "replay_instance", "show_instance", "write_instance"]
@@ -18,13 +18,7 @@ REPRODUCED = 1e-5  # relative: a run that is further from the solver's value doe
 
 
 def check_instance(path: Path, potential: bool, method: str = "", clients: int = 2) -> None:
-    """Refuse, before any work, what no worst losses can be written for.
-
-    Raises
-    ------
-    InvalidInput
-        A potential of one round; a file that is no NAME.json; a method or a number of clients that no losses are made for.
-    """
+    """Refuse, before any work, what no worst losses can be written for."""
     from fedtheory.worst_cases.methods import METHODS
 
     if potential:
@@ -42,13 +36,7 @@ def check_instance(path: Path, potential: bool, method: str = "", clients: int =
 
 
 def write_instance(found: Any, path: Path) -> dict[str, Any]:
-    """Make the losses, run the method on them, write them, and say what was measured.
-
-    Raises
-    ------
-    InvalidInput, NotCertified
-        As `fedtheory.worst_cases.worst_function` raises them.
-    """
+    """Make the losses, run the method on them, write them, and say what was measured."""
     from fedtheory.problems import write_problem
     from fedtheory.provenance import provenance
     from fedtheory.worst_cases import worst_function
@@ -74,10 +62,8 @@ def write_instance(found: Any, path: Path) -> dict[str, Any]:
         **told, "minimiser": made.optimum, "pieces": list(made.values), "provenance": provenance(),
         **({} if least is None else {KEY: least.written()}),
     }  # fmt: skip
-    try:
+    with writing(path.parent):
         return told | {"file": str(write_problem(path, made.problem, about)), "run": _typed(found.asked, path)}
-    except OSError as error:
-        raise not_writable(path.parent, error) from error
 
 
 def _typed(asked: dict[str, Any], path: Path) -> str:
@@ -124,13 +110,7 @@ def show_instance(told: dict[str, Any]) -> None:
 
 
 def replay_instance(path: Path, question: dict[str, Any], found: Any, as_json: bool) -> None:
-    """Check in fractions that losses of the class reach the value, and say so.
-
-    Raises
-    ------
-    InvalidInput, NotCertified
-        What is wrong with the file or its numbers.
-    """
+    """Check in fractions that losses of the class reach the value, and say so."""
     from fedtheory.worst_cases.below import check
 
     try:

@@ -37,7 +37,8 @@ class Figure:
     takes : further keyword arguments that ``compute`` takes from whoever runs it
         'data': a folder with published data files or None; 'keep': a folder where finished parts
         are kept, or None; 'progress': callable(words), called after each part. 'problem': a problem
-        of the user's in place of the figure's own, or None.
+        of the user's in place of the figure's own, or None. 'change': what `fedtheory bench` changes in
+        the settings of all runs.
     """
 
     name: str

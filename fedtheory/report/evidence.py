@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
     from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["HOW", "both_sides", "how", "search_text", "told_witness", "witnesses_of", "worst_instance"]
+__all__ = ["HOW", "both_sides", "how", "search_text", "size_options", "told_witness", "witnesses_of", "worst_instance"]
 
 HOW = {  # a check's mode, in words; the strongest first
     "proved": "proved for every instance",
@@ -131,10 +131,14 @@ def _rebuilds(row: Row, settings: Mapping[str, Any]) -> str:
     """The command that judges the row's statement on its worst instance again."""
     source = paper_of(row.statement).file
     statement = f"{source}::{row.statement.partition('/')[2]}" if source else row.statement
+    return f"fedtheory verify {shlex.quote(statement)} --instance {shlex.quote(row.worst)}{size_options(settings)}"
+
+
+def size_options(settings: Mapping[str, Any]) -> str:
+    """The options of a campaign of that seed and size, where they are not the usual ones."""
     options = f" --seed {settings['seed']}" if settings.get("seed") else ""
     options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""
-    options += "" if settings.get("long_runs", True) else " --no-long-runs"
-    return f"fedtheory verify {shlex.quote(statement)} --instance {shlex.quote(row.worst)}{options}"
+    return options + ("" if settings.get("long_runs", True) else " --no-long-runs")
 
 
 def search_text(searches: Sequence[Mapping[str, Any]], statement: str, form: str, rule: str) -> str:

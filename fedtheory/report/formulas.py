@@ -1,8 +1,7 @@
 """LaTeX as MathML (for the report) and as one line of Unicode (for the terminal).
 
 `to_mathml` and `to_text` raise what they meet in LaTeX that is none. What people wrote is shown by
-`shown` and `shown_html`, which never do: broken LaTeX stands there as it was written, and `unread`
-says why.
+`shown`, which never does: broken LaTeX stands there as it was written, and `unread` says why.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from fedtheory.theory.judge.mathml import to_mathml
 
-__all__ = ["converted", "shown", "shown_html", "to_mathml", "to_text", "unread", "warnings_of"]
+__all__ = ["converted", "shown", "to_mathml", "to_text", "unread", "warnings_of"]
 
 _NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 _SUPERSCRIPTS = dict(zip("0123456789+-−=()AaBbdeiknmtTx'′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᴬᵃᴮᵇᵈᵉⁱᵏⁿᵐᵗᵀˣ′′", strict=True))
@@ -71,14 +69,6 @@ def shown(form: Any, title: str) -> str:
     if not form.latex.strip():
         return f"(no LaTeX is given, and none follows from the code) {form.note or title}"
     return _as_it_stands(form.latex) if unread(form.latex) else to_text(form.latex)
-
-
-def shown_html(form: Any, title: str) -> str:
-    """The same as HTML."""
-    if form.latex.strip() and not unread(form.latex):
-        return to_mathml(form.latex)
-    words = escape(shown(form, title))
-    return f"<p><code>{words}</code></p>" if form.latex.strip() else f'<p class="note">{words}</p>'
 
 
 def warnings_of(statement: Any, source: str = "") -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,24 @@ if TYPE_CHECKING:
 __all__ = ["markdown_report"]
 
 
+_STATEMENTS = (
+    "statement", "what it says", "as printed", "as repaired", "instances", "tightness worst / median",
+    "worst case/bound", "witness",
+)  # fmt: skip
+_FORMS = (
+    "paper", "statement", "form", "rule", "verdict", "on record", "violated / instances", "tightness",
+    "tightest on", "worst case/bound",
+)  # fmt: skip
+
+
+def _table(headings: Sequence[str], right: Sequence[int], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table in Markdown; ``right``: columns that are aligned to the right."""
+    rule = "".join("|---:" if i in right else "|---" for i in range(len(headings)))
+    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (headings, *rows))
+    first, *rest = (f"| {line} |" for line in lines)
+    return [first, f"{rule}|", *rest]
+
+
 def _findings_markdown(record: Mapping[str, Any]) -> list[str]:
     out: list[str] = []
     for statement, groups in findings(record).items():
@@ -47,33 +65,26 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
         mine = [r for r in rows if paper_of(r.statement) is paper]
         text += ["", f"## {paper.title}", "", f"**{sentence(paper, group, mine, witnesses)}**", "", *counts_markdown(counts(group))]
         text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
-        text += [
-            "| statement | what it says | as printed | as repaired | instances | tightness worst / "
-            "median | worst case/bound | witness |"
-        ]
-        text += ["|---|---|---|---|---:|---:|---:|---|"]
-        for ln in group:
-            cells = [
+        text += _table(_STATEMENTS, (4, 5, 6), (
+            [
                 short(ln.statement) + ln.mark, ln.title,
                 verdict_text([ln.printed] if ln.printed else []),
                 other_forms(ln) or verdict_text(ln.repaired), str(ln.instances),
                 tightness_text(ln.shown), worst_case_text(ln.shown), ln.witness or "",
             ]
-            text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+            for ln in group
+        ))
     text += ["", worst_case_key(rows).strip()] if worst_case_key(rows) else []
     text += _findings_markdown(record)
     text += ["", "## Every form", ""]
-    text += [
-        "| paper | statement | form | rule | verdict | on record | violated / instances | "
-        "tightness | tightest on | worst case/bound |"
-    ]
-    text += ["|---|---|---|---|---|---|---:|---:|---|---|"]
-    for r in rows:
-        where = paper_of(r.statement).title, short(r.statement)
-        cells = [*where, r.form, r.rule, r.verdict, r.established, f"{r.violations} / {r.instances}"]
-        worst = f"{worst_case_text(r)} ({r.worst_case_at})" if worst_case_text(r) else ""
-        cells += [tightness_text(r), instance_text(r.tightest), worst]
-        text.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    text += _table(_FORMS, (6, 7), (
+        [
+            paper_of(r.statement).title, short(r.statement), r.form, r.rule, r.verdict, r.established,
+            f"{r.violations} / {r.instances}", tightness_text(r), instance_text(r.tightest),
+            f"{worst_case_text(r)} ({r.worst_case_at})" if worst_case_text(r) else "",
+        ]
+        for r in rows
+    ))
     if figures:
         text += ["", "## Figures", ""]
         for path in figures:

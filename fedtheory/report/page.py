@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.report.evidence import witnesses_of
+from fedtheory.report.evidence import size_options, witnesses_of
 from fedtheory.report.headlines import COUNTED, STATES, counts, counts_table, repairs_in_words, sentence, tiles
 from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
@@ -96,8 +96,6 @@ def _again(record: Mapping[str, Any]) -> str:
     settings = record["settings"]
     papers = [paper(id) for id in settings.get("papers") or ()]
     which = f" {shlex.quote(papers[0].file or papers[0].id + '/')}" if len(papers) == 1 else ""
-    options = f" --seed {settings['seed']}" if settings.get("seed") else ""
-    options += f" --scale {settings['scale']:g}" if settings.get("scale", 1.0) != 1.0 else ""
-    options += "" if settings.get("long_runs", True) else " --no-long-runs"
+    options = size_options(settings)
     options += f" --budget {settings['search_budget']}" if settings.get("search_budget", 1000) != 1000 else ""
     return f"fedtheory verify{which}{options}"

@@ -20,7 +20,6 @@ from fedtheory.plotting.figure import Figure, restored
 from fedtheory.plotting.style import house_style, save
 from fedtheory.report import figures_verdicts
 from fedtheory.report.figures import figures_of
-from fedtheory.report.networks import figures
 from fedtheory.report.saved import read_campaign
 from fedtheory.simulation.over_scenarios import over_scenarios
 from fedtheory.theory.judge.registry import papers
@@ -75,7 +74,7 @@ def opened(path: Path | str, title: bool = True) -> Saved:
     except DataFileError as error:
         raise DataFileError(f"{path}: neither JSON nor a table of ours ({error}); {_drawable()}") from error
     if isinstance(content, dict):
-        for recognise in (_figure, _study, _experiment, _run, _rates, _solved, _campaign):
+        for recognise in (_figure, _study, _run, _other):
             found = recognise(content, path)
             if found is not None:
                 return found
@@ -111,10 +110,10 @@ def draw_saved(
 
 
 def known_figures() -> dict[str, Figure]:
-    """Every figure by its name: of the registered papers, of networks, and that of a campaign."""
+    """Every figure by its name: of the registered papers, and that of a campaign."""
     kinds = ("figures", "on_request")
     every = [figure for what in kinds for paper in papers() for figure in figures_of(paper, what)]
-    return {f.name: f for f in (*every, *figures().values(), figures_verdicts.FIGURE)}
+    return {f.name: f for f in (*every, figures_verdicts.FIGURE)}
 
 
 def _drawn(name: str, path: Path, data: Any) -> Saved:
@@ -143,9 +142,19 @@ def _study(data: Mapping[str, Any], path: Path) -> Saved | None:
     return Saved("bound against measured of a study", path.stem, lambda: importlib.import_module(STUDIES).picture(restored(data)))
 
 
-def _experiment(content: Mapping[str, Any], path: Path) -> Saved | None:
-    name = content.get("experiment")
-    return _drawn(name, path, content["data"]) if isinstance(name, str) and "data" in content else None
+def _other(content: Mapping[str, Any], path: Path) -> Saved | None:
+    """What is known by its keys alone: an experiment, `rates`, `solve`, a campaign."""
+    keys, name = content.keys(), content.get("experiment")
+    if isinstance(name, str) and "data" in content:
+        return _drawn(name, path, content["data"])
+    if {"series", "crossovers", "epsilons"} <= keys:
+        return _drawn("rates", path, content)
+    if {"problem", "optimum", "constants"} <= keys:
+        return Saved("a certified optimum", path.stem, lambda: optimum.draw(content))
+    if isinstance(content.get("rows"), list) and "instances" in content:
+        figure, (_, record) = figures_verdicts.FIGURE, read_campaign(path)
+        return Saved("a campaign's verdicts", figure.name, lambda: figure.draw(figure.compute(record)))
+    return None
 
 
 def _run(content: Mapping[str, Any], path: Path) -> Saved | None:
@@ -226,20 +235,3 @@ def _of_scenarios(values: Any) -> dict[str, Any]:
         return {k: int(v) if k == "scenarios" else np.asarray(restored(v), dtype=float).reshape(-1) for k, v in values.items()}
     each = np.asarray(restored(values), dtype=float)
     return over_scenarios(each.reshape(len(each), -1))
-
-
-def _rates(content: Mapping[str, Any], path: Path) -> Saved | None:
-    return _drawn("rates", path, content) if {"series", "crossovers", "epsilons"} <= content.keys() else None
-
-
-def _solved(content: Mapping[str, Any], path: Path) -> Saved | None:
-    if not {"problem", "optimum", "constants"} <= content.keys():
-        return None
-    return Saved("a certified optimum", path.stem, lambda: optimum.draw(content))
-
-
-def _campaign(content: Mapping[str, Any], path: Path) -> Saved | None:
-    if not isinstance(content.get("rows"), list) or "instances" not in content:
-        return None
-    figure, (_, record) = figures_verdicts.FIGURE, read_campaign(path)
-    return Saved("a campaign's verdicts", figure.name, lambda: figure.draw(figure.compute(record)))

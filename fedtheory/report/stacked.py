@@ -1,8 +1,8 @@
-"""A table for narrow terminals: short columns side by side, and under each row what needs the whole width."""
+"""Tables of a terminal; for a narrow one, short columns side by side, and under each row what needs the whole width."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from rich.cells import cell_len
@@ -10,10 +10,31 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["NARROW", "Stacked", "items"]
+__all__ = ["NARROW", "Stacked", "items", "plain_table"]
 
 NARROW = 110  # columns of a terminal under which long texts stand below their row
 GAP = 2
+
+
+def plain_table(
+    headings: Iterable[str], right: Collection[int] = (), whole: Collection[int] = (), wide: Collection[int] = (),
+    dim: Collection[int] = (),
+) -> Table:
+    """Columns without lines below bold headings.
+
+    Parameters
+    ----------
+    right, whole, wide, dim : numbers of the columns that are aligned to the right, that are never
+        broken, that share the rest of the width, and that are grey
+    """
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
+    for i, heading in enumerate(headings):
+        table.add_column(
+            heading, justify="right" if i in right else "left", no_wrap=i in whole,
+            overflow="ellipsis" if i in whole else "fold", ratio=1 if i in wide else None,
+            style="dim" if i in dim else "",
+        )
+    return table
 
 
 def items(words: Iterable[str], width: int, indent: int = 2) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.report.stacked import NARROW, Stacked
+from fedtheory.report.stacked import NARROW, Stacked, plain_table
 from fedtheory.theory.judge.check import in_words
 from fedtheory.theory.judge.registry import RegisteredPaper, by_paper, get, paper_of, rule_words
 
@@ -197,17 +197,9 @@ def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
     """The main table, a heading for each paper; titles are shown where there is room."""
     if width < NARROW:
         return _brief_table(rows)
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("statement", no_wrap=True)
-    table.add_column("what it says", ratio=1, style="dim")
-    table.add_column("as printed", no_wrap=True)
-    table.add_column("as repaired", no_wrap=True)
-    table.add_column("inst.", justify="right", no_wrap=True)
-    table.add_column("tightness\nmax / med.", justify="right", no_wrap=True)
-    worst = width >= WIDE and any(worst_case_text(r) for r in rows)
-    if worst:
-        table.add_column("worst case\n/bound", justify="right", no_wrap=True)
-    table.add_column("witness", no_wrap=True)
+    worst = ["worst case\n/bound"] if width >= WIDE and any(worst_case_text(r) for r in rows) else []
+    headings = ("statement", "what it says", "as printed", "as repaired", "inst.", "tightness\nmax / med.", *worst, "witness")
+    table = plain_table(headings, right=range(4, 6 + len(worst)), whole={0, *range(2, 8)}, wide=(1,), dim=(1,))
     for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
         if n:
             table.add_row()
@@ -306,10 +298,7 @@ def details_table(rows: Sequence[Row], width: int) -> Table | Stacked:
                 stacked.add(heading)
             stacked.add(", ".join(name), *numbers, below=[where])
         return stacked
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for n, column in enumerate(("statement", "form", "rule", *headings)):
-        table.add_column(column, no_wrap=n != 1, justify="right" if n > 4 else "left")
-    table.add_column("on", ratio=1, style="dim")
+    table = plain_table(("statement", "form", "rule", *headings, "on"), right=(5, 6), whole={0, *range(2, 7)}, wide=(7,), dim=(7,))
     for heading, (statement, form, rule), numbers, where in _details(rows):
         if heading is not None:
             if table.row_count:
@@ -383,14 +372,11 @@ def check_table(checks: Sequence[Any], width: int = 120, told: Collection[str] =
     told : reasons that stand above the table: where there is no other, the table does not repeat it
     """
     wide = width >= NARROW
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("form", overflow="fold")
-    for name in ("verdict", "on record", *(["how"] if wide else [])):
-        table.add_column(name, no_wrap=True)
-    for name in ("tightness", "slack"):
-        table.add_column(name, justify="right", no_wrap=True)
+    headings = ["form", "verdict", "on record", "how", "tightness", "slack", "worst at, or why"]
     if wide:
-        table.add_column("worst at, or why", ratio=1, style="dim")
+        table = plain_table(headings, right=(4, 5), whole=range(1, 6), wide=(6,), dim=(6,))
+    else:
+        table = plain_table([h for h in headings[:6] if h != "how"], right=(3, 4), whole=range(1, 5))
     notes: dict[str, int] = {}
     reasons = {c.reason for c in checks if c.reason}
     known = len(reasons) == 1 and reasons <= set(told)

@@ -154,7 +154,7 @@ def _finding_two(data: dict[str, Any]) -> str:
 
 def caption_two(data: dict[str, Any]) -> str:
     """Say what the drawing shows and in how many instances."""
-    from fedtheory.report.networks.words import joined
+    from paper_figures.networks.words import joined
 
     excess, before = (
         np.asarray(data["excess"], dtype=float), np.asarray(data["before"], dtype=float)

@@ -1,18 +1,22 @@
-"""Experiments on what reviewers of FedElasticNet asked, two of its tables, and a figure for the top
-of a page."""
+"""Experiments on what reviewers of FedElasticNet asked, its figures and tables of trained networks, and a figure for the
+top of a page."""
 
 from fedtheory.plotting.experiment import Experiment
 from fedtheory.plotting.figure import Figure
 from paper_figures.fedelasticnet import (
+    accuracy,
     algorithm_1_bias,
     compression,
     heterogeneity,
     l1_and_entropy,
+    lambda_1,
     table_1,
     table_5,
     theorem_3_1,
     theorem_3_1_dimension,
     tuning,
+    updates,
+    what_is_sent,
 )
 
 __all__ = ["ON_REQUEST"]
@@ -59,6 +63,6 @@ ON_REQUEST = (
         full={"rounds": 2000, "scenarios": 200, "ratios": (100.0,)},
         title="Theorem 3.1 of FedElasticNet: violated as printed, holds as repaired",
     ),
-    table_1.FIGURE,
-    table_5.FIGURE,
+    table_1.FIGURE, *what_is_sent.FIGURES, table_5.FIGURE,
+    *accuracy.FIGURES, updates.FIGURE, *lambda_1.FIGURES,
 )  # fmt: skip

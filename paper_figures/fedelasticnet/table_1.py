@@ -8,45 +8,28 @@ from typing import Any
 import numpy as np
 
 from fedtheory.plotting.figure import Figure
-from fedtheory.report.networks.families import METHODS, compute
-from fedtheory.report.networks.runs import Published
+from fedtheory.plotting.style import METHOD_NAMES, headline, new_figure
+from paper_figures.fedelasticnet.families import METHODS, compute
+from paper_figures.networks.drawing import lines_of
+from paper_figures.networks.runs import Published
+from paper_figures.networks.words import data_words, gain, joined, sent, short, spread, where
 
 __all__ = ["FIGURE"]
 
 # communication and heterogeneity, as printed; the three algorithms are the paper's FedElasticNet
-SYMBOLS = {
-    "fedprox": "△ △",
-    "scaffold": "× ○",
-    "feddyn": "△ ○",
-    "algorithm-1": "○ ○",
-    "algorithm-2": "○ ○",
-    "algorithm-3": "○ ○",
-}
+SYMBOLS = {"fedprox": "△ △", "scaffold": "× ○", "feddyn": "△ ○", **{f"algorithm-{n}": "○ ○" for n in (1, 2, 3)}}
 
 
 def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Of one data set: numbers sent in percent of FedProx's, and points of accuracy lost from IID
     to Dirichlet (.3), seed by seed."""
-    from fedtheory.report.networks.words import difference
-
     of = {p["split"]: p["methods"] for p in panels}
     uneven, even = of["dirichlet-0.3"], of["iid"]
-
-    def sent(method: str) -> np.ndarray:
-        row = uneven[method]
-        return (
-            np.asarray(row["nonzeros"], dtype=float)[:, 1:]
-            * np.asarray(row["participants"], dtype=float)[:, 1:]
-        ).sum(axis=1)
-
-    lost = {m: difference(even[m]["test_accuracy"], uneven[m]["test_accuracy"]) for m in METHODS}
-    return {m: (100 * sent(m) / sent("fedprox"), lost[m]) for m in METHODS}
+    return {m: (100 * sent(uneven[m]) / sent(uneven["fedprox"]), gain(even[m], uneven[m])) for m in METHODS}
 
 
 def _sets(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The panels of each data set and network."""
-    from fedtheory.report.networks.words import data_words
-
     return {
         name: [p for p in data["panels"] if data_words(p) == name]
         for name in dict.fromkeys(data_words(p) for p in data["panels"])
@@ -55,36 +38,19 @@ def _sets(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 def draw(data: dict[str, Any]) -> Any:
     """A panel a data set; each method where it was measured, with its two symbols."""
-    from fedtheory.plotting.style import METHOD_COLOURS, METHOD_MARKERS, METHOD_NAMES, headline, new_figure
-    from fedtheory.report.networks.drawing import dots
-    from fedtheory.report.networks.words import short
-
     sets = _sets(data)
     figure, axes = new_figure(10.4, 3.0 * len(sets) + 0.8, len(sets), 2, sharey="row")
+    titles = ("communication: numbers sent, % of FedProx's", "heterogeneity: points lost from IID")
     for row, panels in zip(axes, sets.values(), strict=True):
         found = _measured(panels)
-        for y, method in enumerate(METHODS):
-            for axis, values in zip(row, found[method], strict=True):
-                dots(
-                    axis, -y, values[np.isfinite(values)], METHOD_COLOURS[method],
-                    METHOD_MARKERS[method],
-                )
-        for axis, n, words in zip(
-            row,
-            (0, 1),
-            ("communication: numbers sent, % of FedProx's", "heterogeneity: points lost from IID"),
-            strict=True,
-        ):
+        for n, (axis, words) in enumerate(zip(row, titles, strict=True)):
+            lines_of(axis, {m: values[n] for m, values in found.items()}, [METHOD_NAMES[m] for m in METHODS])
             for y, method in enumerate(METHODS):
-                axis.annotate(
-                    SYMBOLS[method].split()[n], (1.01, -y), xycoords=("axes fraction", "data"),
-                    va="center", fontsize=11,
-                )
+                at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 11}
+                axis.annotate(SYMBOLS[method].split()[n], (1.01, -y), **at)
             axis.set(title=f"{short(panels[0])}, {words}" if n == 0 else words)
-            axis.grid(axis="y", visible=False)
         row[0].set_xlim(left=0)
         row[1].axvline(0, color="#000000", linewidth=0.9)
-        row[0].set_yticks([-y for y in range(len(METHODS))], [METHOD_NAMES[m] for m in METHODS])
     headline(
         figure, _finding(data),
         f"points: {len(data['seeds'])} seeds, bar: their mean; on the right of each panel the "
@@ -104,9 +70,6 @@ def _finding(data: dict[str, Any]) -> str:
 
 def caption(data: dict[str, Any]) -> str:
     """Both columns in numbers, and that the symbols are not explained."""
-    from fedtheory.plotting.style import METHOD_NAMES
-    from fedtheory.report.networks.words import joined, spread, where
-
     parts = [where(data)]
     for name, panels in _sets(data).items():
         found = _measured(panels)
@@ -128,14 +91,9 @@ def caption(data: dict[str, Any]) -> str:
 
 _SPLITS = ("dirichlet-0.3", "iid")
 FIGURE = Figure(
-    "fedelasticnet_table1",
-    compute,
-    draw,
+    "fedelasticnet_table1", compute, draw,
     {"splits": _SPLITS, "rounds": 30, "seeds": 3, "published": Published(15, 2, 60)},
     {"splits": _SPLITS, "networks": ("mlp-100-100", "logistic")},
-    title="Communication and heterogeneity of the six methods, beside the printed symbols",
-    paper="fedelasticnet",
-    number="Table 1",
-    caption=caption,
-    takes=("data", "keep", "progress"),
-)
+    title="Communication and heterogeneity of the six methods, beside the printed symbols", number="Table 1",
+    caption=caption, takes=("data", "keep", "progress"),
+)  # fmt: skip

@@ -3,14 +3,20 @@ the values around them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Rectangle
 
 from fedtheory.plotting.figure import Figure
+from fedtheory.plotting.style import METHOD_NAMES, headline, new_figure
+from paper_figures.fedelasticnet.families import digits_of
+from paper_figures.networks.runs import Runs
+from paper_figures.networks.words import accuracy, ends, sent
 
 __all__ = ["FIGURE"]
 
@@ -21,14 +27,8 @@ EPSILONS = (0.0, 1e-4, 1e-3, 5e-3, 2e-2)
 
 
 def compute(
-    methods: Sequence[str] = METHODS,
-    lambdas: Sequence[float] = LAMBDAS,
-    epsilons: Sequence[float] = EPSILONS,
-    rounds: int = 100,
-    seeds: int = 3,
-    seed: int = 0,
-    keep: Path | str | None = None,
-    progress: Any = None,
+    methods: Sequence[str] = METHODS, lambdas: Sequence[float] = LAMBDAS, epsilons: Sequence[float] = EPSILONS,
+    rounds: int = 100, seeds: int = 3, **asked: Any,
 ) -> dict[str, Any]:
     """Every pair on scikit-learn's digits, Dirichlet (.3), a tenth of the clients; lambda_2 as
     Table 5 has it for MNIST.
@@ -41,53 +41,36 @@ def compute(
         numbers.
     """
     from fedtheory.neural.benchmarks import presets
-    from fedtheory.neural.data import digits
-    from fedtheory.report.networks.families import digits_of
-    from fedtheory.report.networks.runs import DIGITS, measured, need_torch, seeds_from
-    from fedtheory.report.networks.words import ends
 
-    need_torch()
-    settings, printed = {}, {}
-    for m in methods:
-        preset = replace(
-            digits_of(presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}"), "mlp-100-100"),
-            rounds=rounds,
-        )
-        printed[m] = np.array([preset.hyperparameters[k] for k in ("l1", "l2", "epsilon")])
-        for a in lambdas:
-            for e in epsilons:
-                settings[m, a, e] = replace(
-                    preset, hyperparameters={**preset.hyperparameters, "l1": a, "epsilon": e}
-                )
-    used = seeds_from(seed, seeds)
-    found = measured(settings, {DIGITS: digits()}, used, keep, progress)
-    of = {}
-    for m in methods:
-        grid = [[found[m, a, e] for e in epsilons] for a in lambdas]
-        share = [
-            [
-                (r["nonzeros"] * r["participants"]).sum(axis=1) / r["participants"].sum(axis=1)
-                / r["parameters"]
-                for r in row
-            ]
-            for row in grid
-        ]
-        accuracy = [[100 * ends(r["test_accuracy"]) for r in row] for row in grid]
-        of[m] = {"accuracy": np.array(accuracy), "share": np.array(share), "printed": printed[m]}
-    return {
-        "methods": of,
-        "lambdas": np.array(lambdas),
-        "epsilons": np.array(epsilons),
-        "seeds": used,
-        "rounds": rounds,
-    }
+    runs = Runs(rounds, seeds, **asked)
+    runs.read(())
+    small = partial(digits_of, network="mlp-100-100")
+    presets_of = {m: runs.setting(presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}"), small) for m in methods}
+    grid = list(product(lambdas, epsilons))
+    found = runs.measured({
+        (m, a, e): replace(preset, hyperparameters={**preset.hyperparameters, "l1": a, "epsilon": e})
+        for m, preset in presets_of.items() for a, e in grid
+    })  # fmt: skip
+
+    def share(row: dict[str, Any]) -> np.ndarray:
+        return sent(row) / row["participants"].sum(axis=1) / row["parameters"]
+
+    def over_grid(method: str, value: Callable[[dict[str, Any]], np.ndarray]) -> np.ndarray:
+        return np.stack([value(found[method, a, e]) for a, e in grid]).reshape(len(lambdas), len(epsilons), -1)
+
+    of = {
+        m: {
+            "accuracy": over_grid(m, lambda row: ends(accuracy(row))), "share": over_grid(m, share),
+            "printed": np.array([preset.hyperparameters[k] for k in ("l1", "l2", "epsilon")]),
+        }
+        for m, preset in presets_of.items()
+    }  # fmt: skip
+    return {"methods": of, "lambdas": np.array(lambdas), "epsilons": np.array(epsilons), "seeds": runs.used, "rounds": rounds}
 
 
 def draw(data: dict[str, Any]) -> Any:
     """A row an algorithm: the share that is sent, and the accuracy at the end, over lambda_1 and
     epsilon."""
-    from fedtheory.plotting.style import METHOD_NAMES, headline, new_figure
-
     lambdas, epsilons = (np.asarray(data[k], dtype=float) for k in ("lambdas", "epsilons"))
     figure, axes = new_figure(9.4, 3.2 * len(data["methods"]) + 0.9, len(data["methods"]), 2)
     for row, (method, found) in zip(axes, data["methods"].items(), strict=True):
@@ -99,39 +82,23 @@ def draw(data: dict[str, Any]) -> Any:
             ("test accuracy at the end, %", accuracy, "Greens", best - 10, best),
         )
         for axis, (words, values, colours, low, high) in zip(row, shown, strict=True):
-            axis.imshow(
-                values,
-                cmap=colours,
-                vmin=low - 0.25 * (high - low),
-                vmax=high + 0.5 * (high - low),
-                aspect="auto",
-                origin="lower",
-            )
+            limits = {"vmin": low - 0.25 * (high - low), "vmax": high + 0.5 * (high - low)}
+            axis.imshow(values, cmap=colours, aspect="auto", origin="lower", **limits)
             for (i, j), value in np.ndenumerate(values):
-                axis.text(
-                    j, i, f"{value:.1f}" if np.isfinite(value) else "diverged", ha="center",
-                    va="center", fontsize=8,
-                )
+                told = f"{value:.1f}" if np.isfinite(value) else "diverged"
+                axis.text(j, i, told, ha="center", va="center", fontsize=8)
             axis.set_xticks(range(len(epsilons)), [f"{e:g}" for e in epsilons])
             axis.set_yticks(range(len(lambdas)), [f"{a:g}" for a in lambdas])
             axis.grid(visible=False)
             axis.set(title=f"{METHOD_NAMES[method]}: {words}", xlabel="ε", ylabel="λ₁")
             i, j = _at(data, found)
-            axis.add_patch(_frame(j, i))
+            axis.add_patch(Rectangle((j - 0.48, i - 0.48), 0.96, 0.96, fill=False, edgecolor="#D55E00", linewidth=2.2))
     headline(
         figure, _finding(data),
         f"framed: Table 5's values; mean of {len(data['seeds'])} seeds, scikit-learn's digits, "
         f"{data['rounds']} rounds",
     )
     return figure
-
-
-def _frame(x: int, y: int) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(
-        (x - 0.48, y - 0.48), 0.96, 0.96, fill=False, edgecolor="#D55E00", linewidth=2.2
-    )
 
 
 def _at(data: dict[str, Any], found: dict[str, Any]) -> tuple[int, int]:
@@ -161,8 +128,6 @@ def _finding(data: dict[str, Any]) -> str:
 
 def caption(data: dict[str, Any]) -> str:
     """Say what each of the two values does, algorithm by algorithm."""
-    from fedtheory.plotting.style import METHOD_NAMES
-
     parts = [
         "Table 5 prints values and no effect; here are both around them, on scikit-learn's digits "
         f"with MNIST's λ₂, {data['rounds']} rounds, {len(data['seeds'])} seeds."
@@ -183,10 +148,6 @@ def caption(data: dict[str, Any]) -> str:
 
 FIGURE = Figure(
     "fedelasticnet_table5", compute, draw,
-    {
-        "lambdas": (0.0, 1e-6, 1e-4, 1e-2), "epsilons": (0.0, 1e-3, 5e-3, 2e-2), "rounds": 20,
-        "seeds": 2,
-    },
-    {}, title="What λ₁ and ε of Table 5 do to sparsity and accuracy", paper="fedelasticnet",
-    number="Table 5", caption=caption, takes=("keep", "progress"),
-)
+    {"lambdas": (0.0, 1e-6, 1e-4, 1e-2), "epsilons": (0.0, 1e-3, 5e-3, 2e-2), "rounds": 20, "seeds": 2},
+    title="What λ₁ and ε of Table 5 do to sparsity and accuracy", number="Table 5", caption=caption, takes=("keep", "progress"),
+)  # fmt: skip

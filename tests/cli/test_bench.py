@@ -109,10 +109,7 @@ def test_cifars_rows_say_that_nothing_is_augmented():
 
 
 def test_efls_mnist_row_is_said_to_be_another_network_unless_the_texts_is_asked_for():
-    options = benching.Options(
-        None, "mnist", None, "efl", None, None, None, "drawn", False, True, False, "text", "cpu", "float32", None, None, True, None,
-        False, 0, False, None,
-    )  # fmt: skip
+    options = benching.Options(dataset="mnist", method="efl", network="text")
     (preset,) = benching.chosen("efl-table2", options)
     assert preset.network == "resnet50" and "normalisation of ResNet-50 (GroupNorm, 32 groups)" in preset.assumed
     said = " ".join(benching._notes("efl-table2", [preset], [], options))
@@ -191,10 +188,7 @@ def test_runs_that_differ_in_anything_lie_side_by_side(tmp_path):
 
 
 def test_cifars_augmented_runs_have_a_name_of_their_own():
-    options = benching.Options(
-        None, "cifar10", "iid", "feddyn", None, None, None, "drawn", True, True, False, None, "cpu", "float32", None, None, True, None,
-        False, 0, False, None,
-    )  # fmt: skip
+    options = benching.Options(dataset="cifar10", split="iid", method="feddyn", augment=True)
     (preset,) = benching.chosen("fedelasticnet-table2", options)
     assert preset.augment == "flip-crop" and preset.name.endswith("/feddyn@augment=flip-crop")
     (plain,) = benching.chosen("fedelasticnet-table2", replace(options, augment=False, epochs=5))
@@ -308,10 +302,8 @@ def test_networks_of_the_text(tmp_path):
     from fedtheory.cli import bench as benching
 
     def networks(network, quick=False):
-        o = benching.Options(
-            None if quick else tmp_path, "mnist,emnist-l", "iid", "fedprox", None, 7, None, "drawn", False, True, quick, network,
-            "cpu", "float32", None, None, True, None, False, 0, True, tmp_path,
-        )  # fmt: skip
+        of = {"dataset": "mnist,emnist-l", "split": "iid", "method": "fedprox", "epochs": 7}
+        o = benching.Options(None if quick else tmp_path, **of, quick=quick, network=network, json=True, out=tmp_path)
         chosen = benching.chosen("fedelasticnet-table2", o)
         assert all(p.epochs == 7 for p in chosen)
         return [p.network for p in chosen]

@@ -48,7 +48,7 @@ def test_every_papers_room_is_independent():
 
 def test_every_papers_figures_know_its_own_room_only():
     figures = ROOT / "paper_figures"
-    papers = {p.parent.name for p in figures.glob("*/__init__.py")}
+    papers = {p.parent.name for p in figures.glob("*/figures.py")}
     assert set(contracts()["figures"]["modules"].split()) == {f"paper_figures.{p}" for p in papers}
     for paper in papers:
         text = "".join(file.read_text() for file in (figures / paper).rglob("*.py"))

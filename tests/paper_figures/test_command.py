@@ -12,7 +12,6 @@ from fedtheory.errors import InvalidInput
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
 from fedtheory.provenance import to_jsonable
-from fedtheory.report import networks
 from fedtheory.report.figures import Effort, computed
 from fedtheory.theory.judge.registry import papers
 from paper_figures import command, pictures
@@ -59,7 +58,6 @@ def test_the_map_names_figures_that_there_are():
 def test_no_two_figures_have_one_name():
     kinds = ("figures", "on_request")
     names = [f.name for paper in papers() for what in kinds for f in paper.shown(what)]
-    names += networks.figures()
     assert len(set(names)) == len(names) == len(known()) - 1  # the chart of verdicts
 
 

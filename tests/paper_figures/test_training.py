@@ -14,25 +14,22 @@ from fedtheory.errors import DataFileError, MissingCapability
 from fedtheory.plotting.figure import restored
 from fedtheory.plotting.style import house_style
 from fedtheory.provenance import to_jsonable
-from fedtheory.report.networks import (
-    efl_elastic_term,
-    efl_networks,
-    elastic_aggregation_networks,
-    families,
-    fedelasticnet_accuracy,
-    fedelasticnet_costs,
-    fedelasticnet_lambda1,
-    fedelasticnet_text,
-    fedelasticnet_updates,
-    runs,
-    topics,
-    words,
-)
 from paper_figures.command import app
-from paper_figures.elastic_aggregation import one_round
-from paper_figures.fedelasticnet import table_1, table_5
+from paper_figures.efl import elastic_term, few_classes
+from paper_figures.elastic_aggregation import one_round, poster
+from paper_figures.fedelasticnet import (
+    accuracy,
+    families,
+    lambda_1,
+    next_character,
+    table_1,
+    table_5,
+    updates,
+    what_is_sent,
+)
 from paper_figures.known import known
 from paper_figures.map import MAP
+from paper_figures.networks import runs, topics, words
 
 pytest.importorskip("torch")
 TINY = {"rounds": 2, "seeds": 2}
@@ -105,7 +102,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
 
 def test_figures_of_accuracy(family):
     data, _ = family
-    figure = next(f for f in fedelasticnet_accuracy.FIGURES if f.number == "Figure 6")
+    figure = next(f for f in accuracy.FIGURES if f.number == "Figure 6")
     text = drawn(figure, data)
     methods = data["panels"][0]["methods"]
     last = [100 * methods[m]["test_accuracy"][:, 1:].mean(axis=1) for m in ("algorithm-3", "feddyn")]  # fewer rounds than are averaged
@@ -114,16 +111,16 @@ def test_figures_of_accuracy(family):
 
 def test_tables_of_what_is_sent(family):
     data, _ = family
-    for figure in fedelasticnet_costs.FIGURES:
+    for figure in what_is_sent.FIGURES:
         drawn(figure, data)
     panel = data["panels"][0]
-    ours = fedelasticnet_costs._ours(panel, "nonzeros")
+    ours = what_is_sent._ours(panel, "nonzeros")
     assert (ours["fedprox"] == 1).all()
     assert (ours["scaffold"] > 1.9).all()  # two vectors; the change of a control variate has a zero or two
-    printed = fedelasticnet_costs._printed(panel, "nonzeros", "Table 2")
+    printed = what_is_sent._printed(panel, "nonzeros", "Table 2")
     assert printed["algorithm-3"] == pytest.approx(2.55 / 20.3)
-    bits = fedelasticnet_costs._printed(panel, "entropy", "Table 3")
-    assert bits[fedelasticnet_costs.UPDATES] == pytest.approx(27.76 / 100)
+    bits = what_is_sent._printed(panel, "entropy", "Table 3")
+    assert bits[what_is_sent.UPDATES] == pytest.approx(27.76 / 100)
 
 
 def test_table_1_is_measured(family):
@@ -137,20 +134,20 @@ def test_table_1_is_measured(family):
 
 
 def test_lambda_1_and_epsilon():
-    data = fedelasticnet_lambda1.compute("algorithm-3", lambdas=(0.0, 1e-2), rounds=2, seeds=2)
+    data = lambda_1.compute("algorithm-3", lambdas=(0.0, 1e-2), rounds=2, seeds=2)
     panel = data["panels"][0]
-    cut, alone = (fedelasticnet_lambda1._share(panel, r) for r in (panel["runs"][0], panel["alone"]))
+    cut, alone = (lambda_1._share(panel, r) for r in (panel["runs"][0], panel["alone"]))
     assert (alone > 0.9).all()  # without epsilon nearly everything is sent
     assert (cut < alone).all()
-    assert "With λ₁ of Table 5 and ε = 0" in drawn(fedelasticnet_lambda1.FIGURES[2], data)
-    assert [fedelasticnet_lambda1._power(v) for v in (0, 1e-4, 3e-2)] == ["0", "10⁻⁴", "3·10⁻²"]
+    assert "With λ₁ of Table 5 and ε = 0" in drawn(lambda_1.FIGURES[2], data)
+    assert [lambda_1._power(v) for v in (0, 1e-4, 3e-2)] == ["0", "10⁻⁴", "3·10⁻²"]
 
 
 def test_the_law_of_updates_is_recognised():
     rng = np.random.default_rng(0)
-    gaussian = fedelasticnet_updates._described(rng.normal(scale=0.05, size=40_000))
-    laplace = fedelasticnet_updates._described(rng.laplace(scale=0.05, size=40_000))
-    cut = fedelasticnet_updates._described(np.where(rng.random(40_000) < 0.3, rng.normal(scale=0.05, size=40_000), 0.0))
+    gaussian = updates._described(rng.normal(scale=0.05, size=40_000))
+    laplace = updates._described(rng.laplace(scale=0.05, size=40_000))
+    cut = updates._described(np.where(rng.random(40_000) < 0.3, rng.normal(scale=0.05, size=40_000), 0.0))
     assert gaussian["gaussian"] < 0.02 < gaussian["laplace"]
     assert laplace["laplace"] < 0.02 < laplace["gaussian"]
     assert abs(gaussian["kurtosis"]) < 0.15 < 2 < laplace["kurtosis"]
@@ -162,10 +159,10 @@ def test_the_law_of_updates_is_recognised():
 
 
 def test_figure_of_updates():
-    data = fedelasticnet_updates.compute(rounds=1, seeds=1)
+    data = updates.compute(rounds=1, seeds=1)
     methods = data["panels"][0]["methods"]
     assert methods["algorithm-3"]["zero"] > methods["feddyn"]["zero"]
-    assert "excess kurtosis" in drawn(fedelasticnet_updates.FIGURE, data)
+    assert "excess kurtosis" in drawn(updates.FIGURE, data)
 
 
 def test_table_5_around_its_values():
@@ -184,42 +181,42 @@ def test_texts_of_topics():
     assert np.bincount(samples.train_users).tolist() == [20, 20, 20]
     assert np.bincount(samples.test_users).tolist() == [4, 4, 4]
     assert samples.text(samples.train_x[0]).strip()
-    data = fedelasticnet_text.compute(methods=families.METHODS, rounds=1, seeds=1, epochs=1, clients=2)
+    data = next_character.compute(methods=families.METHODS, rounds=1, seeds=1, epochs=1, clients=2)
     assert [p["split"] for p in data["panels"]] == ["iid", "non-iid"]
-    assert "Python's help texts" in drawn(fedelasticnet_text.FIGURE, data)
+    assert "Python's help texts" in drawn(accuracy.FIGURES[2], data)
 
 
 def test_efl_on_few_classes():
-    one, two = efl_networks.FIGURES
-    data = efl_networks.compute(methods=("fedavg", "efl"), classes=(0, 1), networks=("logistic",), **TINY)
+    one, two = few_classes.FIGURES
+    data = few_classes.compute(methods=("fedavg", "efl"), classes=(0, 1), networks=("logistic",), **TINY)
     assert [p["split"] for p in data["panels"]] == ["IID", "m = 1"]
     assert "lost from IID to m = 1" in drawn(one, data)
     assert "Printed for MNIST: EFL 99.10 %" in drawn(two, data)
-    best = efl_networks._best(data["panels"][1]["methods"]["efl"])
+    best = few_classes._best(data["panels"][1]["methods"]["efl"])
     assert best == pytest.approx(100 * data["panels"][1]["methods"]["efl"]["client_accuracy"][:, 1:].max(axis=1))
 
 
 def test_the_elastic_term_and_few_active_clients():
-    second, third = efl_elastic_term.FIGURES
-    data = efl_elastic_term.compute_figure_2(("logistic",), (0.0, 0.1, 1e4), (0.1,), rounds=2, seeds=1)
+    second, third = elastic_term.FIGURES
+    data = elastic_term.compute_figure_2(("logistic",), (0.0, 0.1, 1e4), (0.1,), rounds=2, seeds=1)
     panel = data["panels"][0]
     assert panel["best"] == 1  # 1e4 is beyond any stable step
     assert panel["accuracy"].shape == (3, 1, 3)
     drawn(second, data)
-    row = efl_elastic_term._law(3, 0.2).law(1)[0]
+    row = elastic_term._law(3, 0.2).law(1)[0]
     assert row.sum() == pytest.approx(1)
     assert row[[0, -1]] == pytest.approx([0.8, 0.1])
-    data = efl_elastic_term.compute_figure_3("logistic", rates=(1.0, 0.5), rounds=2, seeds=1)
+    data = elastic_term.compute_figure_3("logistic", rates=(1.0, 0.5), rounds=2, seeds=1)
     assert data["panels"][0]["accuracy"].shape == (2, 2, 1, 3)
     drawn(third, data)
 
 
 def test_elastic_aggregation(monkeypatch):
-    table, settings = elastic_aggregation_networks.FIGURES
-    assert "CIFAR-100 +24.33" in drawn(table, elastic_aggregation_networks.compute_table(("logistic",), rounds=2, seeds=2))
+    table, settings = poster.FIGURES
+    assert "CIFAR-100 +24.33" in drawn(table, poster.compute_table(("logistic",), rounds=2, seeds=2))
     few = {"cohort": ("clients a round, of 50", (2, 5))}
-    monkeypatch.setattr(elastic_aggregation_networks, "SETTINGS", few)
-    data = elastic_aggregation_networks.compute_settings("logistic", rounds=2, seeds=2)
+    monkeypatch.setattr(poster, "SETTINGS", few)
+    data = poster.compute_settings("logistic", rounds=2, seeds=2)
     assert data["varied"]["cohort"]["elastic"].shape == (2, 2)
     drawn(settings, data)
 
@@ -236,7 +233,7 @@ def test_one_round_of_two_clients():
 
 def test_without_torch_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    for compute in (families.compute, fedelasticnet_updates.compute, efl_networks.compute, efl_elastic_term.compute_figure_3):
+    for compute in (families.compute, updates.compute, few_classes.compute, elastic_term.compute_figure_3):
         with pytest.raises(MissingCapability, match=r"pip install 'fedtheory\[torch\]'"):
             compute(rounds=1, seeds=1)
 
@@ -251,7 +248,7 @@ def test_words_of_numbers():
     assert words.seen(np.array([1.0, -1.0, 2.0])) == "in 2 of 3 seeds"
     assert np.isnan(words.ends(np.array([[1.0, 2.0, math.nan]]))[0])
     assert words.ends(np.array([[9.0, 1.0, 2.0]]), last=2) == pytest.approx([1.5])
-    assert runs.seeds_from(4, 2) == [4, 5]
+    assert runs.Runs(1, 2, seed=4).used == [4, 5]
 
 
 def test_the_list_says_what_every_figure_shows():

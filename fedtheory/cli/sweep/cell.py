@@ -64,13 +64,7 @@ def _digest(path: str) -> str:
 
 
 def check(kind: str, cell: dict[str, Any]) -> None:
-    """Make everything that a cell runs, without running it.
-
-    Raises
-    ------
-    FedTheoryError
-        What does not go together, as `fedtheory run` and `fedtheory bench` say it.
-    """
+    """Make everything that a cell runs, without running it."""
     if kind == "run":
         from fedtheory.simulation.rounds import Kept
         from fedtheory.simulation.simulate import check_run
@@ -186,13 +180,10 @@ def _bench(cell: dict[str, Any]) -> Any:
     from fedtheory.cli.bench_options import Options
     from fedtheory.cli.local_solvers import MEMORY_OPTIONS
 
-    memory = [option.name for option in MEMORY_OPTIONS]
-    given = {**{name: o.default for name, o in options_of("bench").items()}, **cell}
-    given |= {"only_report": False, "memory": {name: given[name] for name in memory}, "out": Path("results/bench")}
-    for swept in ("lr", "l1", "l2", "epsilon"):
-        given[swept] = None if given[swept] is None else str(given[swept])
-    given["data"] = None if given["data"] is None else Path(given["data"])
-    return Options(**{f.name: given[f.name] for f in fields(Options)})
+    kinds: dict[str, Any] = {"data": Path, **dict.fromkeys(("lr", "l1", "l2", "epsilon"), str)}
+    known = {f.name for f in fields(Options)}
+    given = {name: kinds[name](value) if name in kinds else value for name, value in cell.items() if name in known}
+    return Options(**given, memory={option.name: cell.get(option.name) for option in MEMORY_OPTIONS})
 
 
 def _preset(cell: dict[str, Any]) -> Preset:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedtheory.cells import known_in
-from fedtheory.cli.common import check_out, err_console, not_writable, progress
+from fedtheory.cli.common import check_out, err_console, progress, writing
 from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.options import as_keys
@@ -41,31 +42,23 @@ class SweepOptions:
     json: bool = False
 
 
-class _Tasks(Sequence[cells_of.Task]):
-    """The tasks of a sweep, made as they are asked for."""
+class _Each(Sequence[Any]):
+    """Something of each cell of a sweep, made as it is asked for: ``make(kind, cell, target)``."""
 
-    def __init__(self, spec: Spec, running: Running | None) -> None:
-        self._spec, self._running = spec, running
-
-    def __len__(self) -> int:
-        return len(self._spec)
-
-    def __getitem__(self, index: Any) -> Any:
-        (kind, cell), target = self._spec[index], self._spec.target
-        folder = None if self._running is None else str(self._running.of(cells_of.content(kind, cell, target)))
-        return cells_of.Task(kind, cell, target, folder)
-
-
-class _Contents(Sequence[Any]):
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
+    def __init__(self, spec: Spec, make: Callable[..., Any]) -> None:
+        self._spec, self._make = spec, make
 
     def __len__(self) -> int:
         return len(self._spec)
 
     def __getitem__(self, index: Any) -> Any:
-        kind, cell = self._spec[index]
-        return cells_of.content(kind, cell, self._spec.target)
+        return self._make(*self._spec[index], self._spec.target)
+
+
+def _task(running: Running | None, kind: str, cell: dict[str, Any], target: float | None) -> cells_of.Task:
+    """The task of a cell, with the folder of its checkpoint."""
+    folder = None if running is None else str(running.of(cells_of.content(kind, cell, target)))
+    return cells_of.Task(kind, cell, target, folder)
 
 
 def sweep(o: SweepOptions) -> int:
@@ -78,7 +71,7 @@ def sweep(o: SweepOptions) -> int:
         _pyarrow()
     _check(spec)
     if o.dry_run:
-        return dry(spec, o.json, known_in(o.out / CELLS, _Contents(spec), _failed), o.out)
+        return dry(spec, o.json, known_in(o.out / CELLS, _Each(spec, cells_of.content), _failed), o.out)
     start, complete = time.perf_counter(), True
     with ExitStack() as stack:
         from fedtheory.parallel import chosen_engine, stop_workers, use_engine
@@ -86,12 +79,12 @@ def sweep(o: SweepOptions) -> int:
         stack.enter_context(use_engine(o.engine, o.address, o.workers))
         engine = chosen_engine(o.workers)
         store = stack.enter_context(kept_cells(o.out / CELLS))
-        running, contents = Running(o.out), _Contents(spec)
+        running, contents = Running(o.out), _Each(spec, cells_of.content)
         running.set_aside_damaged(_note)
         shared = engine is None or engine.shares_files
         if begun := running.begun(contents, store) if shared else 0:
             _note(f"{begun:,} {'cell goes on in its' if begun == 1 else 'cells go on in their'} middle")
-        tasks = _Tasks(spec, running if shared else None)
+        tasks = _Each(spec, partial(_task, running if shared else None))
         try:
             with progress("cells", len(spec)) as advance:
                 for i, _ in store.compute(cells_of.row_of, tasks, contents, o.workers, again=_failed):
@@ -105,12 +98,8 @@ def sweep(o: SweepOptions) -> int:
             return 130
         running.remove()
         rows = [_numbers(row) for row in store.rows(contents)]
-        try:
+        with writing(o.out):
             files, result = _written(spec, rows, o)
-        except FedTheoryError:
-            raise
-        except OSError as error:
-            raise not_writable(o.out, error) from error
         result |= {"found_again": store.found, "went_on": begun}
     said(spec, result, files, o.json, time.perf_counter() - start)
     if why := next((row["error"] for row in rows if _failed(row)), ""):

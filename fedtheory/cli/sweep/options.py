@@ -78,13 +78,7 @@ def as_keys(command: str, message: str) -> str:
 
 
 def taken(command: str, name: str, value: Any, where: str) -> Any:
-    """A value of an option as the command would take it.
-
-    Raises
-    ------
-    UnknownName, InvalidInput
-        No such option; a value of another type, or none of its choices. ``where`` begins the message.
-    """
+    """A value of an option as the command would take it."""
     known = options_of(command)
     key = name.replace("-", "_")
     if key not in known:

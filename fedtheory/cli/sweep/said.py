@@ -10,10 +10,10 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from fedtheory.cli.common import emit, out_console
+from fedtheory.cli.common import emit, out_console, wrote
 from fedtheory.cli.sweep.spec import Spec
 from fedtheory.cli.sweep.table import RULE, number
-from fedtheory.report.stacked import NARROW, Stacked, items
+from fedtheory.report.stacked import NARROW, Stacked, items, plain_table
 
 __all__ = ["dry", "said", "table_of"]
 
@@ -39,7 +39,7 @@ def said(spec: Spec, result: dict[str, Any], files: list[Path], as_json: bool, s
     console.print(f"{len(spec):,} cells: {told}; {result['found_again']:,} were known, {went_on}{seconds:.1f} s", style="dim")
     for kind in kinds:
         console.print(_how(spec, kind), style="dim", markup=False)
-    console.print("wrote " + ", ".join(map(str, files)), soft_wrap=True)
+    wrote(files)
 
 
 def _how(spec: Spec, kind: str) -> str:
@@ -68,9 +68,8 @@ def table_of(kind: str, best: list[dict[str, Any]], width: int) -> Table | Stack
     lines += [[where, method, " ".join(setting), *(numbers[i] for i in used)] for where, method, setting, numbers in rows]
     if width < max(NARROW, sum(max(map(cell_len, column)) + 2 for column in zip(*lines)) - 2):
         return _stacked(rows, titles, used, width)
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    for i, title in enumerate(lines[0]):
-        table.add_column(title, justify="left" if i < 3 else "right", no_wrap=True)
+    columns = range(len(lines[0]))
+    table = plain_table(lines[0], right=columns[3:], whole=columns)
     for texts in lines[1:]:
         table.add_row(*(Text(text) for text in texts))
     return table

@@ -152,15 +152,7 @@ class Spec(Sequence[tuple[str, dict[str, Any]]]):
 
 
 def read(path: Path) -> Spec:
-    """The sweep that a TOML file describes.
-
-    Raises
-    ------
-    DataFileError
-        No such file, or no TOML.
-    InvalidInput
-        Keys and values that the commands do not take, no cells, or too many.
-    """
+    """The sweep that a TOML file describes."""
     try:
         with opened(path, LARGEST) as file:
             text = file.read(LARGEST + 1)

@@ -49,11 +49,6 @@ def write_csv(path: Path, spec: Spec, rows: Iterable[dict[str, Any]]) -> Path:
 
 def write_parquet(path: Path, spec: Spec, rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> Path:
     """The table as Parquet, with where it comes from in the metadata of its schema ('fedtheory').
-
-    Raises
-    ------
-    MissingCapability
-        Without pyarrow.
     """
     pa, pq = _pyarrow()
     records = list(_records(spec, rows))

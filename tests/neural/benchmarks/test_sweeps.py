@@ -112,7 +112,7 @@ def test_what_cannot_be_swept_is_told_before_work(tmp_path):
 
 def test_a_diverged_run_is_not_drawn_and_other_values_are_panels_of_their_own(tmp_path):
     from fedtheory.neural.benchmarks.result import Result
-    from fedtheory.report.networks.table_runs import accuracy_data, draw_accuracy
+    from paper_figures.fedelasticnet.table_runs import accuracy_data, draw_accuracy
 
     def results(method, l1, seed, error=None, split="iid"):
         made = sweeps.expand([presets.get(f"fedelasticnet/mnist/{split}/10%/{method}")], {"l1": l1} if l1 else {}, [seed])

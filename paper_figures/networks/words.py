@@ -3,7 +3,7 @@ whether they are seen in every one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from fedtheory.plotting.style import METHOD_NAMES
 
 __all__ = [
-    "LAST", "cited", "data_words", "difference", "ends", "joined", "name_of", "percent", "seen",
-    "short", "signed", "spread", "where",
+    "LAST", "accuracy", "cited", "data_words", "difference", "ends", "gain", "joined", "name_of", "percent",
+    "seen", "sent", "short", "signed", "spread", "where",
 ]
 
 LAST = 5  # rounds at the end whose mean is "the end"
@@ -51,11 +51,8 @@ def data_words(panel: dict[str, Any]) -> str:
 
 def short(panel: dict[str, Any]) -> str:
     """The same in a title's space."""
-    return (
-        _SHORT.get(panel["network"], name_of(panel["dataset"]))
-        if panel["dataset"] == "digits"
-        else name_of(panel["dataset"])
-    )
+    name = name_of(panel["dataset"])
+    return _SHORT.get(panel["network"], name) if panel["dataset"] == "digits" else name
 
 
 def where(data: dict[str, Any]) -> str:
@@ -65,7 +62,7 @@ def where(data: dict[str, Any]) -> str:
     takes = (
         "all take part"
         if first["participation"] == "100%"
-        else f"each takes part with probability {_chance(first['participation'])}"
+        else f"each takes part with probability {float(first['participation'].rstrip('%')) / 100:g}"
     )
     clients, rounds = (
         joined([str(n) for n in dict.fromkeys(p[k] for p in data["panels"])]) for k in ("clients", "rounds")
@@ -77,8 +74,15 @@ def where(data: dict[str, Any]) -> str:
     return f"{sets}; {clients} clients{most}, {takes}; {rounds} rounds; {len(data['seeds'])} seeds.{stand_in}"
 
 
-def _chance(participation: str) -> str:
-    return f"{float(participation.rstrip('%')) / 100:g}"
+def accuracy(row: Mapping[str, Any]) -> np.ndarray:
+    """Test accuracy in percent (seeds, rounds + 1)."""
+    return 100 * np.asarray(row["test_accuracy"], dtype=float)
+
+
+def sent(row: Mapping[str, Any]) -> np.ndarray:
+    """Numbers that all clients send over all rounds (seeds,): NaN where a run diverged."""
+    each, senders = (np.asarray(row[k], dtype=float)[:, 1:] for k in ("nonzeros", "participants"))
+    return (each * senders).sum(axis=1)
 
 
 def ends(values: Any, last: int = LAST) -> np.ndarray:
@@ -101,6 +105,11 @@ def difference(ours: Any, theirs: Any) -> np.ndarray:
     both = min(ours.shape[1], theirs.shape[1])
     points = 100 * (ends(ours[here, :both]) - ends(theirs[here, :both]))
     return points[np.isfinite(points)]
+
+
+def gain(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> np.ndarray:
+    """The `difference` of two methods' test accuracies."""
+    return difference(ours["test_accuracy"], theirs["test_accuracy"])
 
 
 def seen(points: np.ndarray) -> str:

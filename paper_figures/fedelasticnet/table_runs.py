@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtheory.plotting.style import house_style, save
+from paper_figures.fedelasticnet.accuracy import draw
+
 if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.result import Result
 
@@ -18,9 +21,6 @@ Own = tuple[tuple[str, float], ...]  # options and their values
 
 def draw_accuracy(results: Sequence[Result], stem: Path) -> list[Path]:
     """Curves of all runs that have at least one round: <stem>.png and <stem>.pdf; none where every run diverged."""
-    from fedtheory.plotting.style import house_style, save
-    from fedtheory.report.networks.fedelasticnet_accuracy import draw
-
     if not any(r.rounds and not r.error for r in results):
         return []
     with house_style():

@@ -38,7 +38,7 @@ _LOCAL = "Local steps"
 def list_command(
     what: Annotated[str, Argument(
         metavar="WHAT|PAPER/|FILE.py",
-        help="statements (the default), papers, methods, problems, metrics or witnesses; or "
+        help="statements (the default), papers, methods, compressors, problems, metrics or witnesses; or "
         "PAPER/ or FILE.py, whose statements they are; the file is run.",
     )] = "statements",
     json: Json = False,

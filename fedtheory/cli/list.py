@@ -1,9 +1,9 @@
-"""`fedtheory list`: statements, papers, methods, problems, metrics, witnesses, a file's content."""
+"""`fedtheory list`: statements, papers, methods, compressors, problems, and what else there is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,19 @@ def about_method(name: str) -> dict[str, Any]:
     }
 
 
+def _compressors() -> list[dict[str, Any]]:
+    """What --compressor takes, with its parameters."""
+    from fedtheory import messages
+
+    rows = []
+    for cls in map(messages.get, messages.names()):
+        own = [f.name for f in fields(cls) if f.init]
+        taken = f"; takes {', '.join(own)}" if own else ""
+        about = (cls.__doc__ or "").splitlines()[0].rstrip(".")
+        rows.append({"name": cls.name, "about": about + taken, "class": f"fedtheory.messages.{cls.__name__}"})
+    return rows
+
+
 def _default(value: Any) -> str:
     return "needed" if value is MISSING else str(value)
 
@@ -155,6 +168,7 @@ KINDS = {
     "papers": _papers,
     "methods": _methods,
     "problems": _problems,
+    "compressors": _compressors,
     "metrics": _metrics,
     "witnesses": _witnesses,
 }

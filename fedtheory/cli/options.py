@@ -210,7 +210,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "layers": "The largest sensitivity is that of a module, a tensor or the whole model. ",
     "D": "D~, in place of ||x_0 - x*||^2. ",
     "lipschitz": "G, in place of the problem's. ",
-    "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4. ",
+    "compressor": "How clients compress, as in top-k:q=0.1 (fedtheory list compressors). ",
     "down_compressor": "How the server compresses its step. What else it sends is whole. ",
     "control_compressor": "How clients compress the change of their control variate. ",
     "control": "The change of the control variate is sent, or recovered from the update. ",

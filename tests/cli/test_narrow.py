@@ -36,7 +36,8 @@ def eighty(monkeypatch):
 @pytest.mark.parametrize(
     "command",
     [
-        "list", "list papers", "list methods", "list problems", "list metrics", "list witnesses", "list efl/", "reviews", "experiment",
+        "list", "list papers", "list methods", "list compressors", "list problems",
+        "list metrics", "list witnesses", "list efl/", "reviews", "experiment",
         "explain theorem-3.1", "explain efl/theorem-1", "replay theorem-3.1-printed-sign", "solve diabetes",
         "run efl diabetes --rounds 20 --no-figures", "run fedmls lad --epsilon 0.5 --no-figures",
         "verify theorem-3.1 --problem quadratic --rounds 5", "verify sampled-attraction",

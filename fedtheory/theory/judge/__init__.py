@@ -8,10 +8,11 @@ from fedtheory.theory.judge.proof_report import Walk
 from fedtheory.theory.judge.proof_trace import proofs_of, walk, walk_witness
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import all_statements, get, papers, register
-from fedtheory.theory.judge.setting import Case, ClosedView, DataInstance, Joined, Plan, Setting
+from fedtheory.theory.judge.setting import Case, Joined, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, Worst, eq, le
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.judge.verify import verify
+from fedtheory.theory.judge.view import ClosedView, DataInstance
 
 __all__ = [
     "CONFIDENCE", "Bound", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",

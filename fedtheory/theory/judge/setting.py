@@ -29,15 +29,11 @@ from fedtheory.theory.judge.search import SearchResult, Target, explore
 from fedtheory.theory.judge.sequential import FIRST, fewest, in_looks
 from fedtheory.theory.judge.shrink import simpler
 from fedtheory.theory.judge.statement import Form, Sides, Statement
-from fedtheory.theory.judge.view import ClosedView, DataInstance
 from fedtheory.theory.judge.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
-__all__ = [
-    "Case", "ClosedView", "DataInstance", "Joined", "LocalWork", "Plan", "Prepared", "Request", "Setting",
-    "Tuned",
-]  # fmt: skip
+__all__ = ["Case", "Joined", "LocalWork", "Plan", "Prepared", "Request", "Setting", "Tuned"]
 
 
 class Setting:

@@ -213,7 +213,8 @@ def study(
 
 
 def quantities(over: str = "round") -> dict[str, str]:
-    """The named quantities of a statement about a round, a fixed point or a run, with their shapes.
+    """The named quantities of a statement about a round (or a fixed point), or about a run: what
+    they are, and their shapes.
 
     The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those of
     a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
@@ -223,8 +224,10 @@ def quantities(over: str = "round") -> dict[str, str]:
     words, numbers = told_quantities(over), {*CONSTANTS, "T"}
     shaped = {name: "()" if name in numbers else shapes.get(name, "") for name in words}
     found = {name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()}
-    told = {name: f"{text.removesuffix('.')}; {found[name]}" for name, text in words.items()}
-    return {name: text if name in FUNCTIONS else told[name] for name, text in words.items()}
+    return {
+        name: text if name in FUNCTIONS else f"{text.removesuffix('.')}; {found[name]}"
+        for name, text in words.items()
+    }
 
 
 def _one(

@@ -175,7 +175,7 @@ def _draw(
     from fedtheory.cli.common import as_typed
     from fedtheory.plotting.saved import write
     from fedtheory.provenance import provenance
-    from fedtheory.theory.judge.longer import ROUNDS as ROUNDS_DRAWN
+    from fedtheory.theory.judge.comparison import ROUNDS as ROUNDS_DRAWN
 
     setup = next((part for part in prepared.head if isinstance(part, str)), checks.setup)
     rounds = ROUNDS_DRAWN if request.rounds is None and not stopped else None
@@ -293,7 +293,6 @@ def _horizons(checks: Checks) -> list[str]:
 
 def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: list[Any], files: list[Path]) -> None:
     from fedtheory.report.tables import check_table
-    from fedtheory.theory.judge.summary import reasons_told
 
     console = out_console()
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
@@ -302,7 +301,7 @@ def _show(statement: Statement, head: list[Any], checks: Checks, unexpected: lis
     console.print()
     console.print(Text(checks.sentence))
     console.print()
-    console.print(check_table(checks, console.width, reasons_told(checks, statement)))
+    console.print(check_table(checks, console.width, checks.reasons_told))
     if elsewhere := _fails_elsewhere(statement, checks):
         note = (
             "Not violated here, or not applicable, but on record as violated: such a form fails on "

@@ -18,9 +18,8 @@ from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified, Unknown
 from fedtheory.inputs import whole_number
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.theory.judge.check import Check
-from fedtheory.theory.judge.composite import Joined
 from fedtheory.theory.judge.registry import RegisteredPaper, read_file
-from fedtheory.theory.judge.setting import Setting
+from fedtheory.theory.judge.setting import Joined, Setting
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement
 from fedtheory.theory.judge.symbolic import Letters, shown
 from fedtheory.theory.judge.view import Fact

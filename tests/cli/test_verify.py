@@ -153,7 +153,7 @@ def test_an_interrupted_search_keeps_the_searches_that_were_finished(small, monk
         return [{**of, "found": len(seen) == 2}]
 
     jobs = [("round",), ("run",), ("motion",)]
-    monkeypatch.setattr("fedtheory.theory.judge.composite.Joined.searches", lambda *_: jobs)
+    monkeypatch.setattr("fedtheory.theory.judge.setting.Joined.searches", lambda *_: jobs)
     monkeypatch.setattr("fedtheory.theory.judge.campaign.search_told", search)
     result = call("verify", "--out", tmp_path, "--workers", 1, "--budget", 5, code=130)
     stored = json.loads((tmp_path / "campaign.json").read_text())

@@ -21,7 +21,7 @@ from fedtheory.plotting.bound_against_measured import _entries, draw, finding
 from fedtheory.plotting.failures import fails_at
 from fedtheory.plotting.formulas import left_side
 from fedtheory.plotting.style import COLOURS, SIZES, house_style, times
-from fedtheory.theory.judge import longer as longer_rounds
+from fedtheory.theory.judge import comparison as longer_rounds
 from fedtheory.theory.judge.check import judge, judge_statistical
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.comparison import horizons_up_to

@@ -35,7 +35,6 @@ from fedtheory.theory.studies.counterexamples import instance_of, prove
 from fedtheory.theory.studies.findings import StatementStudy
 from fedtheory.theory.studies.necessity import assumption_need
 from fedtheory.theory.studies.search import Search
-from fedtheory.theory.studies.verdicts import agree, settle
 
 
 def test_a_root_is_no_power_in_fractions():
@@ -320,10 +319,10 @@ def test_no_form_holds_against_what_was_found():
     holds = Check(lemma.id, "printed", "any", "holds", "exact", count=1)
     out = StatementStudy(lemma, Search(setting).run(60), 60, [holds])
     assert out._row("printed").verdict == "holds" and not out.search_result("printed").empty
-    agree(out)
+    out.conclude()
     row = out._row("printed")
     assert row.verdict == "inconclusive" and str(out.search.best["printed", None][0].instance) in row.note
-    settle(out, "printed")
+    out.settle("printed")
     assert out._row("printed").verdict == "violated" and out.counterexamples["printed"]
     assert not undecided(study(lemma, budget=60))
 

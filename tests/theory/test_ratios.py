@@ -11,8 +11,9 @@ from fedtheory.report.tables import below_one
 from fedtheory.theory import GradientSteps, Paper, Quadratics, StronglyConvex, form, le, printed, study
 from fedtheory.theory.judge import campaign, registry
 from fedtheory.theory.judge.check import SAME_AT_START, Check
+from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.setting import Plan
-from fedtheory.theory.judge.summary import as_sentence, ratio_text
+from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
@@ -119,6 +120,6 @@ def test_a_runs_ratio_is_that_after_a_start_at_which_both_sides_are_one_number(e
     assert (SAME_AT_START in found.where) is same
     assert found.tightness == pytest.approx(0.5 if same else 36 / 37)
     words = "with measured/bound at most 0.5 after t = 0, where both sides are one number"
-    assert (words in as_sentence([found], statement.statement)) is same
+    assert (words in Checks([found], statement.statement).sentence) is same
     if not exact:
         assert scores(statement, view).ratio["printed"] == pytest.approx(found.tightness)

@@ -169,17 +169,12 @@ def judge(sides: Sides, **fields: Any) -> Check:
     index = [int(i) for i in np.unravel_index(worst, np.shape(sides.lhs))]
     axes = {"axes": list(sides.axes)} if len(sides.axes) == len(index) > 0 else {}
     return Check(
-        verdict="violated" if violated.any() else "holds",
-        slack=relative,
+        verdict="violated" if violated.any() else "holds", slack=relative,
         tightness=_largest_ratio(lhs, rhs, floor) if sides.relation == "<=" else float("nan"),
-        lhs=float(lhs[worst]),
-        rhs=float(rhs[worst]),
+        lhs=float(lhs[worst]), rhs=float(rhs[worst]), count=len(lhs), relation=sides.relation,
         where={**fields.pop("where", {}), "index": index, **axes},
-        count=len(lhs),
-        relation=sides.relation,
-        series=kept_of(sides, violated),
-        **fields,
-    )
+        series=kept_of(sides, violated), **fields,
+    )  # fmt: skip
 
 
 _REACH, _RESCALE = "how far rounding reaches is not finite", ": rescale the problem"
@@ -239,19 +234,12 @@ def judge_statistical(sides: Sides, confidence: float, stages: int = 1, **fields
         )
     lhs, rhs = sides.lhs.mean(axis=1), sides.rhs.mean(axis=1)
     return Check(
-        verdict=verdict,
-        slack=float(mean[worst] / scale[worst]),
-        tightness=_largest_ratio(lhs, rhs, 1e-6 * scale),
-        lhs=float(lhs[worst]),
-        rhs=float(rhs[worst]),
-        standard_error=float(se[worst]),
-        where={**fields.pop("where", {}), "index": [worst]},
-        reason=reason,
-        scenarios=scenarios,
-        relation=sides.relation,
-        series=kept_of(sides, violated, float(z), scenarios=True),
-        **fields,
-    )
+        verdict=verdict, reason=reason, slack=float(mean[worst] / scale[worst]),
+        tightness=_largest_ratio(lhs, rhs, 1e-6 * scale), lhs=float(lhs[worst]),
+        rhs=float(rhs[worst]), standard_error=float(se[worst]), scenarios=scenarios,
+        where={**fields.pop("where", {}), "index": [worst]}, relation=sides.relation,
+        series=kept_of(sides, violated, float(z), scenarios=True), **fields,
+    )  # fmt: skip
 
 
 def judge_view(
@@ -268,7 +256,7 @@ def judge_view(
 
     Parameters
     ----------
-    view : what `fedtheory.theory.judge.setting.View` describes; None for an identity between symbols
+    view : as `fedtheory.theory.judge.view.ClosedView` says; None for an identity between symbols
     rule : key of `Form.established`; default the view's
     """
     rule = (view.rule if view is not None else "any") if rule is None else rule

@@ -1,30 +1,49 @@
 """Bound against measured on a problem of the user's, as a table of plain values that a picture is drawn from.
 
 The table comes from the series that checks keep (`fedtheory.theory.judge.series`). Where a statement about runs compares one pair
-of numbers, at its last round, it is judged again at shorter horizons.
+of numbers, at its last round, it is judged again at shorter horizons. Beyond the rounds that were
+judged a picture goes on exactly, where that is affordable, else by the mean of seeded runs: the
+verdicts do not depend on it.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.plain_progress import duration
 from fedtheory.plotting.failures import fails_at
+from fedtheory.steps import whole
 from fedtheory.theory.judge.check import Check, judge_worst
-from fedtheory.theory.judge.longer import BAND, JUDGED, ROUNDS, Again, beyond
 from fedtheory.theory.judge.series import Series
 from fedtheory.theory.judge.statement import Form, Statement
-from fedtheory.theory.judge.summary import as_sentence, number, reading, upper
+from fedtheory.theory.judge.summary import number, reading, upper
 
-__all__ = ["FIGURE", "MOST_SHOWN", "caption", "comparison", "horizons_up_to"]
+__all__ = [
+    "BAND", "FIGURE", "MOST_SHOWN", "ROUNDS", "SCENARIOS", "SECONDS", "caption", "comparison",
+    "horizons_up_to",
+]  # fmt: skip
 
 FIGURE = "bound-against-measured"
+Again = Callable[..., Iterable[Check]]
+JUDGED = ("holds", "violated", "inconclusive")
 MOST_SHOWN = 4  # forms that are drawn where nobody chose
 LOOKS = 12  # horizons at which a statement about a run's end is judged
+ROUNDS = 300  # of a picture, where nobody chose a horizon
+SECONDS = 10.0  # that they may take, where fewer rounds were judged
+SCENARIOS = (2, 50, 200)  # runs that are timed, and then drawn as their mean: as many as there is time for
+FEWEST = 50  # of a mean that is drawn
+LONGEST = 40.0  # seconds that the next timing may take, if every scenario takes as long as those before
+BAND = 0.95  # two-sided confidence of the mean at each horizon by itself
+PILOT = 10  # rounds that are timed
+HORIZONS = 8  # of runs that are made again for each
+TOLD = 2.0  # seconds from which on a picture is announced
 
 
 def comparison(
@@ -48,7 +67,7 @@ def comparison(
     setup : what was run, in words; default as `Statement.verify` says it
     on_progress : callable, after every shorter run
     rounds : up to which a picture over a horizon goes on beyond what was judged; None nowhere,
-        "auto" 300 where nobody chose a horizon (`fedtheory.theory.judge.longer`)
+        "auto" `ROUNDS` where nobody chose a horizon
     tell : callable(text), with how long that takes, where it takes seconds
 
     Returns
@@ -90,7 +109,8 @@ def comparison(
     after = {n: [c.series for c in longer if c.form == n and c.series is not None] for n in kept}
     horizon = _horizon({n: kept[n] + after[n] for n in kept}, chosen)
     data: dict[str, Any] = {
-        "figure": FIGURE, "statement": statement.id, "title": statement.title, "sentence": as_sentence(checks, statement),
+        "figure": FIGURE, "statement": statement.id, "title": statement.title,
+        "sentence": checks.sentence,
         "problem": next((c.instance for c in checks if c.instance), ""),
         "setup": checks.setup if setup is None else setup,
         "kind": "horizon" if horizon else "points", "horizon": horizon, "forms": {}, "rows": [],
@@ -225,8 +245,8 @@ def _about(check: Check, form: Form, rows: Sequence[Mapping[str, Any]]) -> dict[
     first = [r["at"] for r in rows if r["violated"] and r["at"] is not None]
     return {
         "verdict": check.verdict, "rule": check.rule, "mode": check.mode,
-        "relation": check.relation, "latex": _latex(form), "entries": check.count, "scenarios": check.scenarios,
-        "confidence": check.confidence,
+        "relation": check.relation, "latex": _latex(form), "entries": check.count,
+        "scenarios": check.scenarios, "confidence": check.confidence,
         "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
         "axes": list(check.where.get("axes", [])), "least_slack": check.slack if math.isfinite(check.slack) else None,
     }  # fmt: skip
@@ -237,6 +257,96 @@ def _latex(form: Form) -> str:
         return form.latex
     except (FedTheoryError, ArithmeticError, ValueError, TypeError):
         return ""
+
+
+def beyond(
+    again: Again, last: int, rounds: int, forms: Sequence[str], each: bool, tell: Callable[[str], Any] | None = None
+) -> list[Check]:
+    """The checks of forms on longer runs, with their series; none where nothing longer can be run, or it takes more than `SECONDS`.
+
+    Parameters
+    ----------
+    again : callable(rounds, forms=, scenarios=) -> the checks of a run of so many rounds
+    last : the longest horizon that was judged
+    rounds : the longest that is wanted
+    each : whether every horizon takes a run of its own
+    tell : callable(text), with how long it will take, where that is more than `TOLD`
+    """
+    if rounds <= last:
+        return []
+    try:
+        if each:
+            return _runs(again, last, rounds, forms, tell)
+        most, scenarios = whole(
+            "rounds of the picture", lambda: _affordable(again, last, rounds, forms, tell)
+        )
+        return _drawable(again(most, forms=forms, scenarios=scenarios), most) if most > last else []
+    except FedTheoryError:
+        return []
+
+
+def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> tuple[int, int]:
+    """The rounds and scenarios that there is time for, from the time of a few; 0 where that is long."""
+    pilot = min(last + PILOT, rounds)
+    most, took = (0, 0), 0.0
+    for before, scenarios in pairwise((1, *SCENARIOS)):
+        if took * scenarios / before > LONGEST:  # at most that long, where nothing is shared by the scenarios
+            break
+        made, took = _timed(again, pilot, forms, scenarios)
+        enough = min(rounds, int(SECONDS / took * pilot))
+        exact = bool(made) and all(c.scenarios is None for c in made)
+        if exact or (scenarios >= FEWEST and (enough == rounds or not most[0])):
+            most, seconds = (enough, scenarios), took / pilot * enough
+        if exact:
+            break
+    if most[0] > last and seconds >= TOLD and tell is not None:
+        tell(f"{most[0]:,} rounds for the picture take about {duration(seconds)} here")
+    return most
+
+
+def _timed(again: Again, rounds: int, forms: Any, scenarios: int) -> tuple[list[Check], float]:
+    """The checks of a run, and how many seconds it took."""
+    begin = time.perf_counter()
+    made = list(again(rounds, forms=forms, scenarios=scenarios))
+    return made, time.perf_counter() - begin
+
+
+def _runs(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> list[Check]:
+    """A run for each of some horizons, as long as there is time for the next."""
+    out: list[Check] = []
+    took: dict[int, float] = {}
+    horizons = np.round(np.geomspace(last, rounds, HORIZONS + 1)).astype(int)
+    for horizon in map(int, np.unique(horizons)):
+        expected = _expected(took, horizon)
+        if sum(took.values()) + expected > SECONDS:
+            break
+        if expected >= TOLD and tell is not None:
+            tell(f"a run of {horizon:,} rounds for the picture takes about {duration(expected)} here")
+        found, took[horizon] = _timed(again, horizon, forms, SCENARIOS[-1])
+        made = _drawable(found, horizon)
+        if horizon > last:  # that was judged, and is only timed
+            if not made:
+                break
+            out += made
+    return out
+
+
+def _expected(took: Mapping[int, float], rounds: int) -> float:
+    """Seconds of so many rounds: a power of them, from 1 to 4, by the last two runs; 0 before."""
+    if not took:
+        return 0.0
+    *before, (last, seconds) = took.items()
+    power = 1.0
+    if before:
+        longer, slower = last / before[-1][0], seconds / max(before[-1][1], 1e-9)
+        power = min(4.0, max(1.0, math.log(max(slower, 1e-9)) / math.log(longer)))
+    return seconds * (rounds / last) ** power
+
+
+def _drawable(checks: Iterable[Check], rounds: int) -> list[Check]:
+    """Those that compared something as far as there; of others the statement has the length of its run from elsewhere."""
+    judged = [c for c in checks if c.verdict in JUDGED and c.series is not None]
+    return [c for c in judged if c.series.end == rounds]  # type: ignore[union-attr]
 
 
 def caption(data: Mapping[str, Any]) -> str:

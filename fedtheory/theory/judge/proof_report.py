@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import Any
@@ -131,7 +131,6 @@ class Walk:
     tallies: Sequence[Tally]
     unexplained: Any = None
     formula: str = ""
-    more: dict[str, Any] = field(default_factory=dict)
 
     # --- what it says -----------------------------------------------------------------------------------------------------
     @property
@@ -311,7 +310,7 @@ class Walk:
             "instance": self.instance, "rounds": self.horizon, "exact": self.exact, "headline": self.headline, "note": self.proof.note,
             "verdict": self.check.verdict, "lhs": float(self.lhs), "rhs": float(self.rhs), "slack": float(self.slack),
             "unexplained": None if self.unexplained is None else float(self.unexplained), "adds_up": self.adds_up,
-            "formula": self.formula, "steps": self.steps(), **self.more,
+            "formula": self.formula, "steps": self.steps(),
         }  # fmt: skip
 
     def waterfall(self) -> Any:

@@ -91,9 +91,9 @@ class Point:
 def told(point: Point, paper: str) -> dict[str, Any]:
     """A point with the verdicts as they are on record, as a file has it."""
     found = [r.recorded(paper) for r in point.rests_on]
-    words = {"asks": point.asks, "answer": point.answer.format(*found), "more": point.more.format(*found)}
     return {
-        "id": point.id, "asks": words["asks"], "kind": point.kind, "answer": words["answer"], "more": words["more"],
+        "id": point.id, "asks": point.asks, "kind": point.kind,
+        "answer": point.answer.format(*found), "more": point.more.format(*found),
         "commands": list(point.commands),
         "rests_on": [
             {"statement": f"{paper}/{r.statement}", "form": r.form, "rule": r.rule, "verdict": v, "as_written": r.verdict}

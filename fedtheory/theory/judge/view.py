@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.rational import Builder, told
 from fedtheory.theory.judge.statement import Form
 
-__all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact", "View"]
+__all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact"]
 
 # What a slip in somebody's file raises.
 MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
@@ -41,32 +41,19 @@ class Fact(str):
         return str, (str(self),)
 
 
-class View(Protocol):
-    """The measurable quantities of one instance.
+class ClosedView:
+    """A view whose numbers are exact (fractions) or deterministic (floats): everything is known in closed form.
+
+    Another view has at least ``exact``, ``rule`` and ``applies``. It may have ``locate(where)``,
+    which adds to `Check.where` what the entries compared are, and, where the rows of its sides are
+    horizons, ``horizons``, their values (n,), and ``horizon``, their letter (default 'T'). One of a
+    user's problem may have ``for_form(form)``: the view that a form is judged on, or why there is
+    none, in words.
 
     Attributes
     ----------
     exact : whether nothing in it is estimated; else scenarios lie along the last axis of every side
-    rule : the key of `Form.established` it belongs to
-
-    A view may also have ``printed_constants()``, constants that are shown with the verdict, and ``locate(where)``, which
-    adds to `Check.where` what the entries compared are. One of a user's problem may have ``for_form(form)``, the view that a form is
-    judged on, or why there is none, in words. Where the rows of its sides are horizons it has ``horizons``, their values
-    (n,), and ``horizon``, their letter (default 'T').
-    """
-
-    exact: bool
-    rule: str
-
-    def applies(self, form: Form) -> str | None:
-        """Why the form is not claimed for this view, or None."""
-
-
-class ClosedView:
-    """A view whose numbers are exact (fractions) or deterministic (floats): everything is known in closed form.
-
-    Attributes
-    ----------
+    rule : the key of `Form.established` that it belongs to
     facts : frozenset of str
         What holds of this instance, beside each `Fact` with a test of its own; a form names what it
         needs in `Form.needs`.

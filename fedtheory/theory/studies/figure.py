@@ -29,6 +29,7 @@ WIDTH = 120  # characters of small print under a row's name
 LINES = 4  # of an instance, or of constants
 LONGEST = 76  # characters of a headline
 FAR = 10.0  # ratios above it are drawn on a logarithmic axis
+LINEAR = 0.9  # of `symlog`: up to 1 as long as a power of 10 above it
 Names = list[str]
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -209,24 +210,13 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
     ax.tick_params(length=3)
 
 
-def _up(y: Any) -> Any:
-    """Linear up to 1, logarithmic above."""
-    y = np.asarray(y, dtype=float)
-    return np.where(y > 1, 1 + np.log10(np.maximum(y, 1)), y)
-
-
-def _down(v: Any) -> Any:
-    v = np.asarray(v, dtype=float)
-    return np.where(v > 1, 10.0 ** (np.maximum(v, 1) - 1), v)
-
-
 def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
     from fedtheory.plotting.style import COLOURS
 
     zero, others, markers = False, iter(OTHERS * (1 + len(shown["rounds"]))), iter("osD^vP*X" * (1 + len(shown["rounds"])))
     top = max([1.0, *(r["ratio"] or 0.0 for rows in shown["rounds"].values() for r in rows)])
     far = top > FAR
-    end = float(_down(_up(top) + 0.3)) if far else 1.12 * top
+    end = 10**0.3 * top if far else 1.12 * top
     for name, rows in shown["rounds"].items():
         form = shown["forms"][name]
         word = {"violated": "fails", "holds": "attained" if form["attained"] else "holds"}.get(form["verdict"], form["verdict"])
@@ -238,7 +228,8 @@ def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
         ax.plot(without, [end] * len(without), "^", color=colour, markersize=8, clip_on=False, zorder=4)
         zero = zero or bool(without)
     if far:
-        ax.set_yscale("function", functions=(_up, _down))
+        ax.set_yscale("symlog", linthresh=1, linscale=LINEAR)
+        ax.minorticks_off()
         powers = 10.0 ** np.arange(1, int(np.ceil(np.log10(top))) + 1)
         powers = powers[:: 1 + len(powers) // 6]
         ax.set_yticks([0, 0.5, 1, *powers], ["0", "0.5", "1", *(f"{p:g}" for p in powers)])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
-from fedtheory.theory.studies.counterexamples import in_fractions, instance_of
+from fedtheory.theory.studies.counterexamples import in_fractions
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import (
     AssumptionNeed,
@@ -37,7 +36,6 @@ from fedtheory.theory.studies.necessity import (
     mutant_fates,
 )
 from fedtheory.theory.studies.search import Search
-from fedtheory.theory.studies.verdicts import agree, proven, settle, tightness
 from fedtheory.theory.studies.words import findings, renderables, table
 
 __all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study"]
@@ -45,7 +43,6 @@ __all__ = ["Row", "StatementStudy", "Study", "Tightness", "quantities", "study"]
 RATIONAL = 12  # instances judged in fractions
 FLOATS = 24  # and in floats
 PROBLEMS = 8  # problems of the package
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 OnProgress = Callable[[int, int, str], None]
 
 
@@ -117,20 +114,21 @@ class Study:
                 return str(value)
             if hasattr(value, "to_json"):
                 return value.to_json()
+            if is_dataclass(value):
+                return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
             if isinstance(value, float) and not np.isfinite(value):
                 return None
             if isinstance(value, dict):
                 return {k: plain(v) for k, v in value.items()}
             return [plain(v) for v in value] if isinstance(value, list | tuple) else value
 
-        def fields(item: Any) -> dict[str, Any]:
-            return {k: plain(getattr(item, k)) for k in item.__dataclass_fields__}
-
         return {
-            "ok": self.ok, "seed": self.seed, "budget": self.budget, "rows": [{**plain(asdict(r)), "ok": r.ok} for r in self.rows],
-            "counterexamples": [c.to_json() for c in self.counterexamples], "tightness": [fields(t) for t in self.tightness],
-            "constants": [fields(c) for s in self.studies for c in s.constants],
-            "assumptions": [fields(a) for s in self.studies for a in s.assumptions], "mutants": [fields(m) for m in self.mutants],
+            "ok": self.ok, "seed": self.seed, "budget": self.budget,
+            "rows": [{**plain(r), "ok": r.ok} for r in self.rows],
+            "counterexamples": plain(self.counterexamples), "tightness": plain(self.tightness),
+            "constants": plain([c for s in self.studies for c in s.constants]),
+            "assumptions": plain([a for s in self.studies for a in s.assumptions]),
+            "mutants": plain(self.mutants),
         }  # fmt: skip
 
     def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
@@ -215,7 +213,8 @@ def study(
 
 
 def quantities(over: str = "round") -> dict[str, str]:
-    """The named quantities of a statement about a round, a fixed point or a run, with their shapes.
+    """The named quantities of a statement about a round (or a fixed point), or about a run: what
+    they are, and their shapes.
 
     The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those of
     a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
@@ -225,8 +224,10 @@ def quantities(over: str = "round") -> dict[str, str]:
     words, numbers = told_quantities(over), dict.fromkeys((*CONSTANTS, "T"), "()")
     shaped = dict.fromkeys(words, "") | numbers | {name: one.shape for name, one in table.items()}
     found = {name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()}
-    told = {name: f"{text.removesuffix('.')}; {found[name]}" for name, text in words.items()}
-    return {name: text if name in FUNCTIONS else told[name] for name, text in words.items()}
+    return {
+        name: text if name in FUNCTIONS else f"{text.removesuffix('.')}; {found[name]}"
+        for name, text in words.items()
+    }
 
 
 def _one(
@@ -247,13 +248,13 @@ def _one(
     for c in known:
         if c.verdict == "violated" and c.instance in instances:
             refuting.setdefault(c.form, []).append(instances[c.instance])
-    _refute(out, statement.forms, refuting)
-    _conclude(out)
+    out.decide(statement.forms, refuting)
+    out.conclude()
     refuted = len(out.counterexamples)
     standing = [r.form for r in out.rows if r.verdict == "holds"]
     third = max(budget // 3, 20)
     for form in standing if necessity else ():
-        _refute(out, [form])
+        out.decide([form])
         if form in out.counterexamples:
             continue
         for name, constant in [(n, c) for n, c in search.best if n == form and c is not None]:
@@ -261,7 +262,7 @@ def _one(
             least = constant_need(search, name, constant, third, seed)
             out.constants += [] if least is None else [least]
         out.mutants += mutant_fates(search, form, out.constants)
-    _refute(out, standing)  # by what was found for another form, or with a constant moved
+    out.decide(standing)  # by what was found for another form, or with a constant moved
     standing = [form for form in standing if form not in out.counterexamples]
     out.constants = [n for n in out.constants if n.form in standing]
     out.mutants = [m for m in out.mutants if m.form in standing]
@@ -271,25 +272,10 @@ def _one(
     for need in out.assumptions:  # what a search without an assumption found against the form as it stands
         found = need.example
         if found is not None and not found.without and need.form not in out.counterexamples:
-            out.counterexamples[need.form] = found
-            out.checks.append(proven(setting, found))
+            out.refute(found)
     if out.constants or len(out.counterexamples) > refuted:
-        _conclude(out)
+        out.conclude()
     return out
-
-
-def _refute(out: StatementStudy, forms: Iterable[str], found: Mapping[str, Any] = NOTHING) -> None:
-    """Decide what was found against forms that stand, and try each counterexample on every form."""
-    for form in [f for f in forms if f not in out.counterexamples]:
-        settle(out, form, found.get(form, ()))
-        if form in out.counterexamples:
-            out.search.look(instance_of(out.counterexamples[form]), counted=False)
-
-
-def _conclude(out: StatementStudy) -> None:
-    """Say how tight the forms are, from all that is known by now, and nothing beyond in a row."""
-    tightness(out)
-    agree(out)
 
 
 def _checks(

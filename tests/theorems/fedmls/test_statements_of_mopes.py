@@ -20,10 +20,10 @@ from fedtheory.theorems.fedmls.mopes_is_fedmls import SameView
 from fedtheory.theorems.fedmls.mopes_world import MopesView
 from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
 from fedtheory.theorems.fedmls.orders import OrdersView
+from fedtheory.theory.judge import DataInstance, Plan
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
-from fedtheory.theory.judge.setting import DataInstance, Plan
 
 WORLDS = (ProxView, MopesView, SameView, EnvelopeView, OrdersView, ConventionalView)
 BUILDERS = {world.kind: world.from_data for world in WORLDS}

@@ -9,8 +9,7 @@ from core_forms import form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import Builders, fraction
-from fedtheory.theory.judge import ClosedView, DataInstance, Plan, Setting, Statement, le
-from fedtheory.theory.judge.composite import Joined
+from fedtheory.theory.judge import ClosedView, DataInstance, Joined, Plan, Setting, Statement, le
 from fedtheory.theory.judge.witness import Witness
 
 

@@ -80,10 +80,8 @@ class WorldSetting(Setting):
     def random_instance(self, kind: str, rng: Any) -> Any:
         """Draw one instance, over all shapes of its parameters.
 
-        Raises
-        ------
-        InvalidInput
-            No such world, or one without draws; data that it refuses, when the view is made.
+        Raises `InvalidInput`: no such world, or one without draws; data that it refuses, when the
+        view is made.
         """
         if kind not in self.worlds or not self.worlds[kind].draws:
             raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")

@@ -44,10 +44,8 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapp
     algorithm, solver : as somebody gave them; None where nothing was said
     given : hyperparameters of the method, by name
 
-    Raises
-    ------
-    InvalidInput
-        A method, local work or a number that the statement is not about, with what it is about.
+    Raises `InvalidInput`: a method, local work or a number that the statement is not about, with
+    what it is about.
     """
     where = setting.of_statement.id
     local = setting.local if solver is None else _local(where, setting.local, facts, solver)

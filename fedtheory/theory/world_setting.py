@@ -16,7 +16,14 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
-from fedtheory.theory.judge.request import OF_RUNS, Prepared, Request, Tuned
+from fedtheory.theory.judge.request import (
+    COMPRESSORS,
+    OF_RUNS,
+    SENT_WHOLE,
+    Prepared,
+    Request,
+    Tuned,
+)
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
@@ -194,6 +201,7 @@ class WorldSetting(Setting):
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
         if _symbolic(statement):
+            request.refuse(COMPRESSORS, SENT_WHOLE)
             head = ["an identity between symbols: no data enter"]
             return Prepared(request.problem(world.problem), None, head=head)
         if not world.of_problems():

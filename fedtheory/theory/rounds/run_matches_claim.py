@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps as Steps
 from fedtheory.local.exact import Exact
@@ -66,6 +67,9 @@ def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
         if not _same(algorithm, about):
             raise _another(where, named(about), algorithm)
         return about
+    if isinstance(algorithm, Compressed):
+        whole = "whose messages are sent whole"
+        raise InvalidInput(f"{where} is about {about.cls.__name__}, {whole}, not {named(algorithm)}; give it without Compressed")
     if not _one_class(type(algorithm), about.cls):
         raise _another(where, about.cls.__name__, algorithm)
     numbers = dict(about.hyperparameters)

@@ -363,10 +363,8 @@ class AuthoredSetting(Setting):
     def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Any, Any, Any]:
         """Judge a witness; one without an assumption must need that.
 
-        Raises
-        ------
-        InvalidInput
-            As `Setting.exact_check` raises it; an instance that breaks no assumption.
+        Raises `InvalidInput`: as `Setting.exact_check` raises it; an instance that breaks no
+        assumption.
         """
         found = super().exact_check(statement, witness)
         from fedtheory.theory.studies.counterexamples import needless  # loads what searches

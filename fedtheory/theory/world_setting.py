@@ -16,7 +16,14 @@ from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
-from fedtheory.theory.judge.request import COMPRESSORS, OF_RUNS, SENT_WHOLE, Prepared, Request, Tuned
+from fedtheory.theory.judge.request import (
+    COMPRESSORS,
+    OF_RUNS,
+    SENT_WHOLE,
+    Prepared,
+    Request,
+    Tuned,
+)
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.witness import Witness
@@ -80,10 +87,8 @@ class WorldSetting(Setting):
     def random_instance(self, kind: str, rng: Any) -> Any:
         """Draw one instance, over all shapes of its parameters.
 
-        Raises
-        ------
-        InvalidInput
-            No such world, or one without draws; data that it refuses, when the view is made.
+        Raises `InvalidInput`: no such world, or one without draws; data that it refuses, when the
+        view is made.
         """
         if kind not in self.worlds or not self.worlds[kind].draws:
             raise InvalidInput(f"kind = {kind!r}: use one of {', '.join(self.kinds)}")

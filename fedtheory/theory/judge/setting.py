@@ -479,5 +479,5 @@ for _name, _method in vars(Setting).items():
     _about = [*signature(_method).parameters][1:2] if isfunction(_method) else []
     if _about and _about[0] in _KIND:
         setattr(Joined, _name, _delegated(_method, _KIND[_about[0]]))
-    elif _name in ("tuned", "step_sizes", "read_version_1"):
+    elif _name in ("tuned", "step_sizes"):
         setattr(Joined, _name, _first(_method))

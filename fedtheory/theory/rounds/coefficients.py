@@ -50,10 +50,8 @@ def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: An
     weights, active : (N,)
         w_k, and the probability that k does any step; of fractions the coefficients are, too.
 
-    Raises
-    ------
-    MissingCapability
-        A round that is not x + sum_k p_k (y_k - x), or a state with more than the server's model.
+    Raises `MissingCapability`: a round that is not x + sum_k p_k (y_k - x), or a state with more
+    than the server's model.
     """
     n, one = len(weights), weights[0] * 0 + 1
     method = in_fractions(method) if weights.dtype == object else method

@@ -91,10 +91,7 @@ class Whole(Fraction):
 class Facts(dict[str, Any]):
     """Constants by name, as attributes: what a hyperparameter's function is given.
 
-    Raises
-    ------
-    UnknownName
-        From an attribute that is not there, with the nearest names.
+    Raises `UnknownName`: from an attribute that is not there, with the nearest names.
     """
 
     def __getattr__(self, name: str) -> Any:

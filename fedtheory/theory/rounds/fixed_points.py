@@ -29,10 +29,7 @@ def by_coordinate(after: Callable[[Any], Any], x: Any, exact: bool) -> Any:
     x : where to begin (1, d)
     exact : whether x is in fractions; then so is what comes back
 
-    Raises
-    ------
-    Undefined
-        None was found.
+    Raises `Undefined`: none was found.
     """
     step = Fraction(1, 4096) if exact else 1 / 4096
     for _ in range(STEPS):

@@ -296,11 +296,8 @@ class Outline:
 def sides_of(function: Callable[..., Any], claimed: Claimed | Wrong, statement: str) -> Sides:
     """The sides of a form of a statement over a `World`, made now.
 
-    Raises
-    ------
-    InvalidInput
-        With the place in the author's file: a division by 0, a misspelt quantity, sides that are
-        none.
+    Raises `InvalidInput`: with the place in the author's file: a division by 0, a misspelt
+    quantity, sides that are none.
     """
     line = getattr(getattr(claimed.sides, "__code__", None), "co_firstlineno", None)
     with in_function(function, statement, line=lambda: line, placed=False):

@@ -94,10 +94,8 @@ class Draw:
     def from_data(cls, data: dict[str, Any]) -> Draw:
         """The instance a file holds.
 
-        Raises
-        ------
-        InvalidInput
-            Fields are missing, unknown, or of the wrong shape; numbers that are no fractions.
+        Raises `InvalidInput`: fields are missing, unknown, or of the wrong shape; numbers that are
+        no fractions.
         """
         known = [f.name for f in fields(cls)]
         wrong = [k for k in data if k not in known]

@@ -382,10 +382,7 @@ def laws_of_rounds(
 def law_of(case: Any, steps: int = 5) -> Participation:
     """Give the law of s_k of a case, of as many steps as the sampling, the solver or neither says.
 
-    Raises
-    ------
-    InvalidInput
-        A sampling and a solver with different numbers of local steps.
+    Raises `InvalidInput`: a sampling and a solver with different numbers of local steps.
     """
     solver, clients = case.local_solver, case.problem.num_clients
     given = case.sampling.max_steps if isinstance(case.sampling, Participation) else None

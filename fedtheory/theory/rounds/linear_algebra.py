@@ -84,10 +84,7 @@ def solve(A: np.ndarray, b: np.ndarray, one_of_many: bool = False) -> np.ndarray
 
     With ``one_of_many`` A may be singular. The solution is then one whose free entries are 0.
 
-    Raises
-    ------
-    InvalidInput
-        A is singular, or with ``one_of_many`` the system has no solution.
+    Raises `InvalidInput`: A is singular, or with ``one_of_many`` the system has no solution.
     """
     d = len(b)
     if A.dtype != object:

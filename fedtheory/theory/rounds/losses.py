@@ -92,10 +92,7 @@ class Pieces(NamedTuple):
         The minimiser is the stationary point of one piece, or a kink: all are tried, and the
         least value is it. A constant stays at the center.
 
-        Raises
-        ------
-        Unbounded
-            Some entry has no minimiser.
+        Raises `Unbounded`: some entry has no minimiser.
         """
         anchor = center if anchor is None else anchor
         below = self.h + self.m + curvature
@@ -151,10 +148,7 @@ class Pieces(NamedTuple):
         """Give each candidate of `minimise`, and where it may be the minimiser: everywhere in convex
         entries, where its slope decides; in hollow ones where no other's value is less.
 
-        Raises
-        ------
-        Unbounded
-            Several of a hollow entry are as low as each other.
+        Raises `Unbounded`: several of a hollow entry are as low as each other.
         """
         if not hollow.any():
             yield from ((y, True) for y in candidates)
@@ -182,10 +176,7 @@ def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | N
     pieces are gone through, and low = high is one of them; the third entry says whether it is the
     only one (of convex sums it is True).
 
-    Raises
-    ------
-    Unbounded
-        There is none.
+    Raises `Unbounded`: there is none.
     """
     return minimum(*_slopes(list(zip(h, c, m, a, delta, strict=True))))
 
@@ -357,10 +348,7 @@ class SeparableLosses:
     def minimiser(self, near: Any) -> Any:
         """The minimiser of F nearest to a point (d,), computed in fractions; of a nonconvex F with several any of them.
 
-        Raises
-        ------
-        Unbounded
-            F has none.
+        Raises `Unbounded`: F has none.
         """
         out = np.empty(self.dim, dtype=object)
         for i, (low, high, _) in enumerate(self._ends):

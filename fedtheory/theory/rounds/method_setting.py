@@ -146,10 +146,8 @@ class MethodSetting:
         """One instance of the class, with everything drawn that varies, and few enough sequences
         of cohorts to enumerate.
 
-        Raises
-        ------
-        InvalidInput
-            None was found: the class is empty, or its runs have too many sequences of cohorts.
+        Raises `InvalidInput`: none was found: the class is empty, or its runs have too many
+        sequences of cohorts.
         """
         reason = ""
         for _ in range(DRAWS):
@@ -329,10 +327,7 @@ class MethodSetting:
         starts : of one round in floats (S, d), which are judged together in place of the instance's
         times : of a run, how often every sequence of cohorts stands, with so small a share of its chance
 
-        Raises
-        ------
-        NotInFractions
-            The method, or a hyperparameter, makes other numbers.
+        Raises `NotInFractions`: the method, or a hyperparameter, makes other numbers.
         """
         own = instance.starts if exact else instance.starts.astype(float)
         law, most = self.law(instance), EXACT_PATHS if exact else MAX_PATHS
@@ -464,10 +459,8 @@ class MethodSetting:
 
         more : of draws, as of `run`
 
-        Raises
-        ------
-        InvalidInput
-            A round has too many cohorts to enumerate, or a run with the mode 'exact'; one round with 'monte-carlo'.
+        Raises `InvalidInput`: a round has too many cohorts to enumerate, or a run with the mode
+        'exact'; one round with 'monte-carlo'.
         """
         world, n = self.world(problem), problem.num_clients
         if sampling is None:

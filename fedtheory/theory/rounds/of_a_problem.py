@@ -59,10 +59,8 @@ def quadratics_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """h and c (N, d) of clients sum_i h_ki (x_i - c_ki)^2/2, in fractions.
 
-    Raises
-    ------
-    MissingCapability
-        Losses that are not quadratic, or whose coordinates mix: what is not 0 is named.
+    Raises `MissingCapability`: losses that are not quadratic, or whose coordinates mix: what is not
+    0 is named.
     """
     H, b = quadratics_of(problem)
     h = np.diagonal(H, axis1=1, axis2=2)

@@ -254,10 +254,7 @@ def sequences(
     ----------
     times : so many scenarios of each sequence, which share its probability
 
-    Raises
-    ------
-    InvalidInput
-        There are more than `most` sequences.
+    Raises `InvalidInput`: there are more than `most` sequences.
     """
     law, n = sampling.enumerate(num_clients), len(starts)
     count = law.scenarios

@@ -32,17 +32,10 @@ class _Raised:
         self._world = world
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
-
-    def values(self, x: Any) -> Any:
-        """f_k(x) + 1."""
-        return self._world.values(x) + 1
-
-    @property
-    def best(self) -> Any:
-        """The minimiser, with F* + 1."""
-        found = self._world.best
-        return replace(found, F_low=found.F_low + 1, F_high=found.F_high + 1)
+        own = getattr(self._world, name)
+        if name == "values":
+            return lambda x: own(x) + 1
+        return replace(own, F_low=own.F_low + 1, F_high=own.F_high + 1) if name == "best" else own
 
 
 def moves_with_offset(statement: Any, view: Any) -> frozenset[str]:

@@ -45,10 +45,8 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapp
     algorithm, solver : as somebody gave them; None where nothing was said
     given : hyperparameters of the method, by name
 
-    Raises
-    ------
-    InvalidInput
-        A method, local work or a number that the statement is not about, with what it is about.
+    Raises `InvalidInput`: a method, local work or a number that the statement is not about, with
+    what it is about.
     """
     where = setting.of_statement.id
     local = setting.local if solver is None else _local(where, setting.local, facts, solver)
@@ -65,13 +63,13 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapp
 
 def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
     """The method with the algorithm's hyperparameters."""
-    if isinstance(algorithm, Compressed):
-        whole = f"{named(about) if not isinstance(about, Method) else about.cls.__name__}, whose messages are sent whole"
-        raise InvalidInput(f"{where} is about {whole}, not {named(algorithm)}; give it without Compressed")
     if not isinstance(about, Method):
         if not _same(algorithm, about):
             raise _another(where, named(about), algorithm)
         return about
+    if isinstance(algorithm, Compressed):
+        whole = "whose messages are sent whole"
+        raise InvalidInput(f"{where} is about {about.cls.__name__}, {whole}, not {named(algorithm)}; give it without Compressed")
     if not _one_class(type(algorithm), about.cls):
         raise _another(where, about.cls.__name__, algorithm)
     numbers = dict(about.hyperparameters)

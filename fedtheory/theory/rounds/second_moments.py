@@ -157,10 +157,8 @@ def oracles_of(
 ) -> QuadraticOracles:
     """The oracles of a quadratic or least squares problem.
 
-    Raises
-    ------
-    MissingCapability
-        Losses that are not quadratic: their moments do not follow an affine recursion.
+    Raises `MissingCapability`: losses that are not quadratic: their moments do not follow an affine
+    recursion.
     """
     n, d = problem.num_clients, problem.dim
     noise = np.full(n, float(noise_std) ** 2)

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.errors import InvalidInput
+from fedtheory.local.objective import Rows
 from fedtheory.neural.parts import Parts, described
 from fedtheory.randomness import BLOCK
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.local.objective import Rows
 
 __all__ = ["PAD", "augmented", "check_augment", "draws"]
 

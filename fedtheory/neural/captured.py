@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
-from fedtheory.neural.engines.base import Batch, Loop
+from fedtheory.neural.engines.base import Batch, Lanes, Loop
+from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import gathered
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.engines.base import Lanes
-    from fedtheory.neural.interface import NetworkOnSamples
-    from fedtheory.neural.penalty import Penalty
+from fedtheory.neural.penalty import Penalty
 
 __all__ = ["CudaGraph", "Graph", "SideStreams", "Walks", "of_problem"]
 

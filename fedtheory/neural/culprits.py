@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.local.objective import Rows
 from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import gathered, has_labels, mapped, repeated, tensors
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.local.objective import Rows
 
 __all__ = ["failed_in_a_round", "failed_where_measured", "not_finite"]
 

@@ -13,18 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 __all__ = ["KeyedDropout", "drawing_nothing", "factors", "kept", "least_of", "mixed", "number", "of_all", "step_of"]
 

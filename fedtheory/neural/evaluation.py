@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import MissingCapability
+from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import has_labels
 from fedtheory.neural.threads import in_pieces
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.flat import FlatModule
 
 __all__ = ["accuracy_of_clients", "alike", "classifies_unseen", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
 

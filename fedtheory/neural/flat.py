@@ -9,16 +9,14 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.neural.dropout import KeyedDropout
 from fedtheory.neural.parts import Parts, mapped, unpacked
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 __all__ = ["FlatModule", "arguments", "as_module_takes", "computed", "own_copy", "unmoved"]
 

@@ -6,18 +6,15 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.neural.parts import unpacked
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["LOSSES", "Loss", "Slope"]
 

@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.culprits import failed_in_a_round, failed_where_measured
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.interface import NetworkOnSamples
-
-if TYPE_CHECKING:
-    from fedtheory.algorithms.base import Algorithm
 
 __all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "is_memory_error", "of_samples", "of_state", "rows_at_once"]
 
@@ -46,19 +44,18 @@ def is_memory_error(error: BaseException) -> bool:
 
 
 def in_chunks(
-    total: int, size: int, work: Callable[[slice], Any], device: torch.device,
-    known: dict[str, int] | None = None, kind: str = "",
+    problem: NetworkOnSamples, total: int, size: int | None, work: Callable[[slice], Any], kind: str
 ) -> list[Any]:
-    """work(slice) over range(total) in pieces of `size`; one that does not fit is halved.
-
-    known : the sizes by kind of work that had to be tried, which later calls begin with
+    """work(slice) over range(total) in pieces of `size`, of models as many as `rows_at_once` where
+    it is None; one that does not fit is halved, and later calls of the kind begin with the half.
 
     Raises
     ------
     OutOfMemory
         When a piece of one does not fit.
     """
-    known = {} if known is None else known
+    device, known = problem.device, problem.fitting
+    size = rows_at_once(problem, total) if size is None else size
     size = min(size, known.get(kind, size))
     out, a = [], 0
     while a < total:

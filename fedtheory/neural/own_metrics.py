@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils import _pytree as trees  # outputs of any structure, those that libraries have registered included
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.evaluation import on_test_set
 from fedtheory.neural.parts import described, mapped, unpacked
+from fedtheory.neural.problem import NeuralProblem
 from fedtheory.simulation.metrics import METRICS
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["Metric", "OwnMetrics", "check_own_metrics"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedtheory.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = [
     "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped",

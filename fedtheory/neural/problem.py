@@ -6,14 +6,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.local.sgd import MiniBatchSolver
 from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
@@ -34,11 +36,6 @@ from fedtheory.neural.trained import GivenModule
 from fedtheory.neural.trials import check_labels, check_order, check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from fedtheory.local.sgd import MiniBatchSolver
 
 __all__ = ["NeuralProblem"]
 
@@ -297,7 +294,7 @@ class NeuralProblem(Problem):
         def piece(part: slice) -> Tensor:
             return self.engine.gradient(flat[part], Batch(self.inputs[where[part]], self.targets[where[part]]))
 
-        out = torch.cat(self._in_chunks(n * b, piece, "batches"))
+        out = torch.cat(memory.in_chunks(self, n * b, None, piece, "batches"))
         return (out + self.ridge * flat).reshape(n, b, d)
 
     @memory.computed_there
@@ -341,9 +338,6 @@ class NeuralProblem(Problem):
         other.weights = weights_after(self, other.sample_counts)
         return other
 
-    def _in_chunks(self, models: int, work: Callable[[slice], Tensor], kind: str) -> list[Tensor]:
-        return memory.in_chunks(models, memory.rows_at_once(self, models), work, self.device, self.fitting, kind)
-
     def _full(self, samples: np.ndarray, y: Tensor, gradient: bool) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
@@ -358,7 +352,8 @@ class NeuralProblem(Problem):
                 z = y[points]
                 return compute(z, Batch(repeated(x, len(z)), repeated(t, len(z))))
 
-            found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
+            kind = "gradients" if gradient else "values"
+            found = memory.in_chunks(self, len(y), None, some, kind)
             total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
         return total
 

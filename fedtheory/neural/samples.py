@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from fedtheory.errors import InvalidInput
+from fedtheory.neural.flat import FlatModule
+from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import has_labels, named
 from fedtheory.problems.partitions import Partition
-
-if TYPE_CHECKING:
-    from fedtheory.neural.flat import FlatModule
-    from fedtheory.neural.losses import Loss
 
 __all__ = ["as_samples", "check_finite", "check_held", "check_targets", "own_tests", "sample_numbers"]
 

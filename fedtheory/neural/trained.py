@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
 from fedtheory.neural.device import as_device
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from fedtheory.neural.flat import FlatModule
+from fedtheory.neural.flat import FlatModule
 
 __all__ = ["GivenModule"]
 

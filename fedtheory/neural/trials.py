@@ -5,23 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput
-from fedtheory.neural.flat import as_module_takes, computed
+from fedtheory.neural.flat import FlatModule, as_module_takes, computed
 from fedtheory.neural.losses import LOSSES, Loss
 from fedtheory.neural.parts import described, has_labels, mapped, named, tensors, unpacked
 from fedtheory.neural.torch_losses import TORCH
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.flat import FlatModule
 
 __all__ = ["check_labels", "check_order", "check_samples", "check_tested", "remedy"]
 

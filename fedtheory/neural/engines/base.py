@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from fedtheory.errors import MissingCapability
@@ -18,9 +19,6 @@ from fedtheory.neural.dropout import number
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import mapped
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["Batch", "Engine", "Lanes", "Loop", "descend", "shares", "whole"]
 

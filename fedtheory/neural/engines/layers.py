@@ -15,24 +15,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from fedtheory.neural.dropout import of_all
 from fedtheory.neural.engines.chain import Chain, activated
 from fedtheory.neural.engines.recurrent import recurrent
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 __all__ = ["Tape", "along_the_chain", "batched_layers", "put_off"]
 
 _NOW = threading.local()
-
-Product = tuple["Tensor", "Tensor"]
 
 
 class Tape:

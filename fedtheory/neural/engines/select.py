@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,11 +12,9 @@ from torch import nn
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.neural.engines.base import Batch, Engine, Loop
 from fedtheory.neural.engines.stacked import Stacked
+from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import repeated
-
-if TYPE_CHECKING:
-    from fedtheory.neural.flat import FlatModule
 
 __all__ = ["ENGINES", "engine_for"]
 

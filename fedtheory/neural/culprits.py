@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ def _computed(problem: NetworkOnSamples, point: Tensor, sets: tuple[Any, Any], n
 
 def _first(trial: Trial, held: np.ndarray) -> tuple[np.ndarray, Any] | None:
     """The fewest samples, by halving the first piece that does, on which something goes wrong, and what it is."""
-    for samples in _pieces(held):
+    for samples in np.array_split(held, -(-len(held) // AT_ONCE)):
         said = trial(samples)
         if said is None:
             continue
@@ -151,10 +151,6 @@ def _first(trial: Trial, held: np.ndarray) -> tuple[np.ndarray, Any] | None:
             samples, said = worse
         return samples, said
     return None
-
-
-def _pieces(held: np.ndarray) -> Iterable[np.ndarray]:
-    return np.array_split(held, -(-len(held) // AT_ONCE))
 
 
 def _named(targets: Any, numbers: np.ndarray, kind: str = "sample") -> str:

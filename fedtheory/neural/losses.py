@@ -62,6 +62,12 @@ class Slope:
     weights: tuple[float, ...] = ()
 
 
+SLOPES = {
+    "cross_entropy": Slope(0, 0.0, -100.0), "squared_error": Slope(1, 1.0, float("inf")),
+    "mean_squared_error": Slope(1, 2.0, float("inf")),
+}
+
+
 class Loss:
     """A mean loss over a batch, with sample weights where the loss is known sample by sample.
 
@@ -115,13 +121,7 @@ class Loss:
         self._mean: Callable[[Any, Any], Any] | None = None if isinstance(loss, str) else copy.copy(loss)
         self.labels: tuple[int, int | None] | None = (-1, None) if loss == "cross_entropy" else None
         self._row_by_row = False  # whether vmap has failed on a user's loss
-        self.slope = slope
-        if isinstance(loss, str):
-            self.slope = {
-                "cross_entropy": Slope(0, 0.0, -100.0),
-                "mean_squared_error": Slope(1, 2.0, float("inf")),
-                "squared_error": Slope(1, 1.0, float("inf")),
-            }[loss]
+        self.slope = SLOPES[loss] if isinstance(loss, str) else slope
 
     @property
     def weighted(self) -> bool:

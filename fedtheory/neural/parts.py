@@ -27,10 +27,13 @@ class Parts:
     def __init__(self, given: dict[str, Tensor] | tuple[Tensor, ...]) -> None:
         self.given = given
 
+    def items(self) -> list[tuple[Any, Tensor]]:
+        """Names or positions, and the tensors."""
+        return [*(self.given.items() if isinstance(self.given, dict) else enumerate(self.given))]
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Parts:
-        if isinstance(self.given, dict):
-            return Parts({name: change(t) for name, t in self.given.items()})
-        return Parts(tuple(change(t) for t in self.given))
+        changed = {key: change(t) for key, t in self.items()}
+        return Parts(changed if isinstance(self.given, dict) else tuple(changed.values()))
 
     def __getitem__(self, index: Any) -> Parts:
         return self.map(lambda t: t[index])
@@ -57,25 +60,25 @@ def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | 
     """one(name, values) of a tensor, or of every part."""
     if not is_several(values):
         return one(what, values)
-    if isinstance(values, Mapping):
-        values = dict(values)
     if not values:
         raise InvalidInput(f"{what} is an empty dict: give at least one array or tensor (n, ...)")
-    if isinstance(values, dict):
-        for name in values:
-            if not isinstance(name, str):
-                raise InvalidInput(f"{what} has the key {name!r}: a dict's entries are keyword arguments; use texts, or a tuple")
-        return checked(what, Parts({name: one(f"{what}[{name!r}]", v) for name, v in values.items()}))
-    return checked(what, Parts(tuple(one(f"{what}[{i}]", v) for i, v in enumerate(values))))
+    by_name = isinstance(values, Mapping)
+    for name in values if by_name else ():
+        if not isinstance(name, str):
+            raise InvalidInput(
+                f"{what} has the key {name!r}: a dict's entries are keyword arguments; use texts, "
+                "or a tuple"
+            )
+    entries = values.items() if by_name else enumerate(values)
+    parts: dict[Any, Tensor] = {key: one(f"{what}[{key!r}]", v) for key, v in entries}
+    return checked(what, Parts(parts if by_name else tuple(parts.values())))
 
 
 def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:
     """The tensors with their names in an error."""
     if not isinstance(samples, Parts):
         return [(what, samples)]
-    if isinstance(samples.given, dict):
-        return [(f"{what}[{name!r}]", t) for name, t in samples.given.items()]
-    return [(f"{what}[{i}]", t) for i, t in enumerate(samples.given)]
+    return [(f"{what}[{key!r}]", t) for key, t in samples.items()]
 
 
 def _keys(samples: Any) -> Any:
@@ -94,9 +97,7 @@ def check_alike(train: Any, test: Any, what: str) -> None:
 
 def tensors(samples: Any) -> list[Tensor]:
     """The tensor, or all of them, those of a dict in the order of their names."""
-    if not isinstance(samples, Parts):
-        return [samples]
-    return [t for _, t in sorted(samples.given.items())] if isinstance(samples.given, dict) else list(samples.given)
+    return [t for _, t in sorted(samples.items())] if isinstance(samples, Parts) else [samples]
 
 
 def mapped(change: Callable[[Tensor], Tensor], samples: Any) -> Any:

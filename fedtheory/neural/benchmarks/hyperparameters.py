@@ -21,42 +21,18 @@ __all__ = ["TABLE_5", "all_presets"]
 
 # FedElasticNet, Table 5: dataset -> method -> (lambda_1, lambda_2, epsilon), '-' as None
 TABLE_5: dict[str, dict[str, tuple[float | None, float, float | None]]] = {
-    "cifar10": {
-        "fedprox": (None, 1e-4, None),
-        "algorithm-1": (1e-6, 1e-4, 1e-3),
-        "algorithm-2": (1e-4, 0.0, 1e-4),
-        "feddyn": (None, 1e-2, None),
-        "algorithm-3": (1e-4, 1e-2, 5e-3),
-    },
-    "cifar100": {
-        "fedprox": (None, 1e-4, None),
-        "algorithm-1": (1e-6, 1e-4, 1e-3),
-        "algorithm-2": (1e-4, 0.0, 1e-4),
-        "feddyn": (None, 1e-2, None),
-        "algorithm-3": (1e-4, 1e-2, 1e-3),
-    },
-    "mnist": {
-        "fedprox": (None, 1e-4, None),
-        "algorithm-1": (1e-6, 1e-6, 1e-3),
-        "algorithm-2": (1e-4, 0.0, 1e-4),
-        "feddyn": (None, 5e-2, None),
-        "algorithm-3": (1e-4, 5e-2, 5e-3),
-    },
-    "emnist-l": {
-        "fedprox": (None, 1e-4, None),
-        "algorithm-1": (1e-6, 1e-6, 1e-3),
-        "algorithm-2": (1e-4, 0.0, 1e-4),
-        "feddyn": (None, 4e-2, None),
-        "algorithm-3": (1e-4, 4e-2, 2e-3),
-    },
-    "shakespeare": {
-        "fedprox": (None, 1e-4, None),
-        "algorithm-1": (1e-6, 1e-6, 9e-3),
-        "algorithm-2": (1e-6, 0.0, 9e-4),
-        "feddyn": (None, 1e-2, None),
-        "algorithm-3": (1e-6, 1e-2, 1e-2),
-    },
-}
+    dataset: {
+        "fedprox": (None, 1e-4, None), "algorithm-1": first, "algorithm-2": second,
+        "feddyn": (None, third[1], None), "algorithm-3": third,
+    }
+    for dataset, first, second, third in (
+        ("cifar10", (1e-6, 1e-4, 1e-3), (1e-4, 0.0, 1e-4), (1e-4, 1e-2, 5e-3)),
+        ("cifar100", (1e-6, 1e-4, 1e-3), (1e-4, 0.0, 1e-4), (1e-4, 1e-2, 1e-3)),
+        ("mnist", (1e-6, 1e-6, 1e-3), (1e-4, 0.0, 1e-4), (1e-4, 5e-2, 5e-3)),
+        ("emnist-l", (1e-6, 1e-6, 1e-3), (1e-4, 0.0, 1e-4), (1e-4, 4e-2, 2e-3)),
+        ("shakespeare", (1e-6, 1e-6, 9e-3), (1e-6, 0.0, 9e-4), (1e-6, 1e-2, 1e-2)),
+    )
+}  # FedProx's lambda_2 is the same everywhere, and FedDyn's is Algorithm 3's
 _FEDELASTICNET = {  # dataset: network, the text's, rounds (Table 2), batch size (section 4)
     "mnist": ("mlp-200-200", "mlp-200-100", 100, 10),
     "emnist-l": ("mlp-100-100", "mlp-200-100", 200, 50),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fedtheory.algorithms.base import Algorithm
+    from fedtheory.neural.flat import GivenModule
     from fedtheory.neural.problem import NeuralProblem
-    from fedtheory.neural.trained import GivenModule
 
 __all__ = ["Log", "TrainingRun", "board_in", "patient", "summary_writer"]
 

@@ -141,10 +141,7 @@ def _largest_output(flat: FlatModule, inputs: Any) -> int:
 def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any], Any] | None = None) -> tuple[np.ndarray, list[Any]]:
     """Mean (hit, loss) over the test set of each model (M, d): (M, 2), and what `keep` returned.
 
-    Raises
-    ------
-    MissingCapability
-        The problem was made without test samples.
+    Raises `MissingCapability` where the problem was made without test samples.
     """
     if problem.test is None:
         raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")

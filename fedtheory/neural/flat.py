@@ -119,12 +119,8 @@ def _check_embedding(name: str, part: nn.Module) -> None:
 def own_copy(module: Any) -> nn.Module:
     """A copy of a user's module.
 
-    Raises
-    ------
-    InvalidInput
-        No torch module; one that cannot be copied, or whose parameters have no sizes yet.
-    MissingCapability
-        Complex parameters or buffers; a module that torch.jit compiled.
+    Raises `InvalidInput` or `MissingCapability` as `check_parameters` does, and where it cannot be
+    copied.
     """
     check_parameters(module)
     try:
@@ -374,10 +370,7 @@ class GivenModule:
         """A copy with the parameters x (d,) or (1, d), on another device or of another
         floating-point dtype where one is named.
 
-        Raises
-        ------
-        InvalidInput
-            x of another shape; no such device or dtype.
+        Raises `InvalidInput` for x of another shape, and where there is no such device or dtype.
         """
         kind = _floating(dtype)
         where = None if device is None else as_device(device)

@@ -172,10 +172,7 @@ class Loss:
     def __call__(self, outputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
         """The mean over a batch; with weights (b,) that sum to 1, the weighted sum.
 
-        Raises
-        ------
-        InvalidInput
-            A user's loss that is not a scalar.
+        Raises `InvalidInput` where a user's loss is no scalar.
         """
         if self._each is not None:
             each = self._each(outputs, targets)

@@ -49,10 +49,7 @@ def in_chunks(
     """work(slice) over range(total) in pieces of `size`, of models as many as `rows_at_once` where
     it is None; one that does not fit is halved, and later calls of the kind begin with the half.
 
-    Raises
-    ------
-    OutOfMemory
-        When a piece of one does not fit.
+    Raises `OutOfMemory` where a piece of one does not fit.
     """
     device, known = problem.device, problem.fitting
     size = rows_at_once(problem, total) if size is None else size

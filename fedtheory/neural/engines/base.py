@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import mapped
 
-__all__ = ["Batch", "Engine", "Lanes", "Loop", "descend", "shares", "whole"]
+__all__ = ["Batch", "Engine", "Loop", "descend", "shares", "whole"]
 
 
 SCALE = 1024.0
@@ -146,17 +146,6 @@ def shares(counts: Tensor, width: int, like: Tensor) -> Tensor:
     return (torch.arange(width, device=like.device) < counts).to(like.dtype) / counts
 
 
-class Lanes(Protocol):
-    """Streams of a device, on which rows are computed beside one another."""
-
-    def lane(self, row: int) -> AbstractContextManager[Any]:
-        """Return the context that computes this row. It comes after all that was launched before
-        the first of the rows."""
-
-    def join(self) -> None:
-        """Let what is launched from now on wait for all rows."""
-
-
 def _only_one(row: int) -> AbstractContextManager[Any]:
     return nullcontext()
 
@@ -166,8 +155,8 @@ class Loop(Engine):
     channels last in memory."""
 
     name = "loop"
-    # on which the rows run beside one another, while a GPU records a step
-    lanes: Lanes | None = None
+    # `captured.SideStreams`, on which the rows run beside one another while a GPU records a step
+    lanes: Any = None
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)

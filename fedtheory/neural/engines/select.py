@@ -36,14 +36,8 @@ def engine_for(
     a CPU, convolutions on a GPU, and for modules that cannot be stacked (with a warning that says
     why), 'loop'.
 
-    Raises
-    ------
-    UnknownName
-        No engine of that name.
-    InvalidInput
-        No name.
-    MissingCapability
-        'stacked' for a module that vmap cannot take.
+    Raises `UnknownName` or `InvalidInput` for another name, and `MissingCapability` where 'stacked'
+    is asked for a module that vmap cannot take.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"engine = {name!r}: use 'auto', {', '.join(map(repr, ENGINES))}")

@@ -25,14 +25,13 @@ from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, own_copy, unmoved
 from fedtheory.neural.losses import Loss
-from fedtheory.neural.models import check_model
 from fedtheory.neural.parts import Parts, check_alike, made, repeated
 from fedtheory.neural.plans import Plans
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
-from fedtheory.neural.trials import check_labels, check_order, check_samples, check_tested
+from fedtheory.neural.trials import check_labels, check_model, check_order, check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
 

@@ -6,12 +6,13 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map, tree_map_only
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.neural.parts import unpacked
@@ -166,7 +167,7 @@ class Loss:
                 raise
             except Exception:  # branches on values, .item(), operations without a rule
                 self._row_by_row = True
-        rows = [tree_map(lambda t, r=r: t[r] if isinstance(t, torch.Tensor) else t, outputs) for r in range(len(targets))]
+        rows = [tree_map_only(torch.Tensor, itemgetter(r), outputs) for r in range(len(targets))]
         return torch.stack([self(row, targets[r]) for r, row in enumerate(rows)])
 
     def __call__(self, outputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:

@@ -47,17 +47,8 @@ def is_several(values: Any) -> bool:
     return isinstance(values, Mapping) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
 
 
-def checked(what: str, parts: Parts) -> Parts:
-    """The same. Raises `InvalidInput` where the tensors do not have as many samples."""
-    counts = {name: len(t) for name, t in named(what, parts)}
-    if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise InvalidInput(f"{told} samples: give every part of {what} one entry a sample, (n, ...)")
-    return parts
-
-
 def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | Parts:
-    """one(name, values) of a tensor, or of every part."""
+    """one(name, values) of a tensor, or of every part, which must have as many samples."""
     if not is_several(values):
         return one(what, values)
     if not values:
@@ -71,7 +62,14 @@ def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | 
             )
     entries = values.items() if by_name else enumerate(values)
     parts: dict[Any, Tensor] = {key: one(f"{what}[{key!r}]", v) for key, v in entries}
-    return checked(what, Parts(parts if by_name else tuple(parts.values())))
+    samples = Parts(parts if by_name else tuple(parts.values()))
+    counts = {name: len(t) for name, t in named(what, samples)}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InvalidInput(
+            f"{told} samples: give every part of {what} one entry a sample, (n, ...)"
+        )
+    return samples
 
 
 def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:

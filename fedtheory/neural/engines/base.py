@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural.dropout import number
@@ -237,11 +237,11 @@ class Loop(Engine):
 def whole(outputs: Any, dtype: torch.dtype) -> Any:
     """Return in full precision what a module returned in mixed precision."""
 
-    def one(value: Any) -> Any:
-        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.to(dtype) if is_float else value
+    def one(value: Tensor) -> Tensor:
+        return value.to(dtype) if value.is_floating_point() else value
 
-    return one(outputs) if isinstance(outputs, torch.Tensor) else tree_map(one, outputs)
+    is_one = isinstance(outputs, torch.Tensor)
+    return one(outputs) if is_one else tree_map_only(torch.Tensor, one, outputs)
 
 
 def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:

@@ -232,29 +232,25 @@ def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:
 
 # --- convolutions ---------------------------------------------------------------------------------
 def _convolution(channels_first: bool, layer: nn.Conv2d, x: Tensor) -> Tensor:
-    plain = partial(_convolve, layer.stride, layer.padding, layer.dilation, layer.groups)
-    rule = partial(_convolution_rule, layer)
+    plain, rule = partial(_convolve, layer), partial(_convolution_rule, layer)
     out = _All.apply(plain, rule, x, layer.weight, layer.bias)
     return out.contiguous() if channels_first else out
 
 
-def _convolve(
-    stride: Any, padding: Any, dilation: Any, groups: int, x: Tensor, weight: Tensor,
-    bias: Tensor | None,
-) -> Tensor:
-    return functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
+def _convolve(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    how = layer.stride, layer.padding, layer.dilation, layer.groups
+    return functional.conv2d(x, weight, bias, *how)
 
 
 def _convolution_rule(
     layer: nn.Conv2d, count: int, batched: list[bool], x: Tensor, weight: Tensor,
     bias: Tensor | None,
 ) -> Tensor:
-    own = (layer.stride, layer.padding, layer.dilation, layer.groups)
     shared = (weight, bias)
     x, weight, bias = _of_every(count, batched, x, weight, bias)
     lead = x.shape[1:-3]  # no batch of samples, or one
     if not any(batched[1:]):
-        out = _convolve(*own, x.reshape(-1, *x.shape[-3:]), *shared)
+        out = _convolve(layer, x.reshape(-1, *x.shape[-3:]), *shared)
         return out.reshape(count, *lead, *out.shape[1:])
     x = x.reshape(count, -1, *x.shape[-3:])
     if isinstance(layer.padding, str):
@@ -335,11 +331,11 @@ def _unfolded(
 
 def _group_norm(layer: nn.GroupNorm, x: Tensor) -> Tensor:
     """vmap has no rule for images whose channels may come last."""
-    plain = partial(functional.group_norm, eps=layer.eps)
-    return _All.apply(
-        lambda a, w, b: plain(a, layer.num_groups, w, b), partial(_group_norm_rule, layer), x,
-        layer.weight, layer.bias,
-    )
+
+    def plain(a: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.group_norm(a, layer.num_groups, weight, bias, layer.eps)
+
+    return _All.apply(plain, partial(_group_norm_rule, layer), x, layer.weight, layer.bias)
 
 
 def _group_norm_rule(

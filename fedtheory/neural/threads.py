@@ -36,7 +36,7 @@ def side_by_side(
     size, threads, before = rows_at_once(problem, rows), 1, torch.get_num_threads()
     if problem.device.type == "cpu":
         threads = min(before, rows)
-        fitting = max(1, IN_CACHE // (problem.dim * torch.finfo(problem.dtype).bits // 8))
+        fitting = max(1, IN_CACHE // (problem.dim * problem.dtype.itemsize))
         share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)
         size = min(size, fitting, share) if problem.rows_at_once is None else size
 

@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.errors import InvalidInput
+from fedtheory.local.objective import Rows
 from fedtheory.neural.parts import Parts, described
 from fedtheory.randomness import BLOCK
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.local.objective import Rows
-
-__all__ = ["PAD", "augmented", "check_augment", "draws"]
+__all__ = ["PAD", "augmented", "check_augment", "draws", "of_row"]
 
 PAD = 4  # zeros on every side, of the normalised image
 
@@ -38,12 +36,20 @@ def draws(rows: Rows, n: int, b: int, samples: int, epoch: int) -> np.ndarray:
     Half of the images are mirrored; half (drawn apart) are padded by `PAD` and cut back at a random
     place, the others in the middle. A function of (seed, round, epoch, scenario, client) alone.
     """
-    scenario = int(rows.scenarios[n, b])
-    block = scenario // BLOCK
-    generator = rows.stream.generator("augment", rows.round_index, epoch, (int(rows.clients[n]) << 32) | block)
-    u = generator.random((scenario - block * BLOCK + 1, samples, 4))[-1]  # the first rows of the whole block's draw
+    u = of_row(rows, "augment", n, b, epoch, lambda g, count: g.random((count, samples, 4)))
     places = (u[:, 2:] * (2 * PAD + 1)).astype(np.int64)
     return np.concatenate([u[:, :1] > 0.5, np.where(u[:, 1:2] > 0.5, places, PAD)], axis=1).astype(np.int64)
+
+
+def of_row(
+    rows: Rows, purpose: str, n: int, b: int, epoch: int,
+    draw: Callable[[np.random.Generator, int], np.ndarray],
+) -> np.ndarray:
+    """The last of draw(generator, count), whose rows are those of a block of scenarios; a function
+    of (seed, purpose, round, epoch, scenario, client) alone."""
+    block, inside = divmod(int(rows.scenarios[n, b]), BLOCK)
+    key = (int(rows.clients[n]) << 32) | block
+    return draw(rows.stream.generator(purpose, rows.round_index, epoch, key), inside + 1)[-1]
 
 
 def augmented(x: Tensor, how: Tensor) -> Tensor:

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedtheory.neural.engines.base import Batch, Loop
+from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import gathered
+from fedtheory.neural.penalty import Penalty
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.engines.base import Lanes
-    from fedtheory.neural.interface import NetworkOnSamples
-    from fedtheory.neural.penalty import Penalty
-
-__all__ = ["CudaGraph", "Graph", "SideStreams", "Walks", "of_problem"]
+__all__ = ["CudaGraph", "SideStreams", "Walks", "of_problem"]
 
 ALIGNED = 128  # bytes
 STREAMS = 8
@@ -32,23 +28,15 @@ KEPT = 16  # recordings of a problem, each of which holds its models and gradien
 FILLED = 0.5  # of a GPU's memory, above which old recordings make room for a new one
 
 
-class Graph(Protocol):
-    """Work of a device, recorded."""
-
-    def record(self, work: Callable[[], None]) -> None:
-        """Take down what `work` launches, without doing it. Raises RuntimeError where it needs the host on the way."""
-
-    def replay(self) -> None:
-        """Do what was recorded again, on the same tensors."""
-
-
 class CudaGraph:
-    """`torch.cuda.CUDAGraph`."""
+    """Work of a device, recorded by `torch.cuda.CUDAGraph`."""
 
     def __init__(self) -> None:
         self._graph = torch.cuda.CUDAGraph()
 
     def record(self, work: Callable[[], None]) -> None:
+        """Take down what `work` launches, without doing it. Raises RuntimeError where it needs the
+        host on the way."""
         _without_the_host(work)  # a capture that fails on its way leaves its pool of memory open
         stream = torch.cuda.current_stream()
         try:
@@ -59,6 +47,7 @@ class CudaGraph:
             raise
 
     def replay(self) -> None:
+        """Do what was recorded again, on the same tensors."""
         self._graph.replay()
 
 
@@ -92,6 +81,8 @@ class SideStreams:
         self._used: list[Any] = []
 
     def lane(self, row: int) -> Any:
+        """Return the context that computes this row. It comes after all that was launched before
+        the first of the rows."""
         stream = self._streams[row % STREAMS]
         if stream not in self._used:
             stream.wait_stream(torch.cuda.current_stream())
@@ -99,6 +90,7 @@ class SideStreams:
         return torch.cuda.stream(stream)
 
     def join(self) -> None:
+        """Let what is launched from now on wait for all rows."""
         for stream in self._used:
             torch.cuda.current_stream().wait_stream(stream)
         self._used.clear()
@@ -107,7 +99,9 @@ class SideStreams:
 class Walks:
     """The recorded steps of one problem, by what they depend on."""
 
-    def __init__(self, graph: Callable[[], Graph] = CudaGraph, lanes: Callable[[], Lanes] = SideStreams) -> None:
+    def __init__(
+        self, graph: Callable[[], Any] = CudaGraph, lanes: Callable[[], Any] = SideStreams
+    ) -> None:
         self._graph, self._lanes, self._steps = graph, lanes, dict[Any, _Step]()
         self.refused = False
 
@@ -181,7 +175,7 @@ class _Step:
 
     def __init__(
         self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None],
-        y: Tensor, tables: tuple[Any, ...], room: int, graph: Graph, lanes: Callable[[], Lanes],
+        y: Tensor, tables: tuple[Any, ...], room: int, graph: Any, lanes: Callable[[], Any],
     ) -> None:
         self.problem, self.clip, self.graph = problem, clip, graph
         self.lanes = lanes() if isinstance(problem.engine, Loop) else None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.local.objective import Rows
 from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import gathered, has_labels, mapped, repeated, tensors
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.local.objective import Rows
 
 __all__ = ["failed_in_a_round", "failed_where_measured", "not_finite"]
 
@@ -142,7 +139,7 @@ def _computed(problem: NetworkOnSamples, point: Tensor, sets: tuple[Any, Any], n
 
 def _first(trial: Trial, held: np.ndarray) -> tuple[np.ndarray, Any] | None:
     """The fewest samples, by halving the first piece that does, on which something goes wrong, and what it is."""
-    for samples in _pieces(held):
+    for samples in np.array_split(held, -(-len(held) // AT_ONCE)):
         said = trial(samples)
         if said is None:
             continue
@@ -154,10 +151,6 @@ def _first(trial: Trial, held: np.ndarray) -> tuple[np.ndarray, Any] | None:
             samples, said = worse
         return samples, said
     return None
-
-
-def _pieces(held: np.ndarray) -> Iterable[np.ndarray]:
-    return np.array_split(held, -(-len(held) // AT_ONCE))
 
 
 def _named(targets: Any, numbers: np.ndarray, kind: str = "sample") -> str:

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-__all__ = ["KeyedDropout", "drawing_nothing", "factors", "kept", "least_of", "mixed", "number", "of_all", "step_of"]
+__all__ = [
+    "KeyedDropout", "drawing_nothing", "factors", "least_of", "mixed", "number", "of_all", "step_of",
+]
 
 # Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: splitmix64,
 # as 64-bit integers with a sign
@@ -49,20 +49,17 @@ def _shifted(z: Tensor, by: int) -> Tensor:
     return (z >> by) & ((1 << (64 - by)) - 1)
 
 
-def kept(key: Tensor, occurrence: int, shape: tuple[int, ...], p: float) -> Tensor:
-    """Draw which entries are kept, each with probability 1 - p (to 2^-24): bool of this shape.
+def factors(
+    key: Tensor | int, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype
+) -> Tensor:
+    """Draw the entries' factors: 1/(1 - p) where they are kept, which each is with probability
+    1 - p (to 2^-24), else 0.
 
     Parameters
     ----------
-    key : int64 ()
+    key : int64 () of one model, or, under vmap, of each; or `number` of it
     occurrence : the number of the dropout in the forward pass
     """
-    return factors(key, occurrence, shape, p, torch.float32) != 0
-
-
-def factors(key: Tensor | int, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
-    """Return the entries' factors: 1/(1 - p) where they are kept, else 0. The key is that of one
-    model, or, under vmap, of each."""
     if isinstance(key, int):  # which `number` makes of a key where Numba is, on a CPU
         out = torch.empty((1, math.prod(shape)), dtype=dtype if dtype in _NUMPYS else torch.float32)
         _fill(np.array([key % 2**64], dtype=np.uint64), *_terms(occurrence, p, out), out.numpy())

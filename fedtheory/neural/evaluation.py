@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import MissingCapability
+from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import has_labels
 from fedtheory.neural.threads import in_pieces
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.flat import FlatModule
 
 __all__ = ["accuracy_of_clients", "alike", "classifies_unseen", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
 
@@ -67,7 +64,9 @@ def sums(
         with torch.no_grad():
             for point in points:
                 outputs = problem.engine.outputs(point, x)
-                found.append(_sums(torch.stack([_hits(problem, outputs, t), problem.loss.each(outputs, t).to(torch.float64)]), s))
+                losses = problem.loss.each(outputs, t).to(torch.float64)
+                each = torch.stack([_hits(problem, outputs, t), losses])
+                found.append((each if s is None else each * s).sum(dim=1))
                 if keep is not None:
                     kept.append(keep(outputs, t))
         return torch.stack(found), kept
@@ -78,18 +77,12 @@ def sums(
     return torch.stack([found for found, _ in done]).sum(dim=0), [outputs for _, kept in done for outputs in kept]
 
 
-def _sums(each: Tensor, share: Tensor | None) -> Tensor:
-    """(2, b) -> (2,)."""
-    return each.sum(dim=1) if share is None else (each * share).sum(dim=1)
-
-
 def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
     """The share of each sample's labels that are right (b,), of those that count."""
-    if not isinstance(outputs, torch.Tensor) or not has_labels(targets) or outputs.ndim != targets.ndim + 1:
-        return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     axis, ignored = problem.loss.labels or (-1, None)
-    found = outputs.argmax(dim=axis)
-    if found.shape != targets.shape:  # the batch may not be on the first axis
+    classified = isinstance(outputs, torch.Tensor) and has_labels(targets)
+    found = outputs.argmax(dim=axis) if classified and outputs.ndim == targets.ndim + 1 else None
+    if found is None or found.shape != targets.shape:  # the batch may not be on the first axis
         return torch.full((len(targets),), float("nan"), dtype=torch.float64, device=problem.device)
     right = (found == targets).to(torch.float64).reshape(len(targets), -1)
     if ignored is None:
@@ -144,10 +137,7 @@ def _largest_output(flat: FlatModule, inputs: Any) -> int:
 def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any], Any] | None = None) -> tuple[np.ndarray, list[Any]]:
     """Mean (hit, loss) over the test set of each model (M, d): (M, 2), and what `keep` returned.
 
-    Raises
-    ------
-    MissingCapability
-        The problem was made without test samples.
+    Raises `MissingCapability` where the problem was made without test samples.
     """
     if problem.test is None:
         raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.engines.base import Batch, Loop
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import described, has_labels
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["check_fisher", "fisher_diagonal"]
 
@@ -71,4 +69,4 @@ def _one(problem: NetworkOnSamples, held: Any, point: Tensor, kind: str) -> Tens
         return sum(squares(x, torch.full_like(t, c), chance[:, c]) for c in range(chance.shape[-1]))
 
     piece = max(1, ENTRIES // len(point))
-    return sum(memory.in_chunks(len(held), piece, some, problem.device, problem.fitting, "fisher")) / len(held)
+    return sum(memory.in_chunks(problem, len(held), piece, some, "fisher")) / len(held)

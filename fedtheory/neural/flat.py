@@ -1,4 +1,4 @@
-"""A torch module as a function of one flat parameter vector."""
+"""A torch module as a function of one flat parameter vector, and as it was given."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.inputs import real_array
+from fedtheory.neural.device import as_device
 from fedtheory.neural.dropout import KeyedDropout
 from fedtheory.neural.parts import Parts, mapped, unpacked
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-__all__ = ["FlatModule", "arguments", "as_module_takes", "computed", "own_copy", "unmoved"]
+__all__ = [
+    "FlatModule", "GivenModule", "arguments", "as_module_takes", "computed", "own_copy", "unmoved",
+]
 
 _THREAD = threading.local()
 MANY = 8  # times the few samples that a module is tried on
@@ -117,12 +119,8 @@ def _check_embedding(name: str, part: nn.Module) -> None:
 def own_copy(module: Any) -> nn.Module:
     """A copy of a user's module.
 
-    Raises
-    ------
-    InvalidInput
-        No torch module; one that cannot be copied, or whose parameters have no sizes yet.
-    MissingCapability
-        Complex parameters or buffers; a module that torch.jit compiled.
+    Raises `InvalidInput` or `MissingCapability` as `check_parameters` does, and where it cannot be
+    copied.
     """
     check_parameters(module)
     try:
@@ -350,3 +348,49 @@ class FlatModule:
             own = copy.deepcopy(self.module)
             _THREAD.copies[self.module] = own, _places(own, self.names)
         return _THREAD.copies[self.module]
+
+
+class GivenModule:
+    """A module as it was given, with its own device, dtypes and modes, of which copies with other parameters are made.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        It is kept, not copied.
+    flat : FlatModule
+        Which of its parameters a point (d,) stands for.
+    """
+
+    def __init__(self, module: nn.Module, flat: FlatModule) -> None:
+        self.module, self._type = module, type(module).__name__
+        self._pieces = list(zip(flat.names, flat.shapes, flat.offsets[:-1], flat.offsets[1:], strict=True))
+        self.dim = flat.dim
+
+    def filled(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
+        """A copy with the parameters x (d,) or (1, d), on another device or of another
+        floating-point dtype where one is named.
+
+        Raises `InvalidInput` for x of another shape, and where there is no such device or dtype.
+        """
+        kind = _floating(dtype)
+        where = None if device is None else as_device(device)
+        point = x.detach() if isinstance(x, torch.Tensor) else torch.tensor(real_array("x", x, finite=False))
+        if point.shape not in ((self.dim,), (1, self.dim)):
+            raise InvalidInput(
+                f"x has shape {tuple(point.shape)}: {self._type} is made of one point, "
+                f"({self.dim},) or (1, {self.dim}); of several give one row"
+            )
+        made, point = copy.deepcopy(self.module), point.reshape(-1)
+        own = dict(made.named_parameters())
+        with torch.no_grad():
+            for name, shape, first, last in self._pieces:
+                own[name].copy_(point[first:last].reshape(shape))
+        return made.to(device=where, dtype=kind)
+
+
+def _floating(dtype: Any) -> torch.dtype | None:
+    """A floating-point dtype, by itself or by name; None stays None."""
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if dtype is None or (isinstance(found, torch.dtype) and found.is_floating_point):
+        return found
+    raise InvalidInput(f"dtype = {dtype!r}: use a floating-point dtype of torch, such as 'float32', or None for the module's own")

@@ -6,18 +6,16 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map, tree_map_only
 
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.neural.parts import unpacked
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["LOSSES", "Loss", "Slope"]
 
@@ -63,6 +61,12 @@ class Slope:
     scale: float
     limit: float
     weights: tuple[float, ...] = ()
+
+
+SLOPES = {
+    "cross_entropy": Slope(0, 0.0, -100.0), "squared_error": Slope(1, 1.0, float("inf")),
+    "mean_squared_error": Slope(1, 2.0, float("inf")),
+}
 
 
 class Loss:
@@ -118,13 +122,7 @@ class Loss:
         self._mean: Callable[[Any, Any], Any] | None = None if isinstance(loss, str) else copy.copy(loss)
         self.labels: tuple[int, int | None] | None = (-1, None) if loss == "cross_entropy" else None
         self._row_by_row = False  # whether vmap has failed on a user's loss
-        self.slope = slope
-        if isinstance(loss, str):
-            self.slope = {
-                "cross_entropy": Slope(0, 0.0, -100.0),
-                "mean_squared_error": Slope(1, 2.0, float("inf")),
-                "squared_error": Slope(1, 1.0, float("inf")),
-            }[loss]
+        self.slope = SLOPES[loss] if isinstance(loss, str) else slope
 
     @property
     def weighted(self) -> bool:
@@ -169,16 +167,13 @@ class Loss:
                 raise
             except Exception:  # branches on values, .item(), operations without a rule
                 self._row_by_row = True
-        rows = [tree_map(lambda t, r=r: t[r] if isinstance(t, torch.Tensor) else t, outputs) for r in range(len(targets))]
+        rows = [tree_map_only(torch.Tensor, itemgetter(r), outputs) for r in range(len(targets))]
         return torch.stack([self(row, targets[r]) for r, row in enumerate(rows)])
 
     def __call__(self, outputs: Any, targets: Any, weights: Tensor | None = None) -> Tensor:
         """The mean over a batch; with weights (b,) that sum to 1, the weighted sum.
 
-        Raises
-        ------
-        InvalidInput
-            A user's loss that is not a scalar.
+        Raises `InvalidInput` where a user's loss is no scalar.
         """
         if self._each is not None:
             each = self._each(outputs, targets)

@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.culprits import failed_in_a_round, failed_where_measured
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.interface import NetworkOnSamples
-
-if TYPE_CHECKING:
-    from fedtheory.algorithms.base import Algorithm
 
 __all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "is_memory_error", "of_samples", "of_state", "rows_at_once"]
 
@@ -32,11 +30,10 @@ def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
     """
     if problem.rows_at_once is not None:
         return max(1, min(rows, problem.rows_at_once))
-    bytes_each = 8 * problem.dim * torch.finfo(problem.dtype).bits // 8  # parameters, gradients, penalties, temporaries
+    bytes_each = 8 * problem.dim * problem.dtype.itemsize  # parameters, gradients, penalties...
+    share = 2**30
     if problem.device.type == "cuda":
         share = torch.cuda.get_device_properties(problem.device).total_memory // 8
-    else:
-        share = 2**30
     return max(1, min(rows, share // bytes_each))
 
 
@@ -46,19 +43,15 @@ def is_memory_error(error: BaseException) -> bool:
 
 
 def in_chunks(
-    total: int, size: int, work: Callable[[slice], Any], device: torch.device,
-    known: dict[str, int] | None = None, kind: str = "",
+    problem: NetworkOnSamples, total: int, size: int | None, work: Callable[[slice], Any], kind: str
 ) -> list[Any]:
-    """work(slice) over range(total) in pieces of `size`; one that does not fit is halved.
+    """work(slice) over range(total) in pieces of `size`, of models as many as `rows_at_once` where
+    it is None; one that does not fit is halved, and later calls of the kind begin with the half.
 
-    known : the sizes by kind of work that had to be tried, which later calls begin with
-
-    Raises
-    ------
-    OutOfMemory
-        When a piece of one does not fit.
+    Raises `OutOfMemory` where a piece of one does not fit.
     """
-    known = {} if known is None else known
+    device, known = problem.device, problem.fitting
+    size = rows_at_once(problem, total) if size is None else size
     size = min(size, known.get(kind, size))
     out, a = [], 0
     while a < total:
@@ -99,9 +92,8 @@ def explained(needed: Callable[[], str], device: torch.device) -> Iterator[None]
 def of_samples(what: str, values: Any, dtype: torch.dtype) -> str:
     """Say how much memory samples take, for `explained`."""
     shape = tuple(getattr(values, "shape", (len(values),)))
-    width = torch.finfo(dtype).bits // 8
     return (
-        f"{what} {shape} take up to {gigabytes(math.prod(shape) * width)} as {str(dtype).removeprefix('torch.')}: "
+        f"{what} {shape} take up to {gigabytes(math.prod(shape) * dtype.itemsize)} as {str(dtype).removeprefix('torch.')}: "
         "use fewer samples, dtype='float32', or a device with more memory"
     )
 
@@ -110,7 +102,8 @@ def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
     """Say how much memory a method's state of all clients takes, for `explained`."""
     point = torch.empty(1, problem.dim, dtype=problem.dtype, device="meta")  # shapes without memory
     fields = [f for f in algorithm.init(point, problem.num_clients) if hasattr(f, "ndim")]
-    kept, width = sum(f.ndim == 3 and f.shape[2] == problem.dim for f in fields), torch.finfo(problem.dtype).bits // 8
+    kept = sum(f.ndim == 3 and f.shape[2] == problem.dim for f in fields)
+    width = problem.dtype.itemsize
     told = f"{kept} x {problem.num_clients:,} clients x {problem.dim:,} parameters x {width} bytes" if kept else "nothing of a client"
     whole = gigabytes(sum(f.numel() for f in fields) * width)
     return (
@@ -131,7 +124,7 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
     def inside(problem: NetworkOnSamples, *args: Any, **options: Any) -> Any:
         def needed() -> str:
             models = max((a.numel() // problem.dim for a in args if isinstance(a, torch.Tensor)), default=1)
-            width = torch.finfo(problem.dtype).bits // 8
+            width = problem.dtype.itemsize
             return (
                 f"each copy of {models:,} models x {problem.dim:,} parameters x {width} bytes "
                 f"takes {gigabytes(models * problem.dim * width)}: use fewer clients a round, a "

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fedtheory.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["CharLstm", "ResNet20", "ResNet50", "WordLstm", "cnn", "emnist_cnn", "logistic", "mlp", "vgg11s"]
 

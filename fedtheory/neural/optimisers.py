@@ -6,18 +6,16 @@ The definitions are those of `fedtheory.local.optimisers`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedtheory.local.clipping import clipped_direction
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.optimisers import Adam, Momentum
 from fedtheory.local.sgd import MiniBatchSolver
 from fedtheory.neural.engines.base import descend
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["RememberedSteps"]
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils import _pytree as trees  # outputs of any structure, those that libraries have registered included
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.evaluation import on_test_set
 from fedtheory.neural.parts import described, mapped, unpacked
+from fedtheory.neural.problem import NeuralProblem
 from fedtheory.simulation.metrics import METRICS
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["Metric", "OwnMetrics", "check_own_metrics"]
 
@@ -110,7 +108,8 @@ class OwnMetrics:
 @memory.computed_there
 def _tested(problem: NeuralProblem, x: Tensor) -> tuple[np.ndarray, Any]:
     """Mean hit and loss (2,), and the outputs of all n test samples at x (1, d)."""
-    means, pieces = on_test_set(problem, x, lambda outputs: trees.tree_map(_on_host, outputs))
+    on_host = partial(trees.tree_map_only, torch.Tensor, torch.Tensor.cpu)
+    means, pieces = on_test_set(problem, x, on_host)
     count = len(problem.test[1])  # type: ignore[index]  # checked before work
     try:
         whole = _together(pieces)
@@ -125,10 +124,6 @@ def _tested(problem: NeuralProblem, x: Tensor) -> tuple[np.ndarray, Any]:
     return means[0], whole
 
 
-def _on_host(leaf: Any) -> Any:
-    return leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf
-
-
 def _together(pieces: list[Any]) -> Any:
     """Outputs of consecutive batches as one; what is no tensor is taken from the last."""
     leaves, structures = zip(*(trees.tree_flatten(piece) for piece in pieces), strict=True)
@@ -141,7 +136,7 @@ def _together(pieces: list[Any]) -> Any:
 
 def _own(value: Any) -> Any:
     """Outputs in memory of their own, which may be written to."""
-    return trees.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+    return trees.tree_map_only(torch.Tensor, torch.Tensor.clone, value)
 
 
 def _value(name: str, compute: Metric, outputs: Any, targets: Any) -> np.ndarray:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedtheory.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = [
     "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped",
@@ -29,10 +27,13 @@ class Parts:
     def __init__(self, given: dict[str, Tensor] | tuple[Tensor, ...]) -> None:
         self.given = given
 
+    def items(self) -> list[tuple[Any, Tensor]]:
+        """Names or positions, and the tensors."""
+        return [*(self.given.items() if isinstance(self.given, dict) else enumerate(self.given))]
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Parts:
-        if isinstance(self.given, dict):
-            return Parts({name: change(t) for name, t in self.given.items()})
-        return Parts(tuple(change(t) for t in self.given))
+        changed = {key: change(t) for key, t in self.items()}
+        return Parts(changed if isinstance(self.given, dict) else tuple(changed.values()))
 
     def __getitem__(self, index: Any) -> Parts:
         return self.map(lambda t: t[index])
@@ -46,38 +47,36 @@ def is_several(values: Any) -> bool:
     return isinstance(values, Mapping) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
 
 
-def checked(what: str, parts: Parts) -> Parts:
-    """The same. Raises `InvalidInput` where the tensors do not have as many samples."""
-    counts = {name: len(t) for name, t in named(what, parts)}
-    if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise InvalidInput(f"{told} samples: give every part of {what} one entry a sample, (n, ...)")
-    return parts
-
-
 def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | Parts:
-    """one(name, values) of a tensor, or of every part."""
+    """one(name, values) of a tensor, or of every part, which must have as many samples."""
     if not is_several(values):
         return one(what, values)
-    if isinstance(values, Mapping):
-        values = dict(values)
     if not values:
         raise InvalidInput(f"{what} is an empty dict: give at least one array or tensor (n, ...)")
-    if isinstance(values, dict):
-        for name in values:
-            if not isinstance(name, str):
-                raise InvalidInput(f"{what} has the key {name!r}: a dict's entries are keyword arguments; use texts, or a tuple")
-        return checked(what, Parts({name: one(f"{what}[{name!r}]", v) for name, v in values.items()}))
-    return checked(what, Parts(tuple(one(f"{what}[{i}]", v) for i, v in enumerate(values))))
+    by_name = isinstance(values, Mapping)
+    for name in values if by_name else ():
+        if not isinstance(name, str):
+            raise InvalidInput(
+                f"{what} has the key {name!r}: a dict's entries are keyword arguments; use texts, "
+                "or a tuple"
+            )
+    entries = values.items() if by_name else enumerate(values)
+    parts: dict[Any, Tensor] = {key: one(f"{what}[{key!r}]", v) for key, v in entries}
+    samples = Parts(parts if by_name else tuple(parts.values()))
+    counts = {name: len(t) for name, t in named(what, samples)}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InvalidInput(
+            f"{told} samples: give every part of {what} one entry a sample, (n, ...)"
+        )
+    return samples
 
 
 def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:
     """The tensors with their names in an error."""
     if not isinstance(samples, Parts):
         return [(what, samples)]
-    if isinstance(samples.given, dict):
-        return [(f"{what}[{name!r}]", t) for name, t in samples.given.items()]
-    return [(f"{what}[{i}]", t) for i, t in enumerate(samples.given)]
+    return [(f"{what}[{key!r}]", t) for key, t in samples.items()]
 
 
 def _keys(samples: Any) -> Any:
@@ -96,9 +95,7 @@ def check_alike(train: Any, test: Any, what: str) -> None:
 
 def tensors(samples: Any) -> list[Tensor]:
     """The tensor, or all of them, those of a dict in the order of their names."""
-    if not isinstance(samples, Parts):
-        return [samples]
-    return [t for _, t in sorted(samples.given.items())] if isinstance(samples.given, dict) else list(samples.given)
+    return [t for _, t in sorted(samples.items())] if isinstance(samples, Parts) else [samples]
 
 
 def mapped(change: Callable[[Tensor], Tensor], samples: Any) -> Any:

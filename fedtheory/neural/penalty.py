@@ -3,10 +3,11 @@ the l1 term, in place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.compiled import available
 from fedtheory.local.clipping import EPSILON
@@ -14,9 +15,6 @@ from fedtheory.local.objective import LocalObjective
 from fedtheory.neural.engines.compiled import PenaltyTerms
 from fedtheory.neural.engines.kernels import penalise, shrink
 from fedtheory.neural.fused import fused
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["Penalty"]
 

@@ -8,9 +8,8 @@ import torch
 from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalSolver, Rows
 from fedtheory.local.sgd import MiniBatchSolver, sample_order
-from fedtheory.neural.augment import draws
+from fedtheory.neural.augment import draws, of_row
 from fedtheory.neural.interface import NetworkOnSamples
-from fedtheory.randomness import BLOCK
 
 __all__ = ["Plan", "Plans"]
 
@@ -78,12 +77,8 @@ def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_ind
 
 
 def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
-    """Return the keys of a row's dropout at each of its steps: (steps,). They are a function of
-    (seed, round, scenario, client) alone."""
-    scenario = int(rows.scenarios[n, b])
-    block = scenario // BLOCK
-    generator = rows.stream.generator("dropout", rows.round_index, 0, (int(rows.clients[n]) << 32) | block)
-    return generator.integers(2**63, size=(scenario - block * BLOCK + 1, steps))[-1]  # the first rows of the whole block's draw
+    """Return the keys of a row's dropout at each of its steps: (steps,)."""
+    return of_row(rows, "dropout", n, b, 0, lambda g, count: g.integers(2**63, size=(count, steps)))
 
 
 def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:

@@ -6,14 +6,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
+from fedtheory.local.sgd import MiniBatchSolver
 from fedtheory.neural import evaluation, fisher, memory, sensitivity
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
@@ -21,24 +23,17 @@ from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_
 from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
-from fedtheory.neural.flat import FlatModule, as_module_takes, own_copy, unmoved
+from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, own_copy, unmoved
 from fedtheory.neural.losses import Loss
-from fedtheory.neural.models import check_model
 from fedtheory.neural.parts import Parts, check_alike, made, repeated
 from fedtheory.neural.plans import Plans
 from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
-from fedtheory.neural.trained import GivenModule
-from fedtheory.neural.trials import check_labels, check_order, check_samples, check_tested
+from fedtheory.neural.trials import check_labels, check_model, check_order, check_samples, check_tested
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from fedtheory.local.sgd import MiniBatchSolver
 
 __all__ = ["NeuralProblem"]
 
@@ -297,7 +292,7 @@ class NeuralProblem(Problem):
         def piece(part: slice) -> Tensor:
             return self.engine.gradient(flat[part], Batch(self.inputs[where[part]], self.targets[where[part]]))
 
-        out = torch.cat(self._in_chunks(n * b, piece, "batches"))
+        out = torch.cat(memory.in_chunks(self, n * b, None, piece, "batches"))
         return (out + self.ridge * flat).reshape(n, b, d)
 
     @memory.computed_there
@@ -341,9 +336,6 @@ class NeuralProblem(Problem):
         other.weights = weights_after(self, other.sample_counts)
         return other
 
-    def _in_chunks(self, models: int, work: Callable[[slice], Tensor], kind: str) -> list[Tensor]:
-        return memory.in_chunks(models, memory.rows_at_once(self, models), work, self.device, self.fitting, kind)
-
     def _full(self, samples: np.ndarray, y: Tensor, gradient: bool) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
         total = 0.0
@@ -358,7 +350,8 @@ class NeuralProblem(Problem):
                 z = y[points]
                 return compute(z, Batch(repeated(x, len(z)), repeated(t, len(z))))
 
-            found = self._in_chunks(len(y), some, "gradients" if gradient else "values")
+            kind = "gradients" if gradient else "values"
+            found = memory.in_chunks(self, len(y), None, some, kind)
             total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
         return total
 

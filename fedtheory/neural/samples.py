@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from fedtheory.errors import InvalidInput
+from fedtheory.neural.flat import FlatModule
+from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import has_labels, named
 from fedtheory.problems.partitions import Partition
-
-if TYPE_CHECKING:
-    from fedtheory.neural.flat import FlatModule
-    from fedtheory.neural.losses import Loss
 
 __all__ = ["as_samples", "check_finite", "check_held", "check_targets", "own_tests", "sample_numbers"]
 
@@ -28,10 +26,8 @@ def as_samples(
 
     With `mask`, truth values stay what they are.
 
-    Raises
-    ------
-    InvalidInput
-        Samples of unequal shapes; something other than real numbers; a single number.
+    Raises `InvalidInput` for samples of unequal shapes, a single number, and what is no real
+    number.
     """
     if isinstance(values, torch.utils.data.Dataset):
         raise InvalidInput(f"{what} is the Dataset {type(values).__name__}: use NeuralProblem.from_dataset(module, dataset, clients)")
@@ -80,10 +76,8 @@ def as_samples(
 def sample_numbers(what: str, clients: Iterable[Any] | Partition) -> list[np.ndarray]:
     """One int64 array (n_k,) a client, a copy of what was given, a `Partition` among it.
 
-    Raises
-    ------
-    InvalidInput
-        No sequence of sequences, or a dict; numbers that are not whole, or a mask.
+    Raises `InvalidInput` for no sequence of sequences, a dict, a mask, and numbers that are not
+    whole.
     """
     if isinstance(clients, Mapping):
         raise InvalidInput(f"{what} is a {type(clients).__name__}, whose keys would be read: give list({what}.values())")
@@ -145,10 +139,8 @@ def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int, a_tuple
 def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> list[np.ndarray]:
     """Each client's test sample numbers, of so many samples: one int64 array (t_k,) a client, not all of them empty.
 
-    Raises
-    ------
-    InvalidInput
-        Another number of clients, no samples at all, numbers out of range.
+    Raises `InvalidInput` for another number of clients, no samples at all, and numbers out of
+    range.
     """
     own = sample_numbers("test_clients", test_clients)
     if len(own) != num_clients or not any(map(len, own)):

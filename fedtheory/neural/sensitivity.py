@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
 from fedtheory.neural.interface import NetworkOnSamples
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["check_output", "output_gradient"]
 
@@ -43,7 +39,6 @@ def output_gradient(problem: NetworkOnSamples, y: Tensor, first: int, last: int)
     def piece(part: slice) -> Tensor:
         return problem.engine.output_gradient(flat[part], problem.inputs[where[part]], real[part])
 
-    size = memory.rows_at_once(problem, len(flat))
-    found = memory.in_chunks(len(flat), size, piece, problem.device, problem.fitting, "outputs")
+    found = memory.in_chunks(problem, len(flat), None, piece, "outputs")
     out[torch.from_numpy(rows).to(problem.device)] = torch.cat(found).reshape(len(rows), points, problem.dim)
     return out

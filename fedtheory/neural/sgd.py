@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import SGD, MiniBatchSolver
@@ -23,9 +24,6 @@ from fedtheory.neural.parts import gathered
 from fedtheory.neural.penalty import Penalty
 from fedtheory.neural.plans import Plan
 from fedtheory.neural.threads import side_by_side
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["is_compiled", "walk"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -21,7 +22,8 @@ WORTH_A_POOL = 2**28  # multiplications of an evaluation (at least), a few milli
 
 
 def side_by_side(
-    problem: NetworkOnSamples, lengths: np.ndarray, work: Callable[[slice, Event], None], singly: bool = False
+    problem: NetworkOnSamples, lengths: np.ndarray, work: Callable[[slice, Event], None],
+    singly: bool = False,
 ) -> None:
     """work(rows, stop) over all rows, which make `lengths` (R,) steps; on a CPU in as many threads
     as torch may use.
@@ -34,60 +36,65 @@ def side_by_side(
     size, threads, before = rows_at_once(problem, rows), 1, torch.get_num_threads()
     if problem.device.type == "cpu":
         threads = min(before, rows)
-        fitting = max(1, IN_CACHE // (problem.dim * torch.finfo(problem.dtype).bits // 8))
+        fitting = max(1, IN_CACHE // (problem.dim * problem.dtype.itemsize))
         share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)
         size = min(size, fitting, share) if problem.rows_at_once is None else size
+
+    def piece(part: slice) -> None:
+        work(part, stop)
+
     if threads == 1:
-        in_chunks(rows, size, lambda part: work(part, stop), problem.device, problem.fitting, "steps")
+        in_chunks(problem, rows, size, piece, "steps")
         return
-
-    def piece(first: int) -> None:
-        count = min(size, rows - first)
-
-        def shifted(part: slice) -> None:
-            work(slice(first + part.start, first + part.stop), stop)
-
-        in_chunks(count, count, shifted, problem.device, problem.fitting, "steps")
-
+    pieces = _pieces(problem, rows, size, piece, "steps")
     torch.set_num_threads(1)
     try:
         if problem.dim * int(lengths.sum()) < WORTH_A_THREAD:
-            for first in range(0, rows, size):
-                piece(first)
-            return
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            waiting = [pool.submit(piece, first) for first in range(0, rows, size)]
-            try:
-                for one in waiting:
-                    one.result()
-            except BaseException:
-                stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            for one in pieces:
+                one()
+        else:
+            _in_threads(threads, pieces, stop)
     finally:
         torch.set_num_threads(before)
 
 
-def in_pieces(problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str) -> list[Any]:
+def in_pieces(
+    problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str
+) -> list[Any]:
     """work(slice) over range(total) in pieces of `size`, the results in their order; on a CPU in as
     many threads as torch may use.
 
     Each thread computes with one core, so that the numbers do not depend on how many there are.
     """
-    device, known, threads = problem.device, problem.fitting, torch.get_num_threads()
-    if device.type != "cpu" or min(threads, -(-total // size)) < 2 or problem.dim * total < WORTH_A_POOL:
-        return in_chunks(total, size, work, device, known, kind)
+    threads = torch.get_num_threads()
+    few = min(threads, -(-total // size)) < 2 or problem.dim * total < WORTH_A_POOL
+    if problem.device.type != "cpu" or few:
+        return in_chunks(problem, total, size, work, kind)
+    return _in_threads(threads, _pieces(problem, total, size, work, kind), Event())
+
+
+def _pieces(
+    problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str
+) -> list[Callable[[], list[Any]]]:
+    """Functions that compute `in_chunks` of `size` places each."""
 
     def piece(first: int) -> list[Any]:
         def shifted(part: slice) -> Any:
             return work(slice(first + part.start, first + part.stop))
 
-        return in_chunks(min(size, total - first), size, shifted, device, known, kind)
+        count = min(size, total - first)
+        return in_chunks(problem, count, count, shifted, kind)
 
+    return [partial(piece, first) for first in range(0, total, size)]
+
+
+def _in_threads(threads: int, pieces: list[Callable[[], list[Any]]], stop: Event) -> list[Any]:
+    """The pieces' results, each computed by one core of one of the threads."""
     with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        waiting = [pool.submit(piece, first) for first in range(0, total, size)]
+        waiting = [pool.submit(piece) for piece in pieces]
         try:
             return [found for one in waiting for found in one.result()]
         except BaseException:
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -8,21 +8,17 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_map
 
 from fedtheory.errors import InvalidInput
+from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss, Slope
 from fedtheory.neural.parts import has_labels, unpacked
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.flat import FlatModule
 
 __all__ = ["TORCH", "known_loss"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
-from fedtheory.inputs import flag
+from fedtheory.inputs import flag, whole_number
 from fedtheory.neural.identity import configuration
 from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
 from fedtheory.parallel import Progress
@@ -43,8 +43,7 @@ def _check(problem: Any, rounds: Any, every: Any, checkpoint: Any) -> None:
 
     if not isinstance(problem, NeuralProblem):
         raise InvalidInput(f"{type(problem).__name__} is no NeuralProblem: use fedtheory.simulate, whose runs can be resumed as well")
-    if not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise InvalidInput(f"rounds = {rounds!r}: it must be an integer >= 1")
+    whole_number("rounds", rounds)
     if checkpoint is not None and not isinstance(checkpoint, str | Path):
         raise InvalidInput(f"checkpoint = {checkpoint!r}: use a path, as text or a Path, or None")
     if every is not None and (not isinstance(every, int | np.integer) or every < 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fedtheory.algorithms.base import Algorithm
+    from fedtheory.neural.flat import GivenModule
     from fedtheory.neural.problem import NeuralProblem
-    from fedtheory.neural.trained import GivenModule
 
 __all__ = ["Log", "TrainingRun", "board_in", "patient", "summary_writer"]
 
@@ -135,11 +135,6 @@ def patient() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _start(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where a run began, which it keeps when it goes on."""
-    return {"start": configuration["problem"]["start"]} if "start" in configuration.get("problem", {}) else {}
-
-
 class Log:
     """The record of a run: what it has done, and what is kept of it after every round."""
 
@@ -172,7 +167,9 @@ class Log:
 
         found = checkpoints.load(checkpoint)
         checkpoints.compare(checkpoint, found.configuration, self.configuration, own_start)
-        self.configuration = self.configuration | {"problem": self.configuration["problem"] | _start(found.configuration)}
+        before = found.configuration.get("problem", {})
+        began = {k: before[k] for k in ("start",) if k in before}  # kept when a run goes on
+        self.configuration = self.configuration | {"problem": self.configuration["problem"] | began}
         with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
             shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
             models = found.fields.get(_MODELS)

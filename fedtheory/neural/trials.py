@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.utils._pytree import tree_map
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
 
-from fedtheory.errors import InvalidInput
-from fedtheory.neural.flat import as_module_takes, computed
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.neural.dropout import KeyedDropout, drawing_nothing
+from fedtheory.neural.flat import FlatModule, arguments, as_module_takes, computed
 from fedtheory.neural.losses import LOSSES, Loss
 from fedtheory.neural.parts import described, has_labels, mapped, named, tensors, unpacked
 from fedtheory.neural.torch_losses import TORCH
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.flat import FlatModule
-
-__all__ = ["check_labels", "check_order", "check_samples", "check_tested", "remedy"]
+__all__ = ["check_labels", "check_model", "check_order", "check_samples", "check_tested", "remedy"]
 
 PLACES = 64  # numbers a sample, of which each place is looked at by itself
 
@@ -97,6 +94,145 @@ def _several(loss: Any, outputs: Any, error: Exception) -> str:
     name = "mse_loss" if isinstance(loss, str) and loss != "cross_entropy" else "cross_entropy"
     name = TORCH[type(loss)].__name__ if type(loss) in TORCH else name
     return f": the module returns {what}: give a loss of your own, as in lambda o, t: F.{name}(o[{first!r}], t)"
+
+
+def check_model(
+    module: nn.Module, loss: Any = "cross_entropy", sample: tuple[Any, Any] | None = None, whole: tuple[Any, Any] | None = None
+) -> None:
+    """Refuse what cannot be trained here, before anything is.
+
+    Parameters
+    ----------
+    loss : name or callable, as `NeuralProblem` takes it
+    sample : (inputs, targets), as `NeuralProblem` has them, or None
+        A small batch, on which the loss is evaluated once.
+    whole : (inputs, targets) or None
+        All samples, whose shapes an error tells; None: those of the batch.
+
+    Raises
+    ------
+    MissingCapability
+        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a
+        forward pass that draws at random but for dropout; complex parameters.
+    InvalidInput
+        No torch module; no parameters, or some without a size yet (lazy layers); a module that
+        cannot take the inputs, or a loss that fails on its outputs, is not a scalar, or not
+        differentiable.
+    UnknownName
+        No loss of that name.
+    """
+    flat = FlatModule(module)
+    measure = Loss(loss)
+    if sample is None:
+        return
+    given_samples = sample
+    inputs, targets = sample = tuple(mapped(lambda t: t.clone(), part) for part in sample)
+    versions = [t._version for part in sample for t in tensors(part)]
+    kept = {name: value.clone() for name, value in module.named_buffers()}
+    device = tensors(inputs)[0].device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        outputs = None
+        try:
+            given, by_name = arguments(inputs)
+            with KeyedDropout() as dropout, drawing_nothing(module, device):  # dropout's masks follow from keys
+                outputs = module(*given, **by_name)
+                if outputs is None:
+                    raise InvalidInput(f"{type(module).__name__} returns None: let forward return what the loss takes")
+                value = measure(outputs, targets)
+        except FedTheoryError:
+            raise
+        except Exception as error:  # whatever a user's module or loss raises
+            shapes = " and ".join(described(what, part) for what, part in zip(("inputs", "targets"), whole or sample, strict=True))
+            raise InvalidInput(
+                f"{type(module).__name__} with the loss {measure.name} fails on {shapes}: {type(error).__name__}: {error}"
+                f"{remedy(module, loss, *given_samples, outputs, error)}"
+            ) from error
+        if versions != [t._version for part in sample for t in tensors(part)]:
+            raise MissingCapability(
+                f"{type(module).__name__} or its loss changes the samples it is given in place, which every client would then see: "
+                "give its first layer inplace=False, and write x = x / 2 for x /= 2"
+            )
+        _check_repeats(module, sample, outputs)
+        try:
+            if dropout.shares and value.requires_grad:
+                _check_backward(module, measure, sample)
+            if value.requires_grad:
+                _check_gradient(flat, measure, sample)
+        except FedTheoryError:
+            raise
+        except RuntimeError as error:  # of torch
+            said = str(error).split(". Hint")[0]
+            if "modified by an inplace operation" in said:
+                said += "; give nn.Dropout, and activations, inplace=False"
+            raise InvalidInput(f"the backward pass of {type(module).__name__} with the loss {measure.name} fails: {said}") from error
+    for name, held in kept.items():
+        if not torch.equal(module.get_buffer(name), held):
+            raise MissingCapability(
+                f"a forward pass changes the buffer {name!r} of {type(module).__name__}, which is no parameter: clients' models would "
+                "share it or lose it; use a module without such state"
+            )
+    if not value.requires_grad:
+        raise InvalidInput(
+            f"the loss {measure.name} does not depend on the parameters through torch operations: it has no gradient"
+        )
+
+
+def _check_repeats(module: nn.Module, sample: tuple[Any, Any], outputs: Any) -> None:
+    """Raise `MissingCapability` where a second pass on the same samples has other outputs."""
+    with torch.no_grad():
+        again = computed(module, sample[0])
+    pairs = zip(tree_leaves(outputs), tree_leaves(again), strict=True)
+    tensors = [(a.detach(), b) for a, b in pairs if isinstance(a, torch.Tensor) and a.is_floating_point() and a.shape == b.shape]
+    if any(bool((a - b).abs().max() > 1e-5 * a.abs().max()) for a, b in tensors if a.numel()):
+        raise MissingCapability(
+            f"{type(module).__name__} computes something else in every forward pass, though parameters and samples are the same: keep "
+            "no count in it, and put what changes with each pass (spectral_norm, say) into eval mode"
+        )
+
+
+def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -> None:
+    """Raise `MissingCapability` where a backward pass computes dropout again, without the key that the forward pass had."""
+    parameters, found = [p for p in module.parameters() if p.requires_grad], []
+    for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
+        torch.manual_seed(seed)
+        key = torch.zeros((), dtype=torch.int64, device=parameters[0].device)
+        outputs = computed(module, mapped(torch.clone, sample[0]), key)  # dropout may be in place
+        found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))
+    if not all(a is b or torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)):
+        raise MissingCapability(
+            f"a backward pass of {type(module).__name__} computes dropout again (torch.utils.checkpoint?), with other masks than the "
+            "forward pass had: put dropout outside of what is computed again, or turn it off with .eval()"
+        )
+
+
+def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) -> None:
+    """Raise `MissingCapability` where a module has another gradient once its parameters come from
+    outside, as clients' models do."""
+    inputs, targets = sample
+    pieces = {name: p.detach().requires_grad_() for name, p in flat.views(0.9 * flat.initial()).items()}  # not the module's own point
+    own = dict(flat.module.named_parameters())
+    mine, before = [own[name] for name in pieces], [(own[name].detach().clone(), own[name].grad) for name in pieces]
+    with KeyedDropout(), torch.enable_grad():
+        try:
+            for p, piece in zip(mine, pieces.values(), strict=True):
+                p.data.copy_(piece.detach())
+                p.grad = None
+            measure(computed(flat.module, inputs), targets).backward()
+            wanted = [p.grad for p in mine]
+        finally:
+            for p, (value, gradient) in zip(mine, before, strict=True):
+                p.data.copy_(value)
+                p.grad = gradient
+        with flat.holding(pieces):
+            found = torch.autograd.grad(measure(flat.run(pieces, inputs), targets), list(pieces.values()), allow_unused=True)
+    pairs = [(a, b) for a, b in zip(wanted, found, strict=True) if a is not None]
+    off = math.sqrt(sum(float((a if b is None else a - b).square().sum()) for a, b in pairs))
+    size = math.sqrt(sum(float(a.square().sum()) for a, _ in pairs))
+    if math.isfinite(size) and not off <= 1e-3 * size + 1e-6:
+        raise MissingCapability(
+            f"{type(flat.module).__name__} has another gradient once its parameters are given from outside, as clients' models are: "
+            "leave out what computes with parameters it has kept, and give torch.utils.checkpoint use_reentrant=False"
+        )
 
 
 def check_order(given: tuple[Any, Any], test: tuple[Any, Any]) -> None:

@@ -39,8 +39,8 @@ def test_compiled_masks_are_those_of_torch(shape, monkeypatch):
     found = {}
     for compiled in (True, False):
         monkeypatch.setattr(dropout, "COMPILED", compiled)
-        one_by_one = [dropout.kept(key, 2, shape, 0.4) for key in keys]
-        found[compiled] = torch.func.vmap(lambda key: dropout.kept(key, 2, shape, 0.4))(keys)
+        one_by_one = [dropout.factors(key, 2, shape, 0.4, torch.float32) != 0 for key in keys]
+        found[compiled] = torch.func.vmap(lambda key: dropout.factors(key, 2, shape, 0.4, torch.float32) != 0)(keys)
         assert torch.equal(found[compiled], torch.stack(one_by_one)) and found[compiled].shape == (4, *shape)
         for dtype in (torch.float32, torch.float64, torch.bfloat16):
             scales = torch.stack([dropout.factors(dropout.number(key), 2, shape, 0.4, dtype) for key in keys])
@@ -49,7 +49,7 @@ def test_compiled_masks_are_those_of_torch(shape, monkeypatch):
 
 
 def bits(key, occurrence=0, count=200_000, p=0.5):
-    return dropout.kept(torch.tensor(key), occurrence, (count,), p).numpy()
+    return dropout.factors(torch.tensor(key), occurrence, (count,), p, torch.float32).numpy() != 0
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

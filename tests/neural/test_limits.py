@@ -205,10 +205,10 @@ def test_the_sizes_that_are_tried():
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
         return part.stop
 
-    assert memory.in_chunks(7, 7, work, torch.device("cpu"))[-1] == 7
+    assert memory.in_chunks(problem(), 7, 7, work, "steps")[-1] == 7
     assert tried == [7, 4, 2, 2, 2, 1]
     with pytest.raises(RuntimeError, match="shapes disagree"):  # not a matter of memory
-        memory.in_chunks(7, 7, lambda part: (_ for _ in ()).throw(RuntimeError("shapes disagree")), torch.device("cpu"))
+        memory.in_chunks(problem(), 7, 7, lambda part: (_ for _ in ()).throw(RuntimeError("shapes disagree")), "steps")
 
 
 # --- integers -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from fedtheory.algorithms import FedAvg  # noqa: E402
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName  # noqa: E402
 from fedtheory.local import SGD  # noqa: E402
-from fedtheory.neural import NeuralProblem, data, models  # noqa: E402
+from fedtheory.neural import NeuralProblem, data, models, trials  # noqa: E402
 from fedtheory.participation.cohorts import Uniform  # noqa: E402
 from fedtheory.simulation.simulate import simulate  # noqa: E402
 
@@ -142,7 +142,7 @@ def test_outputs_gradients_and_seeds(name):
     assert outputs.shape == (4, model.num_classes)
     nn.functional.cross_entropy(outputs, y).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.abs().sum() > 0 for p in module.parameters())
-    models.check_model(module, sample=(x, y))
+    trials.check_model(module, sample=(x, y))
 
 
 def test_resnet_shortcut_is_the_input_subsampled_and_padded():
@@ -193,21 +193,21 @@ def test_listing_models_needs_no_torch():
 )
 def test_running_statistics_are_refused(layer):
     with pytest.raises(MissingCapability, match=r"GroupNorm"):
-        models.check_model(nn.Sequential(nn.Linear(2, 3), layer))
-    models.check_model(nn.Sequential(nn.Linear(2, 3), nn.GroupNorm(1, 3)))
+        trials.check_model(nn.Sequential(nn.Linear(2, 3), layer))
+    trials.check_model(nn.Sequential(nn.Linear(2, 3), nn.GroupNorm(1, 3)))
 
 
 def test_losses_that_are_refused():
     module, sample = nn.Linear(2, 3), (torch.ones(4, 2), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(InvalidInput, match=r"\(4, 3\): it must be a scalar"):
-        models.check_model(module, lambda out, y: out**2, sample)
+        trials.check_model(module, lambda out, y: out**2, sample)
     with pytest.raises(InvalidInput, match="no gradient"):
-        models.check_model(module, lambda out, y: torch.tensor(1.0), sample)
+        trials.check_model(module, lambda out, y: torch.tensor(1.0), sample)
     with pytest.raises(InvalidInput, match=r"Linear with the loss cross_entropy fails on inputs \(4, 5\)"):
-        models.check_model(module, sample=(torch.ones(4, 5), sample[1]))
+        trials.check_model(module, sample=(torch.ones(4, 5), sample[1]))
     with pytest.raises(UnknownName, match="loss"):
-        models.check_model(module, "hinge-ish")
-    models.check_model(module, lambda out, y: out.mean(), sample)
+        trials.check_model(module, "hinge-ish")
+    trials.check_model(module, lambda out, y: out.mean(), sample)
 
 
 # --- data, model and problem together ---------------------------------------------------------------------------------

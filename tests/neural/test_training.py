@@ -143,8 +143,8 @@ def test_bad_input_is_refused_before_work(problem, tmp_path):
     for error, message, options in (
         (InvalidInput, "every = 0", {"every": 0}),
         (InvalidInput, "is a folder", {"checkpoint": tmp_path}),
-        (InvalidInput, "rounds = 0", {"rounds": 0}),
-        (InvalidInput, "rounds = '3': it must be an integer", {"rounds": "3"}),
+        (InvalidInput, "rounds is 0", {"rounds": 0}),
+        (InvalidInput, "rounds is '3': it must be an integer", {"rounds": "3"}),
         (InvalidInput, "checkpoint = 5: use a path", {"checkpoint": 5}),
         (InvalidInput, r"algorithm = 'feddyn' of type str: .*get\('feddyn'\)", {"method": "feddyn"}),
         (InvalidInput, r"sampling = 3 of type int: .*Uniform\(3\)", {"sampling": 3}),

@@ -92,10 +92,7 @@ def run_preset(
     options : as `Preset.make_problem` takes them
         Fewer samples (most, most_tested), device, dtype, engine, autocast...
 
-    Raises
-    ------
-    FedTheoryError
-        Whatever training raises but divergence, which is a result: the rounds before it stay.
+    Raises whatever training raises but divergence, which is a result: the rounds before it stay.
     """
     from fedtheory.neural.training import RECORD, train
 

@@ -26,10 +26,7 @@ _SAME = (  # what one row of several seeds agrees in
 def numbers(option: str, text: str) -> list[float]:
     """Values with commas, each once.
 
-    Raises
-    ------
-    InvalidInput
-        No number, below 0, infinite, or a learning rate of 0.
+    Raises `InvalidInput` for what is no number, below 0 or infinite, and for a learning rate of 0.
     """
     out = []
     for part in text.split(","):
@@ -47,10 +44,7 @@ def numbers(option: str, text: str) -> list[float]:
 def seeds(text: str) -> list[int]:
     """Whole numbers with commas, each once.
 
-    Raises
-    ------
-    InvalidInput
-        Something else, or below 0.
+    Raises `InvalidInput` for anything else, and below 0.
     """
     parts = [p.strip() for p in text.split(",")]
     if wrong := [p for p in parts if not (p.isascii() and p.isdecimal() and len(p) <= 300)]:
@@ -61,10 +55,7 @@ def seeds(text: str) -> list[int]:
 def expand(presets: Sequence[Preset], values: Mapping[str, Sequence[float]], of_seeds: Sequence[int]) -> list[Preset]:
     """A run for every combination of the values and every seed; a method that has not an option is run once for it.
 
-    Raises
-    ------
-    InvalidInput
-        An option that none of the methods has.
+    Raises `InvalidInput` for an option that none of the methods has.
     """
     for option in values:
         if not any(p.value(option) is not None for p in presets):

@@ -202,10 +202,7 @@ def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tup
     label : int
         Which of the label bytes (CIFAR-100: 0 coarse, 1 fine).
 
-    Raises
-    ------
-    DataFileError
-        Empty, or not a whole number of records.
+    Raises `DataFileError` unless there are records, and a whole number of them.
     """
     size = label_bytes + PIXELS
     if len(content) == 0 or len(content) % size:

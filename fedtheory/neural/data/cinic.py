@@ -40,10 +40,8 @@ def parse_png(where: str, content: Any) -> tuple[np.ndarray, str]:
     What is not RGB (ImageNet has grey images) is made RGB as torchvision's ImageFolder does, which the release recommends:
     grey in all three channels, transparency left out.
 
-    Raises
-    ------
-    DataFileError
-        Not a PNG, damaged, of another size, or of more than eight bits a channel.
+    Raises `DataFileError` for what is no PNG, damaged, of another size, or of more than eight bits
+    a channel.
     """
     from PIL import Image
 

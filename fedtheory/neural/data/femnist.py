@@ -90,26 +90,20 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
             with Progress(len(users), f"reading {path.name}", progress) as bar:
                 left = _MOST_NUMBERS
                 for i, user in enumerate(sorted(users), 1):
-                    _check_links(h5py, users, user, where)
-                    for name in ("pixels", "label"):
-                        if not isinstance(users[user], h5py.Group) or not isinstance(
-                            users[user].get(name), h5py.Dataset
-                        ):
-                            raise DataFileError(
-                                f"{where}: user {user!r} has no {name!r}: not federated EMNIST; fetch it again"
-                            )
-                        left -= users[user][name].size
-                        if left < 0:  # looked at before it is read
+                    held = _datasets(h5py, users, user, where)
+                    for name, dataset in held.items():  # looked at before it is read
+                        left -= dataset.size
+                        if left < 0:
                             raise DataFileError(
                                 f"{where}: more than {_MOST_NUMBERS} pixels and labels up to user "
                                 f"{user!r}: no file of this release is that large; fetch it again"
                             )
-                        if users[user][name].nbytes > most_unpacked(path_size(path)):
+                        if dataset.nbytes > most_unpacked(path_size(path)):
                             raise DataFileError(
                                 f"{where}: {name} of user {user!r} unpacks to more than {BOMB} "
                                 "times the file's size: not federated EMNIST; fetch it again"
                             )
-                    found[user] = _bytes(where, user, users[user]["pixels"][()], users[user]["label"][()])
+                    found[user] = _bytes(where, user, held["pixels"][()], held["label"][()])
                     bar.update(i)
     except DataFileError:
         raise
@@ -118,14 +112,29 @@ def _read_h5(path: Path, where: str, progress: bool) -> Samples:
     return found
 
 
-def _check_links(h5py: Any, users: Any, user: str, where: str) -> None:
-    """Refuse what sends its reader to other files."""
-    inside: Any = users[user] if isinstance(users.get(user, getlink=True), h5py.HardLink) else None
-    names = [] if inside is None else [n for n in ("pixels", "label") if n in inside]
-    elsewhere = [n for n in names if not isinstance(inside.get(n, getlink=True), h5py.HardLink)]
-    held = [inside[n] for n in names if n not in elsewhere]
-    if inside is None or elsewhere or any(isinstance(d, h5py.Dataset) and (d.external or d.is_virtual) for d in held):
-        raise DataFileError(f"{where}: the data of user {user!r} are in another file: not federated EMNIST; fetch it again")
+def _datasets(h5py: Any, users: Any, user: str, where: str) -> dict[str, Any]:
+    """A user's pixels and labels. Refuses what sends its reader to other files."""
+
+    def refused(why: str) -> DataFileError:
+        return DataFileError(f"{where}: {why}: not federated EMNIST; fetch it again")
+
+    elsewhere = f"the data of user {user!r} are in another file"
+
+    def held(place: Any, name: str) -> Any:
+        if not isinstance(place.get(name, getlink=True), h5py.HardLink):
+            raise refused(elsewhere)
+        return place[name]
+
+    group, found = held(users, user), dict[str, Any]()
+    for name in ("pixels", "label"):
+        inside = isinstance(group, h5py.Group) and name in group
+        dataset: Any = held(group, name) if inside else None
+        if not isinstance(dataset, h5py.Dataset):
+            raise refused(f"user {user!r} has no {name!r}")
+        if dataset.external or dataset.is_virtual:
+            raise refused(elsewhere)
+        found[name] = dataset
+    return found
 
 
 def _check_writers(where: str, part: str, found: Samples) -> None:

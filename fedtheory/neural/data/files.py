@@ -40,10 +40,7 @@ def verify(where: str, content: Any, expected: str | None, kind: str = "md5") ->
     """Refuse content (bytes-like, or an iterable of chunks) whose checksum is not the release's;
     None checks nothing.
 
-    Raises
-    ------
-    DataFileError
-        With both checksums.
+    Raises `DataFileError` with both checksums.
     """
     if expected is None:
         return
@@ -99,10 +96,8 @@ def _read_all(where: str, stream: IO[bytes] | io.BufferedIOBase, limit: int) -> 
 def read_bytes(path: str | Path, limit: int = LIMIT) -> bytearray:
     """The file's content, decompressed (gzip, xz, bzip2: by its first bytes, not by its name).
 
-    Raises
-    ------
-    DataFileError
-        Missing, unreadable, truncated, damaged, or larger than `limit` bytes when decompressed.
+    Raises `DataFileError` for a file that is missing, unreadable, truncated, damaged, or larger
+    than `limit` bytes when decompressed.
     """
     with _readable(str(path)), open(path, "rb") as file:
         return _decompressed(str(path), file, path_size(path), limit)
@@ -155,10 +150,7 @@ class Release:
     def folders(self, folder: str | Path) -> list[Path]:
         """The existing folders to look in, the named one first.
 
-        Raises
-        ------
-        DataFileError
-            When `folder` is not a folder.
+        Raises `DataFileError` where `folder` is no folder.
         """
         root = Path(folder).expanduser()
         if not root.is_dir():
@@ -185,10 +177,8 @@ class Release:
     def read(self, folder: str | Path, *names: str, md5: str | None = None) -> tuple[str, bytearray]:
         """Path and decompressed content of the first of these files there is, its md5 verified.
 
-        Raises
-        ------
-        DataFileError
-            None of them is there (file, page and folder are named); unreadable; another md5.
+        Raises `DataFileError` where none of them is there (file, page and folder are named), it
+        cannot be read, or has another md5.
         """
         path = self.find(folder, *names)
         if path is None:
@@ -209,10 +199,8 @@ def _check_member(path: Path, name: str) -> None:
 def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
     """(member name, content) of the wanted members of a tar archive, in the archive's order; nothing is unpacked to disk.
 
-    Raises
-    ------
-    DataFileError
-        Another md5, damaged, a member that leaves the archive's folder, a wanted member that is not a regular file.
+    Raises `DataFileError` for another md5, a damaged archive, a member that leaves the archive's
+    folder, and a wanted member that is not a regular file.
     """
     verify(str(path), chunks(path), md5)
     with opened_tar(path) as archive:
@@ -270,10 +258,8 @@ def opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
 def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
     """(member name, decompressed content) of the wanted members of a zip archive; nothing is unpacked to disk.
 
-    Raises
-    ------
-    DataFileError
-        Another md5, damaged, a member that leaves the archive's folder.
+    Raises `DataFileError` for another md5, a damaged archive, and a member that leaves the
+    archive's folder.
     """
     verify(str(path), chunks(path), md5)
     with _readable(str(path), "zip"), zipfile.ZipFile(path) as archive:

@@ -42,10 +42,8 @@ def parse_idx(where: str, content: Any) -> np.ndarray:
     Layout: two zero bytes, a type code, the number of dimensions, each dimension as a big-endian uint32, then the numbers,
     big-endian, last index fastest.
 
-    Raises
-    ------
-    DataFileError
-        Not an IDX file, an unknown type code, truncated, or with bytes to spare; says what was expected and found.
+    Raises `DataFileError` for what is no IDX file, has an unknown type code, is truncated, or has
+    bytes to spare; it says what was expected and found.
     """
     if len(content) < 4:
         raise DataFileError(f"{where}: {len(content)} bytes, but an IDX file has at least 4: truncated; fetch it again")

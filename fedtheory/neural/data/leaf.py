@@ -37,10 +37,8 @@ def read_users(path: Path, encode: Encode) -> Samples:
     ----------
     encode : (where, user, x list, y list) -> arrays of equal length
 
-    Raises
-    ------
-    DataFileError
-        Not JSON, a key missing, users named twice or without data, num_samples that differ from what is there.
+    Raises `DataFileError` for what is no JSON, lacks a key, names users twice or without data, or
+    has other than `num_samples` samples of one.
     """
     try:
         text = read_bytes(path).decode()
@@ -107,10 +105,8 @@ def flatten(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, y and user number of the samples of these users one after the other, read-only.
 
-    Raises
-    ------
-    DataFileError
-        No samples, `what` they are for being said; samples of different shapes.
+    Raises `DataFileError` where there are none, `what` they are for being said, or their shapes
+    differ.
     """
     found = [(k, *parts[u]) for k, u in enumerate(users) if u in parts and len(parts[u][1])]
     if not found:
@@ -127,10 +123,7 @@ def chosen(
 ) -> list[str]:
     """All users, or so many at random, in their order.
 
-    Raises
-    ------
-    InvalidInput
-        There are fewer, or none; `told` says how many there are of which.
+    Raises `InvalidInput` where there are fewer, or none; `told` says how many there are of which.
     """
     if len(users) < (clients or 1):
         raise InvalidInput(f"{told}, clients asks for {clients or 1}: {remedy}")

@@ -73,14 +73,10 @@ def encode(
 
 
 # --- the release's csv ----------------------------------------------------------------------------
-def _is(names: tuple[str, ...], member: str) -> bool:
-    return member.rpartition("/")[2] in names
-
-
 def _rows(path: Path, names: tuple[str, ...], doing: str, progress: bool) -> Iterator[tuple[str, int | None, str]]:
     """(account, label or None for neutral, text) of each row; nothing where an archive has no such member."""
     with (
-        read_lines(path, lambda member: _is(names, member), "latin1") as file,
+        read_lines(path, lambda member: member.rpartition("/")[2] in names, "latin1") as file,
         Progress(100, f"{doing} tweets, percent", progress) as bar,
     ):
         if file is None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_map
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural.dropout import number
@@ -19,10 +20,7 @@ from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import mapped
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-__all__ = ["Batch", "Engine", "Lanes", "Loop", "descend", "shares", "whole"]
+__all__ = ["Batch", "Engine", "Loop", "descend", "shares", "whole"]
 
 
 SCALE = 1024.0
@@ -148,17 +146,6 @@ def shares(counts: Tensor, width: int, like: Tensor) -> Tensor:
     return (torch.arange(width, device=like.device) < counts).to(like.dtype) / counts
 
 
-class Lanes(Protocol):
-    """Streams of a device, on which rows are computed beside one another."""
-
-    def lane(self, row: int) -> AbstractContextManager[Any]:
-        """Return the context that computes this row. It comes after all that was launched before
-        the first of the rows."""
-
-    def join(self) -> None:
-        """Let what is launched from now on wait for all rows."""
-
-
 def _only_one(row: int) -> AbstractContextManager[Any]:
     return nullcontext()
 
@@ -168,8 +155,8 @@ class Loop(Engine):
     channels last in memory."""
 
     name = "loop"
-    # on which the rows run beside one another, while a GPU records a step
-    lanes: Lanes | None = None
+    # `captured.SideStreams`, on which the rows run beside one another while a GPU records a step
+    lanes: Any = None
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
@@ -250,11 +237,11 @@ class Loop(Engine):
 def whole(outputs: Any, dtype: torch.dtype) -> Any:
     """Return in full precision what a module returned in mixed precision."""
 
-    def one(value: Any) -> Any:
-        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.to(dtype) if is_float else value
+    def one(value: Tensor) -> Tensor:
+        return value.to(dtype) if value.is_floating_point() else value
 
-    return one(outputs) if isinstance(outputs, torch.Tensor) else tree_map(one, outputs)
+    is_one = isinstance(outputs, torch.Tensor)
+    return one(outputs) if is_one else tree_map_only(torch.Tensor, one, outputs)
 
 
 def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:

@@ -6,16 +6,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedtheory.neural.flat import FlatModule
+from fedtheory.neural.flat import FlatModule
 
 __all__ = ["ACTIVATIONS", "Activation", "Chain", "activated", "chain_of"]
 

@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from ctypes import CDLL, c_char_p
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Event
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from fedtheory.compiled import available, njit
 from fedtheory.neural.dropout import least_of, mixed, step_of
-from fedtheory.neural.engines.chain import ACTIVATIONS
+from fedtheory.neural.engines.base import Engine
+from fedtheory.neural.engines.chain import ACTIVATIONS, Chain
 from fedtheory.neural.engines.kernels import (
     LossTerms,
     activate,
@@ -31,20 +34,12 @@ from fedtheory.neural.engines.kernels import (
     slope_of_classes,
     slope_of_values,
 )
+from fedtheory.neural.losses import Slope
 from fedtheory.plain_progress import Lines
 
 if available():
     from fedtheory.neural.engines import products
     from fedtheory.neural.engines.products import Tiles, add_turned, along, back_through
-
-if TYPE_CHECKING:
-    from threading import Event
-
-    from torch import Tensor
-
-    from fedtheory.neural.engines.base import Engine
-    from fedtheory.neural.engines.chain import Chain
-    from fedtheory.neural.losses import Slope
 
 __all__ = ["TAKEN", "Compiling", "PenaltyTerms", "fits", "one_blas_thread", "tiles", "walk_rows"]
 

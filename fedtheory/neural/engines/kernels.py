@@ -4,15 +4,13 @@ they hold no lock while they run."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedtheory.compiled import njit
 from fedtheory.local.clipping import EPSILON
-
-if TYPE_CHECKING:
-    from fedtheory.neural.losses import Slope
+from fedtheory.neural.losses import Slope
 
 __all__ = [
     "LossTerms", "activate", "loss_terms", "move_clipped", "penalise", "pulled", "shrink",

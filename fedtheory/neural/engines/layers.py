@@ -15,24 +15,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from fedtheory.neural.dropout import of_all
 from fedtheory.neural.engines.chain import Chain, activated
 from fedtheory.neural.engines.recurrent import recurrent
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 __all__ = ["Tape", "along_the_chain", "batched_layers", "put_off"]
 
 _NOW = threading.local()
-
-Product = tuple["Tensor", "Tensor"]
 
 
 class Tape:
@@ -142,20 +137,30 @@ def _linear(own: tuple[str | None, str | None], layer: nn.Linear, x: Tensor) -> 
     return _All.apply(functional.linear, rule, x, layer.weight, layer.bias)
 
 
+def _of_every(count: int, batched: list[bool], *tensors: Any) -> list[Any]:
+    """The tensors of every model, without a copy where all share one."""
+    return [
+        t if t is None or inside else t.expand(count, *t.shape)
+        for t, inside in zip(tensors, batched, strict=True)
+    ]
+
+
+def _cast(x: Tensor, *others: Any) -> list[Any]:
+    """The tensors in the precision that autocast asks for, where it is on."""
+    if not torch.is_autocast_enabled(x.device.type):
+        return [x, *others]
+    kind = torch.get_autocast_dtype(x.device.type)
+    return [None if t is None else t.to(kind) for t in (x, *others)]
+
+
 def _linear_rule(
     own: tuple[str | None, str | None], count: int, batched: list[bool], x: Tensor, weight: Tensor,
     bias: Tensor | None,
 ) -> Tensor:
-    if not batched[1] and not batched[2]:
+    if not any(batched[1:]):
         return functional.linear(x, weight, bias)
-    weight = weight if batched[1] else weight.expand(count, *weight.shape)
-    if bias is not None and not batched[2]:
-        bias = bias.expand(count, -1)
-    x = x if batched[0] else x.expand(count, *x.shape)
-    tape = getattr(_NOW, "tape", None)
-    if torch.is_autocast_enabled(x.device.type):
-        kind, tape = torch.get_autocast_dtype(x.device.type), None
-        x, weight, bias = x.to(kind), weight.to(kind), None if bias is None else bias.to(kind)
+    tape = None if torch.is_autocast_enabled(x.device.type) else getattr(_NOW, "tape", None)
+    x, weight, bias = _cast(*_of_every(count, batched, x, weight, bias))
     flat = x.reshape(count, -1, x.shape[-1])
     return _Products.apply(flat, weight, bias, own, tape).reshape(*x.shape[:-1], weight.shape[1])
 
@@ -227,32 +232,26 @@ def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:
 
 # --- convolutions ---------------------------------------------------------------------------------
 def _convolution(channels_first: bool, layer: nn.Conv2d, x: Tensor) -> Tensor:
-    plain = partial(_convolve, layer.stride, layer.padding, layer.dilation, layer.groups)
-    rule = partial(_convolution_rule, layer)
+    plain, rule = partial(_convolve, layer), partial(_convolution_rule, layer)
     out = _All.apply(plain, rule, x, layer.weight, layer.bias)
     return out.contiguous() if channels_first else out
 
 
-def _convolve(
-    stride: Any, padding: Any, dilation: Any, groups: int, x: Tensor, weight: Tensor,
-    bias: Tensor | None,
-) -> Tensor:
-    return functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
+def _convolve(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    how = layer.stride, layer.padding, layer.dilation, layer.groups
+    return functional.conv2d(x, weight, bias, *how)
 
 
 def _convolution_rule(
     layer: nn.Conv2d, count: int, batched: list[bool], x: Tensor, weight: Tensor,
     bias: Tensor | None,
 ) -> Tensor:
-    own = (layer.stride, layer.padding, layer.dilation, layer.groups)
-    x = x if batched[0] else x.expand(count, *x.shape)
+    shared = (weight, bias)
+    x, weight, bias = _of_every(count, batched, x, weight, bias)
     lead = x.shape[1:-3]  # no batch of samples, or one
-    if not batched[1] and not batched[2]:
-        out = _convolve(*own, x.reshape(-1, *x.shape[-3:]), weight, bias)
+    if not any(batched[1:]):
+        out = _convolve(layer, x.reshape(-1, *x.shape[-3:]), *shared)
         return out.reshape(count, *lead, *out.shape[1:])
-    weight = weight if batched[1] else weight.expand(count, *weight.shape)
-    if bias is not None and not batched[2]:
-        bias = bias.expand(count, -1)
     x = x.reshape(count, -1, *x.shape[-3:])
     if isinstance(layer.padding, str):
         total = [
@@ -265,9 +264,7 @@ def _convolution_rule(
         padding: tuple[int, ...] = (0, 0)
     else:
         padding = layer.padding
-    if torch.is_autocast_enabled(x.device.type):
-        kind = torch.get_autocast_dtype(x.device.type)
-        x, weight, bias = x.to(kind), weight.to(kind), None if bias is None else bias.to(kind)
+    x, weight, bias = _cast(x, weight, bias)
     if x.device.type == "cpu" or layer.groups > 1:
         out = _OneByOne.apply(x, weight, bias, layer.stride, padding, layer.dilation, layer.groups)
     else:
@@ -334,11 +331,11 @@ def _unfolded(
 
 def _group_norm(layer: nn.GroupNorm, x: Tensor) -> Tensor:
     """vmap has no rule for images whose channels may come last."""
-    plain = partial(functional.group_norm, eps=layer.eps)
-    return _All.apply(
-        lambda a, w, b: plain(a, layer.num_groups, w, b), partial(_group_norm_rule, layer), x,
-        layer.weight, layer.bias,
-    )
+
+    def plain(a: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.group_norm(a, layer.num_groups, weight, bias, layer.eps)
+
+    return _All.apply(plain, partial(_group_norm_rule, layer), x, layer.weight, layer.bias)
 
 
 def _group_norm_rule(
@@ -379,10 +376,7 @@ def _one_model(layer: Any, *tensors: Any) -> Any:
 def _recurrent_rule(layer: Any, count: int, batched: list[bool], *tensors: Any) -> tuple[
     Tensor, ...
 ]:
-    x, h, c, *weights = [
-        t if t is None or inside else t.expand(count, *t.shape)
-        for t, inside in zip(tensors, batched, strict=True)
-    ]
+    x, h, c, *weights = _of_every(count, batched, *tensors)
     x = x.transpose(1, 2) if layer.batch_first else x  # (R, T, b, i)
     directions = 2 if layer.bidirectional else 1
     out, *last = recurrent(layer.mode, x, h, c, weights, layer.num_layers, directions, layer.bias)

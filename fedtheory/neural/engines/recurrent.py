@@ -3,14 +3,12 @@ time step for the state."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedtheory.neural.fused import fused
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["recurrent"]
 

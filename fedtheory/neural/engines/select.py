@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,11 +12,9 @@ from torch import nn
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.neural.engines.base import Batch, Engine, Loop
 from fedtheory.neural.engines.stacked import Stacked
+from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import repeated
-
-if TYPE_CHECKING:
-    from fedtheory.neural.flat import FlatModule
 
 __all__ = ["ENGINES", "engine_for"]
 
@@ -38,14 +36,8 @@ def engine_for(
     a CPU, convolutions on a GPU, and for modules that cannot be stacked (with a warning that says
     why), 'loop'.
 
-    Raises
-    ------
-    UnknownName
-        No engine of that name.
-    InvalidInput
-        No name.
-    MissingCapability
-        'stacked' for a module that vmap cannot take.
+    Raises `UnknownName` or `InvalidInput` for another name, and `MissingCapability` where 'stacked'
+    is asked for a module that vmap cannot take.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"engine = {name!r}: use 'auto', {', '.join(map(repr, ENGINES))}")

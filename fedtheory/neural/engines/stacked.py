@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.flop_counter import FlopCounterMode
@@ -17,9 +18,6 @@ from fedtheory.neural.engines.layers import Tape, along_the_chain, batched_layer
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import unpacked
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["Stacked"]
 

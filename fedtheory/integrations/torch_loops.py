@@ -195,8 +195,7 @@ def torch_loop(loop: Callable[..., Any], model: Callable[[int], Any] = linear_mo
 
 
 def torch_clients(
-    train_client: Callable[..., Any],
-    aggregate: Callable[[list[Any], list[int]], Any],
+    train_client: Callable[..., Any], aggregate: Callable[[list[Any], list[int]], Any],
     model: Callable[[int], Any] = linear_model,
 ) -> Callable[..., Any]:
     """A client's training and the server's mean, two functions in torch, as an adapter of the

@@ -38,13 +38,12 @@ class Function(Problem):
         lipschitz: float | Callable[[float], float] | None = None,
         cvxpy: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.num_clients, self.dim = 1, whole_number("dim", dim)
+        self._one_loss_each(1, whole_number("dim", dim))
         for name, given in (("value", value), ("subgradient", subgradient)):
             if not callable(given):
                 raise InvalidInput(f"{name} is {shown(given)}: give a function of points (B, d)")
         if lipschitz is not None and not callable(lipschitz):
             real_number("lipschitz", lipschitz, above=0, remedy="or give a function of the radius")
-        self.weights, self.sample_counts = np.ones(1), np.ones(1)
         self._value, self._subgradient, self._constant, self._cvxpy = value, subgradient, lipschitz, cvxpy
 
     def client_value(self, y: Array) -> Array:

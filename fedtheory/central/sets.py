@@ -23,14 +23,6 @@ __all__ = ["Ball", "Box", "Consensus", "ConstraintSet", "L1Ball", "NuclearBall",
 DENSE_SVD = 200  # matrices with a side up to this long get a full SVD, longer ones Lanczos for the leading pair
 
 
-def _check_dim(name: str, value: Any) -> int:
-    return whole_number(name, value)
-
-
-def _check_radius(name: str, value: Any) -> float:
-    return real_number(name, value, above=0)
-
-
 def _point(x: Any, dim: int | None = None, single: bool = False) -> Array:
     """Points (..., d) of finite numbers, or with single one (d,); dim None takes any d >= 1."""
     usual = type(x) is np.ndarray and x.dtype == np.float64 and math.isfinite(np.vdot(x, x))  # else looked at closely
@@ -50,11 +42,26 @@ class ConstraintSet:
 
     def project(self, x: Array) -> Array:
         """Euclidean projection: (..., d) -> (..., d)."""
-        raise MissingCapability(f"{type(self).__name__} has no projection: use MOLES, which needs a linear minimisation oracle")
+        return self._projected(_point(x, self.dim))
 
     def linear_minimiser(self, gradient: Array) -> Array:
         """A minimiser of <gradient, s> over the set: (d,) -> (d,)."""
+        return self._least(_point(gradient, self.dim, single=True))
+
+    def _projected(self, x: Array) -> Array:
+        """The projection of points that have been checked."""
+        raise MissingCapability(f"{type(self).__name__} has no projection: use MOLES, which needs a linear minimisation oracle")
+
+    def _least(self, gradient: Array) -> Array:
+        """The linear minimiser for a gradient that has been checked."""
         raise MissingCapability(f"{type(self).__name__} has no linear minimisation oracle: use MOPES, which projects")
+
+    def _check_sizes(self, *sizes: str, **lengths: str) -> None:
+        """Raise `InvalidInput` unless sizes are whole numbers and ``length``, if named, is > 0."""
+        for name in sizes:
+            whole_number(name, getattr(self, name))
+        for name in lengths.values():
+            object.__setattr__(self, name, real_number(name, getattr(self, name), above=0))
 
     @property
     def diameter(self) -> float:
@@ -81,8 +88,22 @@ class ConstraintSet:
         return float(np.linalg.norm(to_numpy(x - self.project(x))))
 
 
+class _OfRadius(ConstraintSet):
+    """A set that is symmetric around its centre, and touches the sphere of its radius there."""
+
+    radius: float
+
+    @property
+    def diameter(self) -> float:
+        return 2 * self.radius
+
+    @property
+    def norm_bound(self) -> float:
+        return self.radius
+
+
 @dataclass(frozen=True)
-class Ball(ConstraintSet):
+class Ball(_OfRadius):
     """||x - center|| <= radius; center None stands for 0."""
 
     dim: int
@@ -90,8 +111,7 @@ class Ball(ConstraintSet):
     center: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_dim("dim", self.dim)
-        object.__setattr__(self, "radius", _check_radius("radius", self.radius))
+        self._check_sizes("dim", length="radius")
         if self.center is not None:
             center = real_array("center", self.center)
             if center.shape != (self.dim,):
@@ -102,22 +122,16 @@ class Ball(ConstraintSet):
     def _center(self) -> np.ndarray:
         return np.zeros(self.dim) if self.center is None else np.array(self.center)
 
-    def project(self, x: Array) -> Array:
-        x = _point(x, self.dim)
+    def _projected(self, x: Array) -> Array:
         xp, center = namespace(x), astype_like(self._center, x)
         offset = x - center
         size = xp.linalg.vector_norm(offset, axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
             return center + offset * xp.minimum(xp.ones_like(size), self.radius / size)
 
-    def linear_minimiser(self, gradient: Array) -> Array:
-        gradient = _point(gradient, self.dim, single=True)
+    def _least(self, gradient: Array) -> Array:
         center, size = astype_like(self._center, gradient), float(namespace(gradient).linalg.vector_norm(gradient))
         return center - (self.radius / size) * gradient if size > 0 else center
-
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
 
     @property
     def norm_bound(self) -> float:
@@ -138,7 +152,7 @@ class Box(ConstraintSet):
     upper: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_dim("dim", self.dim)
+        self._check_sizes("dim")
         if (self.lower is None) != (self.upper is None):
             given, missing = ("upper", "lower") if self.lower is None else ("lower", "upper")
             raise InvalidInput(
@@ -159,13 +173,11 @@ class Box(ConstraintSet):
         lower, upper = (astype_like(np.broadcast_to(np.asarray(e, dtype=float), (self.dim,)), x) for e in (self.lower, self.upper))
         return lower, upper
 
-    def project(self, x: Array) -> Array:
-        x = _point(x, self.dim)
+    def _projected(self, x: Array) -> Array:
         (lower, upper), xp = self._ends(x), namespace(x)
         return xp.minimum(xp.maximum(x, lower), upper)
 
-    def linear_minimiser(self, gradient: Array) -> Array:
-        gradient = _point(gradient, self.dim, single=True)
+    def _least(self, gradient: Array) -> Array:
         return namespace(gradient).where(gradient > 0, *self._ends(gradient))
 
     @property
@@ -191,7 +203,7 @@ def project_simplex(x: Array, total: float = 1.0) -> Array:
     InvalidInput
         x is no array of finite real numbers, or empty; total is not > 0.
     """
-    x, total = _point(x), _check_radius("total", total)
+    x, total = _point(x), real_number("total", total, above=0)
     xp = namespace(x)
     ordered = -xp.sort(-x, axis=-1)
     counts = astype_like(np.arange(1.0, x.shape[-1] + 1), x)
@@ -209,14 +221,12 @@ class Simplex(ConstraintSet):
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_dim("dim", self.dim)
-        object.__setattr__(self, "total", _check_radius("total", self.total))
+        self._check_sizes("dim", length="total")
 
-    def project(self, x: Array) -> Array:
-        return project_simplex(_point(x, self.dim), self.total)
+    def _projected(self, x: Array) -> Array:
+        return project_simplex(x, self.total)
 
-    def linear_minimiser(self, gradient: Array) -> Array:
-        gradient = _point(gradient, self.dim, single=True)
+    def _least(self, gradient: Array) -> Array:
         vertex = np.zeros(self.dim)
         vertex[int(namespace(gradient).argmin(gradient))] = self.total
         return astype_like(vertex, gradient)
@@ -236,37 +246,26 @@ class Simplex(ConstraintSet):
 
 
 @dataclass(frozen=True)
-class L1Ball(ConstraintSet):
+class L1Ball(_OfRadius):
     """||x||_1 <= radius."""
 
     dim: int
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_dim("dim", self.dim)
-        object.__setattr__(self, "radius", _check_radius("radius", self.radius))
+        self._check_sizes("dim", length="radius")
 
-    def project(self, x: Array) -> Array:
-        x = _point(x, self.dim)
+    def _projected(self, x: Array) -> Array:
         xp = namespace(x)
         size = xp.abs(x)
         inside = xp.sum(size, axis=-1, keepdims=True) <= self.radius
         return xp.where(inside, x, xp.sign(x) * project_simplex(size, self.radius))
 
-    def linear_minimiser(self, gradient: Array) -> Array:
-        gradient = _point(gradient, self.dim, single=True)
+    def _least(self, gradient: Array) -> Array:
         xp = namespace(gradient)
         vertex, i = np.zeros(self.dim), int(xp.argmax(xp.abs(gradient)))
         vertex[i] = -math.copysign(self.radius, float(gradient[i]))
         return astype_like(vertex, gradient)
-
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
-
-    @property
-    def norm_bound(self) -> float:
-        return self.radius
 
     def constraints(self, variable: Any) -> list[Any]:
         import cvxpy as cp
@@ -275,7 +274,7 @@ class L1Ball(ConstraintSet):
 
 
 @dataclass(frozen=True)
-class NuclearBall(ConstraintSet):
+class NuclearBall(_OfRadius):
     """Matrices (rows, columns) with sum of singular values <= radius, flattened in row order."""
 
     rows: int
@@ -283,9 +282,7 @@ class NuclearBall(ConstraintSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_dim("rows", self.rows)
-        _check_dim("columns", self.columns)
-        object.__setattr__(self, "radius", _check_radius("radius", self.radius))
+        self._check_sizes("rows", "columns", length="radius")
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -294,16 +291,14 @@ class NuclearBall(ConstraintSet):
     def _matrix(self, x: Array) -> Array:
         return namespace(x).reshape(x, (*x.shape[:-1], self.rows, self.columns))
 
-    def project(self, x: Array) -> Array:
-        x = _point(x, self.dim)
+    def _projected(self, x: Array) -> Array:
         xp = namespace(x)
         left, values, right = xp.linalg.svd(self._matrix(x), full_matrices=False)
         outside = xp.sum(values, axis=-1) > self.radius
         kept = project_simplex(values, self.radius)
         return xp.where(outside[..., None], xp.reshape((left * kept[..., None, :]) @ right, x.shape), x)
 
-    def linear_minimiser(self, gradient: Array) -> Array:
-        gradient = _point(gradient, self.dim, single=True)
+    def _least(self, gradient: Array) -> Array:
         matrix = to_numpy(self._matrix(gradient))
         if not matrix.any():
             return astype_like(np.zeros(self.dim), gradient)  # every point is a minimiser
@@ -314,14 +309,6 @@ class NuclearBall(ConstraintSet):
 
             left, _, right = svds(matrix, k=1, v0=np.random.default_rng(0).normal(size=min(matrix.shape)), tol=0)
         return astype_like(-self.radius * np.outer(left[:, 0], right[0]).ravel(), gradient)
-
-    @property
-    def diameter(self) -> float:
-        return 2 * self.radius
-
-    @property
-    def norm_bound(self) -> float:
-        return self.radius
 
     def constraints(self, variable: Any) -> list[Any]:
         import cvxpy as cp
@@ -341,10 +328,7 @@ class Consensus(ConstraintSet):
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        _check_dim("blocks", self.blocks)
-        _check_dim("block_dim", self.block_dim)
-        if self.radius is not None:
-            object.__setattr__(self, "radius", _check_radius("radius", self.radius))
+        self._check_sizes("blocks", "block_dim", **({} if self.radius is None else {"length": "radius"}))
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -354,8 +338,7 @@ class Consensus(ConstraintSet):
     def block_norm_bound(self) -> float:
         return math.inf if self.radius is None else self.radius
 
-    def project(self, x: Array) -> Array:
-        x = _point(x, self.dim)
+    def _projected(self, x: Array) -> Array:
         xp, shape = namespace(x), (*x.shape[:-1], self.blocks, self.block_dim)
         mean = xp.mean(xp.reshape(x, shape), axis=-2)
         if self.radius is not None:  # the nearest consensus in the ball is the mean, then projected: the two distances are orthogonal

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
-from fedtheory.integrations.settings import needed_package, of_these, taking
+from fedtheory.integrations.settings import equal_steps, needed_package, of_these, taking
 from fedtheory.integrations.torch_loops import criterion_of, flat_parameters, linear_model, set_parameters
 
 __all__ = ["fedlab_adapter"]
@@ -54,15 +53,11 @@ def fedlab_adapter(server: Callable[..., Any], trainer: Callable[..., Any]) -> C
     def run(start: np.ndarray, clients: Sequence[Any], cohorts: list[list[int]], **settings: Any) -> np.ndarray:
         needed_package("torch", "torch")
         needed_package("fedlab.contrib.algorithm.basic_server", "fedlab")
-        if isinstance(settings.get("local_steps"), list | tuple):
-            raise InvalidInput(
-                f"local_steps = {settings['local_steps']}: FedLab's clients take the same number of local epochs"
-            )
+        equal_steps(settings.get("local_steps"), "FedLab")
         with _float64():
             return _run(server, trainer, start, clients, cohorts, settings)
 
-    name = getattr(server, "__name__", type(server).__name__)
-    return taking(run, name, (server, 2, "server"), (trainer, 3, "trainer"))
+    return taking(run, (server, 2, "server"), (trainer, 3, "trainer"))
 
 
 class _Data:

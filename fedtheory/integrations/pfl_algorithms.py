@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.integrations.settings import needed_package, of_these, taking
+from fedtheory.integrations.settings import equal_steps, needed_package, of_these, taking
 from fedtheory.integrations.torch_loops import criterion_of, flat_parameters, linear_model, set_parameters
 
 __all__ = ["pfl_adapter"]
@@ -50,14 +50,11 @@ def pfl_adapter(make: Callable[..., Any], weighting: str = "examples") -> Callab
         needed_package("pfl.algorithm.base", "pfl[pytorch]")
         if len({len(c) for c in cohorts}) > 1:
             raise InvalidInput("pfl's cohorts have one size in all rounds of a run")
-        if isinstance(local_steps, list | tuple):
-            raise InvalidInput(f"local_steps = {local_steps}: pfl's clients take the same number of local epochs")
+        equal_steps(local_steps, "pfl")
         return _run(make, weighting, start, clients, cohorts, learning_rate, int(local_steps), settings)
 
-    name = getattr(make, "__name__", type(make).__name__)
-    return taking(
-        run, name, (make, 1, "make"), hidden=("num_clients",), also=("learning_rate", "local_steps", "server_lr")
-    )
+    also = ("learning_rate", "local_steps", "server_lr")
+    return taking(run, (make, 1, "make"), hidden=("num_clients",), also=also)
 
 
 def _run(make: Callable[..., Any], weighting: str, start: np.ndarray, clients: Sequence[Any],

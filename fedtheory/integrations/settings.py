@@ -9,7 +9,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput, MissingCapability
 
-__all__ = ["needed_package", "of_these", "taking"]
+__all__ = ["equal_steps", "needed_package", "of_these", "taking"]
 
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -47,13 +47,14 @@ def of_these(function: Callable[..., Any], settings: Mapping[str, Any], first: i
     return {name: value for name, value in settings.items() if everything or name in {p.name for p in named}}
 
 
-def taking(run: Callable[..., Any], name: str, *parts: tuple[Callable[..., Any], int, str],
+def taking(run: Callable[..., Any], *parts: tuple[Callable[..., Any], int, str],
            hidden: tuple[str, ...] = (), also: tuple[str, ...] = ()) -> Callable[..., Any]:
     """A function ``run(start, clients, cohorts, **settings)`` that says which settings it takes.
 
     Parameters
     ----------
-    parts : (function, how many of its first parameters are no settings, what to call it in an error)
+    parts : (function, how many of its first parameters are no settings, what to call it in an
+        error); the first one gives the run its name
     hidden : names that are no settings though a part has them
     also : settings that the run itself takes
     """
@@ -69,5 +70,13 @@ def taking(run: Callable[..., Any], name: str, *parts: tuple[Callable[..., Any],
     fixed = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("start", "clients", "cohorts")]
     rest = [inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)] if everything else []
     run.__signature__ = inspect.Signature([*fixed, *taken.values(), *rest])  # type: ignore[attr-defined]
-    run.__name__ = name
+    run.__name__ = getattr(parts[0][0], "__name__", type(parts[0][0]).__name__)
     return run
+
+
+def equal_steps(steps: Any, framework: str) -> None:
+    """Raise `InvalidInput` for a number of local steps of its own for each client."""
+    if isinstance(steps, list | tuple):
+        raise InvalidInput(
+            f"local_steps = {steps}: {framework}'s clients take the same number of local epochs"
+        )

@@ -191,12 +191,11 @@ def torch_loop(loop: Callable[..., Any], model: Callable[[int], Any] = linear_mo
             )
         return np.array(models)
 
-    return taking(run, getattr(loop, "__name__", type(loop).__name__), (loop, 3, "loop"))
+    return taking(run, (loop, 3, "loop"))
 
 
 def torch_clients(
-    train_client: Callable[..., Any],
-    aggregate: Callable[[list[Any], list[int]], Any],
+    train_client: Callable[..., Any], aggregate: Callable[[list[Any], list[int]], Any],
     model: Callable[[int], Any] = linear_model,
 ) -> Callable[..., Any]:
     """A client's training and the server's mean, two functions in torch, as an adapter of the
@@ -258,9 +257,7 @@ def torch_clients(
         raise InvalidInput(
             f"aggregate = {aggregate!r}: give a function of the clients' state_dicts and their numbers of examples"
         )
-    return taking(
-        run, getattr(train_client, "__name__", type(train_client).__name__), (train_client, 2, "train_client")
-    )
+    return taking(run, (train_client, 2, "train_client"))
 
 
 def _state(state: Any, module: Any) -> Any:

@@ -10,20 +10,7 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.local.subgradient import Schedule, SubgradientSteps
 
 __all__ = [
-    "SGD",
-    "Adam",
-    "Constant",
-    "Exact",
-    "ExactProx",
-    "GradientSteps",
-    "InverseTime",
-    "LocalObjective",
-    "LocalResult",
-    "LocalSGD",
-    "LocalSolver",
-    "Momentum",
-    "Schedule",
-    "SubgradientSliding",
-    "SubgradientSteps",
-    "TheoremStep",
+    "SGD", "Adam", "Constant", "Exact", "ExactProx", "GradientSteps", "InverseTime",
+    "LocalObjective", "LocalResult", "LocalSGD", "LocalSolver", "Momentum", "Schedule",
+    "SubgradientSliding", "SubgradientSteps", "TheoremStep",
 ]

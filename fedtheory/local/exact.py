@@ -234,13 +234,8 @@ def _direct(problem: Problem, objective: LocalObjective, start: Array, fine: Arr
 
 
 def _proximal_gradient(
-    problem: Problem,
-    objective: LocalObjective,
-    start: Array,
-    rows: Rows,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    count: int,
+    problem: Problem, objective: LocalObjective, start: Array, rows: Rows, lower: np.ndarray,
+    upper: np.ndarray, count: int,
 ) -> LocalResult:
     """Proximal gradient with step 2/(largest + least curvature), scaled by coordinate where the curvature is an array."""
     middle = astype_like((problem.beta_k + (problem.mu_k if problem.convex else -problem.beta_k)) / 2, start)

@@ -13,7 +13,7 @@ from fedtheory.errors import InvalidInput, LocalSolveFailed, MissingCapability
 from fedtheory.inputs import check_unit
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.optimum.active_set import polished
-from fedtheory.optimum.duality import Multipliers, NonsmoothStructure
+from fedtheory.optimum.duality import Multipliers, NonsmoothStructure, check_radius
 from fedtheory.optimum.intervals import Enclosure
 from fedtheory.optimum.mixtures import best_mixture
 from fedtheory.problems.base import Problem
@@ -70,9 +70,7 @@ class ExactProx(LocalSolver):
     tolerance: float = 1e-12
 
     def __post_init__(self) -> None:
-        real = isinstance(self.radius, int | float) and not isinstance(self.radius, bool) and not math.isnan(self.radius)
-        if not (real and self.radius > 0):
-            raise InvalidInput(f"radius = {self.radius!r}: the ball's radius must be > 0 (math.inf for no ball)")
+        check_radius(self.radius, finite=False)
         check_unit("tolerance", self.tolerance)
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace
 from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import check_flags, real_number
+from fedtheory.inputs import check_flags, finite, real_number, require, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
-from fedtheory.local.sgd import _count, _move, _positive, _require
+from fedtheory.local.sgd import _move
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import BLOCK
 
@@ -29,7 +29,7 @@ class Constant:
     lr: float
 
     def __post_init__(self) -> None:
-        _require(_positive(self.lr), "lr", self.lr, "the local step size must be a finite number > 0")
+        real_number("lr", self.lr, above=0, remedy="the local step size")
 
     def __call__(self, round_index: int) -> float:
         return float(self.lr)
@@ -43,8 +43,8 @@ class InverseTime:
     delay: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(_positive(self.lr), "lr", self.lr, "the first local step size must be a finite number > 0")
-        _require(_positive(self.delay), "delay", self.delay, "the rounds until the step is halved must be a finite number > 0")
+        real_number("lr", self.lr, above=0, remedy="the first local step size")
+        real_number("delay", self.delay, above=0, remedy="the rounds until the step is halved")
 
     def __call__(self, round_index: int) -> float:
         return self.lr / (1.0 + (round_index - 1) / self.delay)
@@ -75,11 +75,12 @@ class TheoremStep:
     S: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _require(_positive(self.mu), "mu", self.mu, "the strong convexity must be a finite number > 0")
-        _require(_count(self.E), "E", self.E, "the number of local steps must be an integer >= 1")
-        _require(_positive(self.gamma), "gamma", self.gamma, "it must be a finite number > 0")
+        real_number("mu", self.mu, above=0, remedy="the strong convexity")
+        whole_number("E", self.E, remedy="the number of local steps")
+        real_number("gamma", self.gamma, above=0)
         sums = self.S if isinstance(self.S, tuple) else (self.S,)
-        _require(len(sums) > 0 and all(_positive(v) for v in sums), "S", self.S, "E[sum p s] must be > 0 in every round")
+        positive = len(sums) > 0 and all(finite(v) and v > 0 for v in sums)
+        require(positive, "S", self.S, "E[sum p s] must be > 0 in every round")
 
     def __call__(self, round_index: int) -> float:
         tau = round_index - 1
@@ -128,13 +129,12 @@ class LocalSGD(LocalSolver):
 
     def __post_init__(self) -> None:
         check_flags(self)
-        _require(_count(self.steps), "steps", self.steps, "the number E of local steps must be an integer >= 1")
+        whole_number("steps", self.steps, remedy="the number E of local steps")
         if not callable(self.lr):
-            _require(_positive(self.lr), "lr", self.lr, "the local step size must be a finite number > 0, or a function of the round")
-        batch, noise = self.batch_size, self.noise_std
-        _require(batch is None or _count(batch), "batch_size", batch, "use an integer >= 1, or None for all samples")
-        real = isinstance(noise, int | float) and not isinstance(noise, bool) and 0 <= noise < math.inf
-        _require(real, "noise_std", noise, "the noise's root mean square norm must be a finite number >= 0")
+            real_number("lr", self.lr, above=0, remedy="or a function of the round")
+        if self.batch_size is not None:
+            whole_number("batch_size", self.batch_size, remedy="None for all samples")
+        real_number("noise_std", self.noise_std, least=0, remedy="a root mean square norm")
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         if self.batch_size is None:

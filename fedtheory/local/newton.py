@@ -168,14 +168,8 @@ def _iterate(
 
 
 def _continue_with(
-    columns: np.ndarray,
-    problem: Problem,
-    objective: LocalObjective,
-    now: _Point,
-    best: _Point,
-    upper: np.ndarray,
-    tolerance: float,
-    iteration: int,
+    columns: np.ndarray, problem: Problem, objective: LocalObjective, now: _Point, best: _Point,
+    upper: np.ndarray, tolerance: float, iteration: int,
 ) -> tuple[Array, Array]:
     xp = namespace(now.z)
     picked = astype_like(columns, now.z)

@@ -8,16 +8,12 @@ from typing import Any, ClassVar
 
 from fedtheory.arrays import Array, namespace
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import flag, real_number, require
 from fedtheory.local.objective import LocalObjective
-from fedtheory.local.sgd import MiniBatchSolver, _require
+from fedtheory.local.sgd import MiniBatchSolver, _with_penalty
 from fedtheory.problems.base import Problem
 
 __all__ = ["Adam", "Momentum"]
-
-
-def _share(value: Any) -> bool:
-    """True if it is a number in [0, 1)."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 
 @dataclass(frozen=True)
@@ -30,12 +26,7 @@ class _Remembering(MiniBatchSolver):
         """The gradient of f_k, its ridge included, and of the penalty, clipped where that is asked for."""
         if self.clip is not None:
             return self._clipped(problem, objective, y, gradient)
-        if objective.none:
-            return gradient
-        gradient = gradient + objective.smooth_penalty_gradient(y)
-        if objective.l1 and self.l1 != "prox":
-            gradient = gradient + objective.l1 * namespace(y).sign(y - objective.l1_center)  # sign(0) = 0
-        return gradient
+        return _with_penalty(objective, y, gradient, self.l1)
 
 
 @dataclass(frozen=True)
@@ -68,9 +59,8 @@ class Momentum(_Remembering):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inside = _share(self.momentum) and self.momentum > 0
-        _require(inside, "momentum", self.momentum, "the share of the memory that is kept must lie in (0, 1); without any use SGD")
-        _require(isinstance(self.nesterov, bool), "nesterov", self.nesterov, "use True or False")
+        real_number("momentum", self.momentum, above=0, below=1, remedy="without any use SGD")
+        flag("nesterov", self.nesterov)
         if self.l1 == "prox":
             raise InvalidInput(
                 "l1 = 'prox' with momentum: the steps grow to lr/(1 - momentum) and the soft threshold does not, so that the walk "
@@ -124,15 +114,15 @@ class Adam(_Remembering):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        pair = isinstance(self.betas, tuple | list) and len(self.betas) == 2 and all(_share(b) for b in self.betas)
-        _require(pair, "betas", self.betas, "use two numbers in [0, 1)")
+        pair = isinstance(self.betas, tuple | list) and len(self.betas) == 2
+        require(pair, "betas", self.betas, "use two numbers in [0, 1)")
+        for i, beta in enumerate(self.betas):
+            real_number(f"betas[{i}]", beta, least=0, below=1)
         object.__setattr__(self, "betas", tuple(self.betas))
-        real = isinstance(self.eps, int | float) and not isinstance(self.eps, bool) and 0 < self.eps < math.inf
-        _require(real, "eps", self.eps, "what is added to the root must be a finite number > 0")
-        decay = self.decoupled_decay
-        real = isinstance(decay, int | float) and not isinstance(decay, bool) and 0 <= decay < math.inf
-        _require(real, "decoupled_decay", decay, "it must be a finite number >= 0")
-        _require(not real or self.lr * decay < 1, "decoupled_decay", decay, f"with lr = {self.lr!r} it must be below 1/lr")
+        real_number("eps", self.eps, above=0)
+        decay = real_number("decoupled_decay", self.decoupled_decay, least=0)
+        limit = f"with lr = {self.lr!r} it must be below 1/lr"
+        require(self.lr * decay < 1, "decoupled_decay", decay, limit)
 
     def _step(
         self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array, lr: float, memory: Any

@@ -77,14 +77,8 @@ def is_affine(problem: Problem, objective: LocalObjective, start: Array) -> bool
 
 
 def affine_proximal_gradient(
-    problem: Problem,
-    objective: LocalObjective,
-    start: np.ndarray,
-    rows: Rows,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    count: int,
-    slots: np.ndarray | None = None,
+    problem: Problem, objective: LocalObjective, start: np.ndarray, rows: Rows, lower: np.ndarray,
+    upper: np.ndarray, count: int, slots: np.ndarray | None = None,
 ) -> LocalResult | None:
     """Run `count` steps of size 2/(lower + upper); shapes and None as in `affine_steps`.
 
@@ -117,14 +111,8 @@ def curvature_bounds(problem: Problem, objective: LocalObjective) -> tuple[np.nd
 
 
 def affine_steps(
-    problem: Problem,
-    objective: LocalObjective,
-    start: np.ndarray,
-    rows: Rows,
-    slots: np.ndarray | None,
-    count: int,
-    name: Any,
-    steps: Callable[[Problem], float | np.ndarray],
+    problem: Problem, objective: LocalObjective, start: np.ndarray, rows: Rows,
+    slots: np.ndarray | None, count: int, name: Any, steps: Callable[[Problem], float | np.ndarray],
     ends: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> LocalResult | None:
     """Run `count` proximal gradient steps on every valid row, (N, B, d) -> (N, B, d) and (N, B).
@@ -188,13 +176,8 @@ def _matrices(hessian: np.ndarray, step: float | np.ndarray, curvature: float) -
 
 
 def direct_solve(
-    problem: Problem,
-    objective: LocalObjective,
-    rows: Rows,
-    slots: np.ndarray,
-    inverse: np.ndarray,
-    upper: np.ndarray,
-    tolerance: float,
+    problem: Problem, objective: LocalObjective, rows: Rows, slots: np.ndarray, inverse: np.ndarray,
+    upper: np.ndarray, tolerance: float,
 ) -> LocalResult | None:
     """Solve y = center + (linear - grad f_k(center)) (H_k + curvature)^-1 in the slots (S, P, d).
 
@@ -220,16 +203,8 @@ def direct_solve(
     reach = kept(problem, "reach", curvature, bounds, center)
     scalars = reach, REFINED * unit, unit
     _solve(
-        y,
-        residual,
-        slots,
-        views,
-        (hessian, slope, inverse),
-        scalars,
-        _prefix_counts(rows.valid),
-        0,
-        curvature,
-        tolerance,
+        y, residual, slots, views, (hessian, slope, inverse), scalars, _prefix_counts(rows.valid),
+        0, curvature, tolerance,
     )
     return LocalResult(y, residual)
 

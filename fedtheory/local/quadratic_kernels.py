@@ -91,15 +91,8 @@ def place(slots: Any, many: int, k: int, r: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def four_begun(
-    places: Any,
-    ends: Any,
-    slots: Any,
-    many: int,
-    which: Any,
-    of_rows: Any,
-    step: float,
-    bend: float,
-    sizes: Any,
+    places: Any, ends: Any, slots: Any, many: int, which: Any, of_rows: Any, step: float,
+    bend: float, sizes: Any,
 ) -> int:
     """Begin four rows of a client, or what is left of them, and ask for those after.
 
@@ -120,18 +113,8 @@ def four_begun(
 
 @njit(cache=True, nogil=True)
 def loops(
-    work: Any,
-    y: Any,
-    residual: Any,
-    slots: Any,
-    many: int,
-    rows: Any,
-    strides: Any,
-    given: Any,
-    models: Any,
-    scalars: Any,
-    counts: Any,
-    numbers: Any,
+    work: Any, y: Any, residual: Any, slots: Any, many: int, rows: Any, strides: Any, given: Any,
+    models: Any, scalars: Any, counts: Any, numbers: Any,
 ) -> None:
     (hessian, slope), (steps, shrink, coarse), (count, bend, l1), (across, dim) = models, scalars, numbers, y.shape[1:]
     wide = work[0].shape[1]
@@ -186,18 +169,8 @@ def refined(
 
 @njit(cache=True, nogil=True)
 def directly(
-    work: Any,
-    y: Any,
-    residual: Any,
-    slots: Any,
-    many: int,
-    rows: Any,
-    strides: Any,
-    given: Any,
-    models: Any,
-    scalars: Any,
-    counts: Any,
-    numbers: Any,
+    work: Any, y: Any, residual: Any, slots: Any, many: int, rows: Any, strides: Any, given: Any,
+    models: Any, scalars: Any, counts: Any, numbers: Any,
 ) -> None:
     """Solve z = b H^-1, refined by z += (b - z H) H^-1 at most twice.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import COUNTED, finite, shown
+from fedtheory.inputs import finite, real_number, require, whole_number
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.quadratic import affine_steps, is_affine
@@ -20,35 +20,30 @@ from fedtheory.randomness import BLOCK
 __all__ = ["SGD", "GradientSteps", "MiniBatchSolver"]
 
 
-def _require(condition: bool, name: str, value: Any, limit: str) -> None:
-    if not condition:
-        raise InvalidInput(f"{name} = {shown(value)}: {limit}")
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= int(value) <= COUNTED
-
-
-def _positive(value: Any) -> bool:
-    return finite(value) and float(value) > 0
-
-
 def _check_walk(lr: Any, decay: Any, l1: Any) -> None:
-    _require(_positive(lr), "lr", lr, "the local step size must be a finite number > 0")
-    _require(_positive(decay) and decay <= 1, "decay", decay, "the step size's factor a round must lie in (0, 1]")
-    _require(l1 in ("subgradient", "prox"), "l1", l1, "use 'subgradient' (as printed) or 'prox'")
+    positive = finite(lr) and lr > 0
+    require(positive, "lr", lr, "the local step size must be a finite number > 0")
+    real_number("decay", decay, above=0, most=1, remedy="the step size's factor a round")
+    require(l1 in ("subgradient", "prox"), "l1", l1, "use 'subgradient' (as printed) or 'prox'")
+
+
+def _with_penalty(objective: LocalObjective, y: Array, gradient: Array, l1: str) -> Array:
+    """The gradient of f_k and of the penalty, of which a prox takes the l1 part later."""
+    if objective.none:
+        return gradient
+    gradient = gradient + objective.smooth_penalty_gradient(y)
+    if objective.l1 and l1 != "prox":
+        sign = namespace(y).sign(y - objective.l1_center)  # sign(0) = 0
+        gradient = gradient + objective.l1 * sign
+    return gradient
 
 
 def _move(objective: LocalObjective, y: Array, gradient: Array, lr: float, l1: str) -> Array:
     """One step of size lr along grad f_k + penalty."""
     if objective.none:
         return -lr * gradient + y  # in this order the product's memory becomes the sum's
-    gradient = gradient + objective.smooth_penalty_gradient(y)
-    if l1 == "prox":
-        return objective.prox(y - lr * gradient, lr)
-    if objective.l1:
-        gradient = gradient + objective.l1 * namespace(y).sign(y - objective.l1_center)  # sign(0) = 0
-    return y - lr * gradient
+    y = y - lr * _with_penalty(objective, y, gradient, l1)
+    return objective.prox(y, lr) if l1 == "prox" else y
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class GradientSteps(LocalSolver):
     decay: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(_count(self.steps), "steps", self.steps, "the number of local steps must be an integer >= 1")
+        whole_number("steps", self.steps, remedy="the number of local steps")
         _check_walk(self.lr, self.decay, self.l1)
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
@@ -120,17 +115,17 @@ class MiniBatchSolver(LocalSolver):
     clip_spares: Literal["curvature"] | None = None
 
     def __post_init__(self) -> None:
-        _require(_count(self.batch_size), "batch_size", self.batch_size, "the mini-batch must be an integer >= 1")
+        whole_number("batch_size", self.batch_size)
         given = [v for v in (self.epochs, self.steps) if v is not None]
         if len(given) != 1:
             raise InvalidInput(f"epochs = {self.epochs!r}, steps = {self.steps!r}: give exactly one of the two")
-        _require(_count(given[0]), "epochs" if self.steps is None else "steps", given[0], "it must be an integer >= 1")
+        whole_number("epochs" if self.steps is None else "steps", given[0])
         _check_walk(self.lr, self.decay, self.l1)
-        _require(
-            _positive(self.epoch_decay) and self.epoch_decay <= 1, "epoch_decay", self.epoch_decay, "use (0, 1]"
-        )
-        _require(self.clip is None or _positive(self.clip), "clip", self.clip, "use a finite norm > 0, or None for no clipping")
-        _require(self.clip_spares in SPARED, "clip_spares", self.clip_spares, "use None or 'curvature'")
+        real_number("epoch_decay", self.epoch_decay, above=0, most=1)
+        allowed = self.clip is None or (finite(self.clip) and self.clip > 0)
+        require(allowed, "clip", self.clip, "use a finite norm > 0, or None for no clipping")
+        known = self.clip_spares in SPARED
+        require(known, "clip_spares", self.clip_spares, "use None or 'curvature'")
         if self.clip is None and self.clip_spares is not None:
             raise InvalidInput(f"clip_spares = {self.clip_spares!r} without clip: give the norm to clip at, or leave both out")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from fedtheory.arrays import Array, astype_like, namespace, on_host
 from fedtheory.compiled import available
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_number, require, whole_number
 from fedtheory.local import sliding_compiled, sliding_steps
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sliding_draws import draws
+from fedtheory.optimum.duality import check_radius
 from fedtheory.problems.base import Problem
 
 __all__ = ["SubgradientSliding", "draws", "project_ball"]
@@ -26,14 +26,6 @@ def project_ball(u: Array, radius: float) -> Array:
     xp = namespace(u)
     norm, limit = xp.sqrt(xp.sum(u * u, axis=-1, keepdims=True)), astype_like(radius, u)
     return u * (limit / xp.maximum(norm, limit))
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 @dataclass(frozen=True)
@@ -84,17 +76,14 @@ class SubgradientSliding(LocalSolver):
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        radius, noise = self.radius, self.noise_std
-        for holds, name, limit in (
-            (_count(self.steps), "steps", "the number of local steps must be an integer >= 1"),
-            (_number(radius) and radius > 0, "radius", "the ball's radius must be > 0 (math.inf for no ball)"),
-            (_number(noise) and 0 <= noise < math.inf, "noise_std", "the noise's root mean square norm must be a finite number >= 0"),
-            (self.batch_size is None or _count(self.batch_size), "batch_size", "use an integer >= 1, or None for all samples"),
-            (self.engine in ("auto", "numpy", "numba"), "engine", "use 'auto', 'numpy' or 'numba'"),
-            (self.threads is None or _count(self.threads), "threads", "use an integer >= 1, or None"),
-        ):
-            if not holds:
-                raise InvalidInput(f"{name} = {getattr(self, name)!r}: {limit}")
+        whole_number("steps", self.steps, remedy="the number of local steps")
+        check_radius(self.radius, finite=False)
+        real_number("noise_std", self.noise_std, least=0, remedy="a root mean square norm")
+        for name in ("batch_size", "threads"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), remedy="or None")
+        known = ("auto", "numpy", "numba")
+        require(self.engine in known, "engine", self.engine, f"use one of {', '.join(known)}")
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         if self.batch_size is not None and type(problem).client_batch_gradient is Problem.client_batch_gradient:

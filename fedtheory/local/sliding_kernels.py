@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtheory.compiled import njit
-from fedtheory.local.lanes import above, entries, fused, load, load_one, splat, store, total, totals
+from fedtheory.local.lanes import above, entries, fused, load, load_one, splat, store, store_one, total, totals
 
 __all__ = ["WALKS", "Drawn", "Pace", "Points"]
 
@@ -59,12 +59,26 @@ def _norm_sq(u, width):
 
 
 @njit(cache=True, nogil=True)
-def _finish(t, width, u, average, gradient, center, linear, beta, radius):
-    """Lines 22-24 with the subgradient at hand; where the vectors' entries lie."""
+def _row(points, r):
+    """Where row r's point, average, centre and linear part lie."""
+    u, average, center, linear = points
+    return entries(u[r]), entries(average[r]), entries(center[r]), entries(linear[r])
+
+
+@njit(cache=True, nogil=True)
+def _finish(row, gradient, noise, noisy, r, s, pace, width):
+    """Noise (rows, steps, d) and lines 22-24 of step s with the subgradient at hand."""
+    (u, average, center, linear), (beta, radius, dim, done, steps) = row, pace
+    t = done + s + 1
+    if noisy:
+        at = (r * steps + s) * dim
+        for i in range(dim):
+            store_one(gradient, i, load_one(gradient, i) + load_one(noise, at + i))
     step, curvature = splat(1.0 / ((1.0 + 0.5 * t) * beta)), splat(beta)
     for i in range(0, width, 8):
         here = load(u, i)
-        store(u, i, here - (load(gradient, i) + ((here - load(center, i)) * curvature - load(linear, i))) * step)
+        pull = (here - load(center, i)) * curvature - load(linear, i)
+        store(u, i, here - (load(gradient, i) + pull) * step)
     if radius < math.inf:
         norm_sq = _norm_sq(u, width)
         if norm_sq > radius * radius * (1.0 - 1e-9):  # the root only where it may matter
@@ -81,12 +95,6 @@ def _finish(t, width, u, average, gradient, center, linear, beta, radius):
         old, new = splat(1.0 - theta), splat(theta)
         for i in range(0, width, 8):
             store(average, i, old * load(average, i) + new * load(u, i))
-
-
-@njit(cache=True, nogil=True)
-def _add_noise(gradient, noise, r, s):
-    for i in range(noise.shape[2]):
-        gradient[i] += noise[r, s, i]
 
 
 # --- linear models: features as tiles (N, n/8, d, 8) of eight samples --------------------------------------------------------
@@ -162,17 +170,15 @@ def _sampled(loss, tau, tiles, targets, samples, r, s, u, dim, width, gradient):
 @njit(cache=True, nogil=True)
 def linear_model(first, last, per, form, points, pace, drawn):
     loss, tau, ridge, all_tiles, all_targets, all_shares = form
-    u_all, average_all, centers, linears = points
-    beta, radius, dim, done, steps = pace
-    noise, samples = drawn
-    width, noisy, blocks = u_all.shape[1], noise.size > 0, all_tiles.shape[1]
+    samples, noise, noisy = drawn.samples, entries(drawn.noise), drawn.noise.size > 0
+    width, blocks, dim = points.u.shape[1], all_tiles.shape[1], pace.dim
     room, slope_room = np.zeros(width), np.zeros(8 * blocks)
     gradient, slopes = entries(room), entries(slope_room)
     for r in range(first, last):
-        u, average, center, linear = entries(u_all[r]), entries(average_all[r]), entries(centers[r]), entries(linears[r])
-        k, point = r // per, u_all[r]
-        tiles, targets, shares = entries(all_tiles[k]), entries(all_targets[k]), entries(all_shares[k])
-        for s in range(steps):
+        row, k, point = _row(points, r), r // per, points.u[r]
+        tiles, targets = entries(all_tiles[k]), entries(all_targets[k])
+        shares, u = entries(all_shares[k]), row[0]
+        for s in range(pace.steps):
             if samples.shape[2]:
                 _sampled(loss, tau, tiles, targets, samples, r, s, point, dim, width, room)
             else:
@@ -181,152 +187,115 @@ def linear_model(first, last, per, form, points, pace, drawn):
             if ridge:
                 for i in range(0, width, 8):
                     store(gradient, i, load(gradient, i) + splat(ridge) * load(u, i))
-            if noisy:
-                _add_noise(room, noise, r, s)
-            _finish(done + s + 1, width, u, average, gradient, center, linear, beta, radius)
+            _finish(row, gradient, noise, noisy, r, s, pace, width)
 
 
-# --- maxima ------------------------------------------------------------------------------------------------------------------
+# --- maxima ---------------------------------------------------------------------------------------
 @njit(cache=True, nogil=True)
 def max_affine(first, last, per, form, points, pace, drawn):
     all_slopes, all_offsets = form
-    u_all, average_all, centers, linears = points
-    beta, radius, _, done, steps = pace
-    noise = drawn.noise
-    width, noisy, pieces = u_all.shape[1], noise.size > 0, all_offsets.shape[1]
+    width, pieces, noise = points.u.shape[1], all_offsets.shape[1], drawn.noise
     room = np.zeros(width)
     gradient = entries(room)
     for r in range(first, last):
-        u, average, center, linear = entries(u_all[r]), entries(average_all[r]), entries(centers[r]), entries(linears[r])
-        slopes, offsets = entries(all_slopes[r // per]), all_offsets[r // per]
-        for s in range(steps):
+        row, slopes, offsets = _row(points, r), entries(all_slopes[r // per]), all_offsets[r // per]
+        for s in range(pace.steps):
             best, top = 0, -math.inf
             for j in range(pieces):
                 products = splat(0.0)
                 for i in range(0, width, 8):
-                    products = fused(load(slopes, j * width + i), load(u, i), products)
+                    products = fused(load(slopes, j * width + i), load(row[0], i), products)
                 value = total(products) + offsets[j]
                 if value > top:
                     best, top = j, value
             for i in range(0, width, 8):
                 store(gradient, i, load(slopes, best * width + i))
-            if noisy:
-                _add_noise(room, noise, r, s)
-            _finish(done + s + 1, width, u, average, gradient, center, linear, beta, radius)
+            _finish(row, gradient, entries(noise), noise.size > 0, r, s, pace, width)
 
 
 @njit(cache=True, nogil=True)
 def largest_coordinate(first, last, per, form, points, pace, drawn):
     """max_j x_j + (mu/2)||x||^2."""
-    (mu,) = form
-    u_all, average_all, centers, linears = points
-    beta, radius, d, done, steps = pace
-    noise = drawn.noise
-    width, noisy = u_all.shape[1], noise.size > 0
+    (mu,), width, noise = form, points.u.shape[1], drawn.noise
     gradient = np.zeros(width)
     for r in range(first, last):
-        u, here = u_all[r], entries(u_all[r])
-        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
-        for s in range(steps):
+        u, row = points.u[r], _row(points, r)
+        for s in range(pace.steps):
             best = 0
-            for i in range(1, d):
+            for i in range(1, pace.dim):
                 if u[i] > u[best]:
                     best = i
-            for i in range(d):
+            for i in range(pace.dim):
                 gradient[i] = mu * u[i]
             gradient[best] = 1.0 + mu * u[best]
-            if noisy:
-                _add_noise(gradient, noise, r, s)
-            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
+            _finish(row, entries(gradient), entries(noise), noise.size > 0, r, s, pace, width)
 
 
-# --- distances and chains ----------------------------------------------------------------------------------------------------
+# --- distances and chains -------------------------------------------------------------------------
 @njit(cache=True, nogil=True)
 def separable(first, last, per, form, points, pace, drawn):
     """sum_i pull_i x_i + slope_i |x_i - kink_i|: the l1 distance and the two-client pull."""
-    pulls, slopes, kinks = form
-    u_all, average_all, centers, linears = points
-    beta, radius, d, done, steps = pace
-    noise = drawn.noise
-    width, noisy = u_all.shape[1], noise.size > 0
+    (pulls, slopes, kinks), width, noise = form, points.u.shape[1], drawn.noise
     gradient = np.zeros(width)
     for r in range(first, last):
-        u, here = u_all[r], entries(u_all[r])
-        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
+        u, row = points.u[r], _row(points, r)
         p, a, c = pulls[r // per], slopes[r // per], kinks[r // per]
-        for s in range(steps):
-            for i in range(d):
+        for s in range(pace.steps):
+            for i in range(pace.dim):
                 gap = u[i] - c[i]
                 gradient[i] = p[i] + a[i] * ((gap > 0.0) * 1.0 - (gap < 0.0) * 1.0)
-            if noisy:
-                _add_noise(gradient, noise, r, s)
-            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
+            _finish(row, entries(gradient), entries(noise), noise.size > 0, r, s, pace, width)
 
 
 @njit(cache=True, nogil=True)
 def distance(first, last, per, form, points, pace, drawn):
     """||x - point||."""
-    (places,) = form
-    u_all, average_all, centers, linears = points
-    beta, radius, d, done, steps = pace
-    noise = drawn.noise
-    width, noisy = u_all.shape[1], noise.size > 0
+    (places,), width, noise = form, points.u.shape[1], drawn.noise
     gradient = np.zeros(width)
     for r in range(first, last):
-        u, here = u_all[r], entries(u_all[r])
-        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
-        c = places[r // per]
-        for s in range(steps):
-            for i in range(d):
+        u, row, c = points.u[r], _row(points, r), places[r // per]
+        for s in range(pace.steps):
+            for i in range(pace.dim):
                 gradient[i] = u[i] - c[i]
             size = math.sqrt(_norm_sq(entries(gradient), width))
             if size > 0.0:
-                for i in range(d):
+                for i in range(pace.dim):
                     gradient[i] /= size
-            if noisy:
-                _add_noise(gradient, noise, r, s)
-            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
+            _finish(row, entries(gradient), entries(noise), noise.size > 0, r, s, pace, width)
+
+
+@njit(cache=True, nogil=True)
+def _links(gradient, u, head, link, end, at, d):
+    """Of head |v_1 - end| + sum_j link_j |v_j - v_{j+1}|, v = u from `at` on."""
+    gradient[at] = head * ((u[at] > end) * 1.0 - (u[at] < end) * 1.0)
+    for i in range(at, d - 1):
+        pull = link[i - at] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
+        gradient[i] += pull
+        gradient[i + 1] = -pull
 
 
 @njit(cache=True, nogil=True)
 def chain(first, last, per, form, points, pace, drawn):
     """head |x_1 - end| + sum_j link_j |x_j - x_{j+1}|."""
-    heads, links, end = form
-    u_all, average_all, centers, linears = points
-    beta, radius, d, done, steps = pace
-    noise = drawn.noise
-    width, noisy = u_all.shape[1], noise.size > 0
+    (heads, links, end), width, noise = form, points.u.shape[1], drawn.noise
     gradient = np.zeros(width)
     for r in range(first, last):
-        u, here = u_all[r], entries(u_all[r])
-        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
-        head, link = heads[r // per], links[r // per]
-        for s in range(steps):
-            gradient[0] = head * ((u[0] > end) * 1.0 - (u[0] < end) * 1.0)
-            for i in range(d - 1):
-                pull = link[i] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
-                gradient[i] += pull
-                gradient[i + 1] = -pull
-            if noisy:
-                _add_noise(gradient, noise, r, s)
-            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
+        u, row, head, link = points.u[r], _row(points, r), heads[r // per], links[r // per]
+        for s in range(pace.steps):
+            _links(gradient, u, head, link, end, 0, pace.dim)
+            _finish(row, entries(gradient), entries(noise), noise.size > 0, r, s, pace, width)
 
 
 @njit(cache=True, nogil=True)
 def maximum_and_chain(first, last, per, form, points, pace, drawn):
-    """weight max(max_{j in the share} y_j, -floor), and head |v_1 - end| + sum_j link_j |v_j - v_{j+1}|."""
-    starts, share, count, numbers, heads, links = form
-    weight, floor, end = numbers
-    u_all, average_all, centers, linears = points
-    beta, radius, d, done, steps = pace
-    noise = drawn.noise
-    width, noisy = u_all.shape[1], noise.size > 0
+    """weight max(max_{j in the share} y_j, -floor), and a chain of what comes after y."""
+    (starts, share, count, (weight, floor, end), heads, links), noise = form, drawn.noise
+    width = points.u.shape[1]
     gradient = np.zeros(width)
     for r in range(first, last):
-        u, here = u_all[r], entries(u_all[r])
-        average, center, linear = entries(average_all[r]), entries(centers[r]), entries(linears[r])
+        u, row = points.u[r], _row(points, r)
         start, head, link = starts[r // per], heads[r // per], links[r // per]
-        for s in range(steps):
+        for s in range(pace.steps):
             gradient[:count] = 0.0
             best = start
             for i in range(start + 1, start + share):
@@ -334,14 +303,8 @@ def maximum_and_chain(first, last, per, form, points, pace, drawn):
                     best = i
             if u[best] >= -floor:
                 gradient[best] = weight
-            gradient[count] = head * ((u[count] > end) * 1.0 - (u[count] < end) * 1.0)
-            for i in range(count, d - 1):
-                pull = link[i - count] * ((u[i] > u[i + 1]) * 1.0 - (u[i] < u[i + 1]) * 1.0)
-                gradient[i] += pull
-                gradient[i + 1] = -pull
-            if noisy:
-                _add_noise(gradient, noise, r, s)
-            _finish(done + s + 1, width, here, average, entries(gradient), center, linear, beta, radius)
+            _links(gradient, u, head, link, end, count, pace.dim)
+            _finish(row, entries(gradient), entries(noise), noise.size > 0, r, s, pace, width)
 
 
 WALKS = {

@@ -98,8 +98,7 @@ def _parts(problem: Problem, groups: int) -> list[tuple[Problem, slice]]:
     if groups == 1:
         return [(problem, cuts[0])]
     parts = prepared(
-        problem,
-        f"{groups} groups",
+        problem, f"{groups} groups",
         lambda: [problem.subset(np.arange(c.start, c.stop)) for c in cuts],
     )
     return list(zip(parts, cuts, strict=True))
@@ -178,12 +177,7 @@ def _drawn(
 
 
 def _walk(
-    solver: Sliding,
-    problem: Problem,
-    beta: float,
-    rows: Rows,
-    start: Array,
-    center: Array,
+    solver: Sliding, problem: Problem, beta: float, rows: Rows, start: Array, center: Array,
     linear: Array | None,
 ) -> LocalResult:
     """All steps of some rows; of arrays of NumPy center and linear are contiguous."""

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from fedtheory.arrays import Array
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import COUNTED, finite, shown
+from fedtheory.inputs import real_number, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sgd import _move
 from fedtheory.local.sliding import project_ball
+from fedtheory.optimum.duality import check_radius
 from fedtheory.problems.base import Problem
 
 __all__ = ["CUT", "Schedule", "ScheduleKind", "SubgradientSteps"]
 
 ScheduleKind = Literal["constant", "inverse-sqrt", "hold-and-cut"]
 CUT = 0.8  # halving is too fast for the two-client pull: what is left of the way is then longer than all steps to come
-
-
-def _number(value: Any) -> bool:
-    return finite(value)
 
 
 @dataclass(frozen=True)
@@ -44,12 +39,9 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.kind not in ("constant", "inverse-sqrt", "hold-and-cut"):
             raise InvalidInput(f"kind = {self.kind!r}: use one of constant, inverse-sqrt, hold-and-cut")
-        if not (_number(self.step) and self.step > 0):
-            raise InvalidInput(f"step = {self.step!r}: it must be a finite number > 0")
-        if not isinstance(self.hold, int | np.integer) or isinstance(self.hold, bool) or self.hold < 0:
-            raise InvalidInput(f"hold = {self.hold!r}: the rounds before the first cut must be an integer >= 0")
-        if not (_number(self.cut) and 0 < self.cut < 1):
-            raise InvalidInput(f"cut = {self.cut!r}: the step's factor a round must lie strictly between 0 and 1")
+        real_number("step", self.step, above=0)
+        whole_number("hold", self.hold, least=0, remedy="the rounds before the first cut")
+        real_number("cut", self.cut, above=0, below=1, remedy="the step's factor a round")
 
     def at(self, t: int) -> float:
         """The step of round t."""
@@ -86,12 +78,10 @@ class SubgradientSteps(LocalSolver):
     radius: float = math.inf
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, int | np.integer) or isinstance(self.steps, bool) or not 1 <= self.steps <= COUNTED:
-            raise InvalidInput(f"steps = {shown(self.steps)}: the number of local steps must be an integer >= 1")
+        whole_number("steps", self.steps, remedy="the number of local steps")
         if not isinstance(self.schedule, Schedule):
             raise InvalidInput(f"schedule = {self.schedule!r}: give a Schedule, for example Schedule('constant', 0.1)")
-        if not (_number(self.radius) or self.radius == math.inf) or not self.radius > 0:
-            raise InvalidInput(f"radius = {self.radius!r}: the ball's radius must be > 0 (math.inf for no ball)")
+        check_radius(self.radius, finite=False)
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         step, y = self.schedule.at(rows.round_index), start

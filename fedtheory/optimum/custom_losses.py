@@ -115,7 +115,6 @@ def _sample(problem: DeclaredLoss) -> None:
             return f"{name} is off by {off[k]:.4g} units of roundoff, {problem.rounding:g} are declared,"
 
         refuse(
-            off / (problem.rounding * 1.02),
-            off_by,
+            off / (problem.rounding * 1.02), off_by,
             "write it without cancellation, or declare what it has",
         )

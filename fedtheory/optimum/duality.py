@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import real_number
 from fedtheory.optimum.intervals import ROUNDOFF, TINY, UP, Enclosure, Rows, dot, stack_sum
 
 __all__ = ["Multipliers", "NonsmoothStructure", "check_gap", "check_radius", "into_ball"]
@@ -44,9 +45,7 @@ def check_radius(radius: Any, finite: bool = True) -> float:
 
 def check_gap(gap: Any) -> float:
     """gap as a float; `InvalidInput` unless it is a finite number > 0."""
-    if not (isinstance(gap, int | float | np.floating) and np.isfinite(gap) and gap > 0):
-        raise InvalidInput(f"gap is {gap!r}: it must be a finite number > 0, for example 1e-9")
-    return float(gap)
+    return real_number("gap", gap, above=0, remedy="for example 1e-9")
 
 
 def _nothing() -> Enclosure:

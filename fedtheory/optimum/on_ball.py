@@ -13,7 +13,6 @@ lower_bound <= F* <= F(x) <= value and ||x|| <= R.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,13 +70,12 @@ def choose_radius(problem: HasConstants, radius: float | None, x0: np.ndarray | 
     """
     size = 0.0 if x0 is None else float(np.linalg.norm(x0))
     if radius is not None:
-        if not (math.isfinite(radius) and radius > 0):
-            raise InvalidInput(f"radius = {radius:g}: the ball's radius must be a finite number > 0")
+        radius = check_radius(radius)
         if size > radius * (1 + 1e-12):
             raise InvalidInput(
                 f"||x_0|| = {size:.6g} is outside the ball of radius {radius:g}: enlarge the radius, or start inside it"
             )
-        return float(radius), "given"
+        return radius, "given"
     problem.lipschitz(1.0)  # tells a missing capability before anything is solved
     r = 1.0
     while r < size or problem.optimum_on_ball(r).details["constraint"] != "inactive":

@@ -114,11 +114,7 @@ def _divide(numerator: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def coefficients(
-    scheme: Scheme,
-    steps: Any,
-    max_steps: int,
-    weights: Any,
-    active_probability: Any = None,
+    scheme: Scheme, steps: Any, max_steps: int, weights: Any, active_probability: Any = None,
     present: Any = None,
 ) -> np.ndarray:
     """The coefficients p_tau^k of a scheme: (S, N), Fractions where the weights are.
@@ -169,10 +165,7 @@ def when_complete(scheme: Scheme, cohort: Cohort, weights: Any) -> tuple[np.ndar
 
 
 def theta(
-    scheme: Scheme,
-    num_clients: int,
-    max_steps: int,
-    active_probability: Any = None,
+    scheme: Scheme, num_clients: int, max_steps: int, active_probability: Any = None,
     present: Any = None,
 ) -> Any:
     """theta of Assumption 5, p_tau^k <= theta p^k whatever happens: A: N; B: 1; C: E; corrected: E / min_k P(s^k > 0).

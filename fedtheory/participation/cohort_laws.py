@@ -74,12 +74,8 @@ class AsIrregular(Participation):
         mask = cohort.dense().dense_mask
         steps: np.ndarray = mask * int(self.max_steps)
         return Cohort(
-            self.num_clients,
-            mask=mask,
-            probability=probability,
-            steps=steps,
-            max_steps=self.max_steps,
-            active_probability=active,
+            self.num_clients, mask=mask, probability=probability, steps=steps,
+            max_steps=self.max_steps, active_probability=active,
         )
 
     def sample(self, stream: Stream, round_index: int, scenarios: range, num_clients: int) -> Cohort:

@@ -458,11 +458,9 @@ class FedDynBernoulli(Sampling):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        p, seed = self.probability, self.seed
-        if not isinstance(p, int | float) or isinstance(p, bool) or not 0 < p <= 1:
-            raise InvalidInput(f"participation probability {p!r}: it must lie in (0, 1], one for all clients")
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**31:
-            raise InvalidInput(f"seed = {seed!r}: use an integer from 0 to 2^31 - 1")
+        what = "one for all clients"
+        real_number("participation probability", self.probability, above=0, most=1, remedy=what)
+        whole_number("seed", self.seed, least=0, most=2**31 - 1)
 
     def check(self, num_clients: int) -> None:
         """Raise `InvalidInput` where more than `MOST_SEEDS` seeds would be tried for a cohort, on average."""

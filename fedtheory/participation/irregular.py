@@ -233,12 +233,8 @@ class Irregular(Participation):
             u = stream.per_scenario(lambda g, s: g.random((s, num_clients)), "cohort", scenarios, round_index)
             steps = _inverse(u, rows)
         return Cohort(
-            num_clients,
-            mask=steps > 0,
-            steps=steps,
-            max_steps=self.max_steps,
-            active_probability=1 - rows[:, 0],
-            present=present,
+            num_clients, mask=steps > 0, steps=steps, max_steps=self.max_steps,
+            active_probability=1 - rows[:, 0], present=present,
         )
 
     # --- enumeration ---------------------------------------------------------------------------------------------------
@@ -272,13 +268,8 @@ class Irregular(Participation):
             steps = np.array(list(itertools.product(*levels)))
             mass = rows[np.arange(num_clients), steps].prod(axis=1)
         return Cohort(
-            num_clients,
-            mask=steps > 0,
-            probability=mass,
-            steps=steps,
-            max_steps=self.max_steps,
-            active_probability=1 - rows[:, 0],
-            present=present,
+            num_clients, mask=steps > 0, probability=mass, steps=steps, max_steps=self.max_steps,
+            active_probability=1 - rows[:, 0], present=present,
         )
 
 

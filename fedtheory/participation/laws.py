@@ -18,16 +18,8 @@ from fedtheory.inputs import real_array, whole_number
 from fedtheory.participation.cohorts import Cohort, Sampling
 
 __all__ = [
-    "JointLaw",
-    "Law",
-    "Participation",
-    "as_law",
-    "check_clients",
-    "check_max_steps",
-    "clients_of",
-    "floats",
-    "fractions",
-    "numbers",
+    "JointLaw", "Law", "Participation", "as_law", "check_clients", "check_max_steps", "clients_of",
+    "floats", "fractions", "numbers",
 ]
 
 SUM_TOLERANCE = 1e-9  # on the sum of a row of floats; rows of Fractions must sum to 1 exactly

@@ -90,11 +90,7 @@ def _weights(weights: Any, present: np.ndarray, exact: bool) -> np.ndarray:
 
 
 def moments(
-    scheme: Scheme,
-    law: Any,
-    max_steps: int,
-    weights: Any,
-    present: Any = None,
+    scheme: Scheme, law: Any, max_steps: int, weights: Any, present: Any = None,
     exact: bool = False,
 ) -> Moments:
     """Moments of one round's coefficients.
@@ -170,14 +166,8 @@ def _check_sizes(num_clients: int, weights: Any, present: np.ndarray) -> None:
 
 
 def _finish(
-    scheme: Scheme,
-    p: np.ndarray,
-    ps: np.ndarray,
-    p2s: np.ndarray,
-    overlap: Overlap,
-    weights: np.ndarray,
-    equal: bool,
-    bound: Any,
+    scheme: Scheme, p: np.ndarray, ps: np.ndarray, p2s: np.ndarray, overlap: Overlap,
+    weights: np.ndarray, equal: bool, bound: Any,
 ) -> Moments:
     ratio = np.where(weights == 0, weights, ps / np.where(weights == 0, weights + 1, weights))
     return Moments(scheme, p, ps, p2s, p.sum(), ps.sum(), *overlap, ratio, equal, bound)
@@ -290,12 +280,7 @@ def _of_table(
     if exact and not given:  # a table of floats: its Fractions are equal up to the floats' rounding
         ratio = ratio.astype(float)
     return _finish(
-        scheme,
-        (p * column).sum(axis=0),
-        mean,
-        (p**2 * s * column).sum(axis=0),
-        Overlap(value, value, True),
-        np.where(here, w, w * 0),
-        scheme == "C-corrected" or _same(ratio),
-        theta(scheme, len(w), max_steps, active, here),
+        scheme, (p * column).sum(axis=0), mean, (p**2 * s * column).sum(axis=0),
+        Overlap(value, value, True), np.where(here, w, w * 0),
+        scheme == "C-corrected" or _same(ratio), theta(scheme, len(w), max_steps, active, here),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.provenance import write_atomic
 from fedtheory.rates.endings import ending
 from fedtheory.rates.fits import precision_floor
 from fedtheory.simulation.metrics import SENT_ENTROPIES
@@ -159,13 +157,9 @@ def _where_they_end(means: Sequence[np.ndarray], labels: Sequence[str], metric: 
 
 def draw_curves(trajectory: Any, stem: Path, title: str, ended: str = "", work: str = "") -> list[Path]:
     """`curves` of a run, as <stem>.png and <stem>.pdf."""
-    figure = curves(trajectory.metrics, title, ended, work)
-    out = []
-    for suffix, more in ((".png", {"dpi": 150}), (".pdf", {"metadata": {"CreationDate": None}})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix[1:], **more)
-        out.append(write_atomic(stem.with_name(stem.name + suffix), buffer.getvalue()))
-    return out
+    from fedtheory.plotting.style import save
+
+    return save(curves(trajectory.metrics, title, ended, work), stem, dpi=150)
 
 
 def curves(metrics: Mapping[str, Any], title: str, ended: str = "", work: str = "") -> Any:

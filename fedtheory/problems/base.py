@@ -127,6 +127,12 @@ class Problem:
             self.__dict__.pop("_prepared", None)
         object.__setattr__(self, name, value)
 
+    def _one_loss_each(self, num_clients: int, dim: int, weights: Any = "uniform") -> None:
+        """Set what a problem needs whose clients count as one sample each."""
+        self.num_clients, self.dim = num_clients, dim
+        self.sample_counts = np.ones(num_clients)
+        self.weights = check_weights(weights, self.sample_counts)
+
     def _begin_anew(self) -> None:
         """Forget what was worked out of an array or number that is about to be replaced.
 

@@ -87,7 +87,62 @@ def batch_shares(sample_weights: Array, first: int, last: int) -> Array:
     return real / xp.maximum(xp.sum(real, axis=1, keepdims=True), xp.ones_like(real[:, :1]))
 
 
-class LinearModel(Problem):
+class Sampled(Problem):
+    """Base of the losses of linear models on samples: what depends on features and ridge alone.
+
+    Attributes
+    ----------
+    features, sample_weights : (N, n, p) and (N, n), 1/n_k and 0 for padding
+    curvature_max : the largest curvature of the loss in its predictions
+    """
+
+    features: Any
+    sample_weights: Any
+    curvature_max: float = 1.0
+
+    def _with_features(self, samples: Sequence[np.ndarray]) -> tuple[Self, list[np.ndarray]]:
+        """The problem of these samples, to which labels are still to be given, and their numbers."""
+        samples = check_samples(self, samples)
+        other = copy.copy(self)
+        other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        features = [f[s] for f, s in zip(self.features, samples, strict=True)]
+        other.features, _, counts = pad_clients(features, [np.zeros(len(f)) for f in features])
+        other.sample_counts = counts
+        other.sample_weights = (np.arange(other.features.shape[1]) < counts[:, None]) / counts[:, None]
+        other.weights = weights_after(self, counts)
+        return other, samples
+
+    @cached_property
+    def _gram(self) -> np.ndarray:
+        return np.einsum("nij,ni,nik->njk", self.features, self.sample_weights, self.features, optimize=True)
+
+    def smoothness(self) -> np.ndarray:
+        return self.curvature_max * np.linalg.eigvalsh(self._gram)[:, -1] + self.ridge
+
+    def strong_convexity(self) -> np.ndarray:
+        return np.full(self.num_clients, self.ridge)
+
+    def joint_smoothness(self) -> float:
+        gram = np.einsum("n,nij->ij", self.weights, self._gram)
+        return float(self.curvature_max * np.linalg.eigvalsh(gram)[-1] + self.ridge)
+
+    def joint_strong_convexity(self) -> float:
+        return self.ridge
+
+    @cached_property
+    def _distinct(self) -> DistinctSamples:
+        raise NotImplementedError
+
+    def cvxpy_form(self) -> str:
+        return self._distinct.about
+
+
+def padded_rows(rows: Sequence[np.ndarray], most: int) -> np.ndarray:
+    """Each client's rows (n_k, ...), with zeros up to the most that one has: (N, most, ...)."""
+    return np.stack([np.pad(r, ((0, most - len(r)), *((0, 0),) * (r.ndim - 1))) for r in rows])
+
+
+class LinearModel(Sampled):
     """Base of the losses phi(z, b) of one margin or prediction z = a'x.
 
     A subclass gives ``phi``, ``dphi``, ``d2phi`` (elementwise in z and b) and
@@ -103,7 +158,6 @@ class LinearModel(Problem):
     """
 
     client_data: ClassVar[tuple[str, ...]] = ("features", "targets", "sample_weights")
-    curvature_max: float = 1.0
     rounding: float | None = None
 
     def __init__(self, features: Any, targets: Any, ridge: float = 0.0, weights: Any = "uniform") -> None:
@@ -165,36 +219,14 @@ class LinearModel(Problem):
         return 2 * xp.matmul(z * batch_shares(self.sample_weights, first, last)[:, None, :], rows)
 
     def select(self, samples: Sequence[np.ndarray]) -> Self:
-        samples = check_samples(self, samples)
-        other = copy.copy(self)
-        other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-        features = [f[s] for f, s in zip(self.features, samples, strict=True)]
+        other, samples = self._with_features(samples)
         targets = [t[s] for t, s in zip(self.targets, samples, strict=True)]
-        other.features, other.targets, other.sample_counts = pad_clients(features, targets)
-        other.sample_weights = (np.arange(other.features.shape[1]) < other.sample_counts[:, None]) / other.sample_counts[:, None]
-        other.weights = weights_after(self, other.sample_counts)
+        other.targets = padded_rows(targets, other.features.shape[1])
         other._selected()
         return other
 
     def _selected(self) -> None:
         """Compute anew what was computed from the samples."""
-
-    @cached_property
-    def _gram(self) -> np.ndarray:
-        return np.einsum("nij,ni,nik->njk", self.features, self.sample_weights, self.features, optimize=True)
-
-    def smoothness(self) -> np.ndarray:
-        return self.curvature_max * np.linalg.eigvalsh(self._gram)[:, -1] + self.ridge
-
-    def strong_convexity(self) -> np.ndarray:
-        return np.full(self.num_clients, self.ridge)
-
-    def joint_smoothness(self) -> float:
-        gram = np.einsum("n,nij->ij", self.weights, self._gram)
-        return float(self.curvature_max * np.linalg.eigvalsh(gram)[-1] + self.ridge)
-
-    def joint_strong_convexity(self) -> float:
-        return self.ridge
 
     def structure(self) -> Structure:
         """By what the class declares of its loss, where it declares `rounding`."""
@@ -225,9 +257,6 @@ class LinearModel(Problem):
         features, labels, weights, _ = self._distinct
         loss = self.cvxpy_loss(features @ variable, labels[:, 0])
         return weights @ loss + self.ridge / 2 * cp.sum_squares(variable)
-
-    def cvxpy_form(self) -> str:
-        return self._distinct.about
 
 
 class LeastSquares(LinearModel):

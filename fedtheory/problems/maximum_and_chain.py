@@ -13,16 +13,14 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_array_size, real_number
 from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.optimum.intervals import Enclosure
-from fedtheory.problems.base import check_weights
-from fedtheory.problems.nonsmooth import _Nonsmooth
-from fedtheory.problems.nonsmooth_instances import TINY, ArjevaniShamir, _count
+from fedtheory.problems.nonsmooth_instances import TINY, ArjevaniShamir, _Chained, _count
 
 __all__ = ["MaximumAndChain"]
 
 HALF = 1 / math.sqrt(2)  # of each part, so that the squares add up to 1
 
 
-class MaximumAndChain(_Nonsmooth):
+class MaximumAndChain(_Chained):
     """f_i(y, v) = p max(max_{j in S_i} y_j, -c) + p chain_i(v), p = 1/sqrt(2), c = 1/sqrt(n):
     x = (y, v), d = n + k + 2.
 
@@ -64,14 +62,13 @@ class MaximumAndChain(_Nonsmooth):
     def __init__(self, share: int, links: int, num_clients: int = 2) -> None:
         _count(1, share=share)
         chain = ArjevaniShamir(links, num_clients)
-        self.num_clients, self.share, self.length = chain.num_clients, int(share), chain.length
-        self.count = self.num_clients * self.share
-        self.dim = self.count + chain.dim
+        self.share, self.length = int(share), chain.length
+        self.count = chain.num_clients * self.share
+        self._one_loss_each(chain.num_clients, self.count + chain.dim)
         check_array_size(f"share = {share} of {num_clients} clients", self.num_clients, self.dim)
         self.floor, self.target = 1 / math.sqrt(self.count), chain.target
         self.shares = np.repeat(np.eye(self.num_clients, dtype=bool), self.share, axis=1)
         self.heads, self.links = HALF * chain.heads, HALF * chain.links
-        self.sample_counts, self.weights = chain.sample_counts, check_weights("uniform", chain.sample_counts)
 
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 2) -> MaximumAndChain:
@@ -107,22 +104,18 @@ class MaximumAndChain(_Nonsmooth):
 
     def client_value(self, y: Array) -> Array:
         xp = namespace(y)
-        top, v = xp.max(self._top(y), axis=-1), y[..., self.count :]
+        top = xp.max(self._top(y), axis=-1)
         peak = HALF * xp.where(top > -self.floor, top, xp.full_like(top, -self.floor))
-        steps = xp.abs(v[..., :-1] - v[..., 1:])
-        return peak + self.heads[:, None] * xp.abs(v[..., 0] - self.target) + xp.sum(steps * self.links[:, None, :], axis=-1)
+        return peak + self._chain_value(y[..., self.count :])
 
     def client_gradient(self, y: Array) -> Array:
         xp = namespace(y)
-        top, v = self._top(y), y[..., self.count :]
+        top = self._top(y)
         first = xp.argmax(top, axis=-1)
         every = xp.arange(self.count, dtype=first.dtype, device=getattr(first, "device", None))
         above = xp.max(top, axis=-1, keepdims=True) >= -self.floor
         largest = HALF * xp.astype((every == first[..., None]) & above, y.dtype)
-        pulls = xp.sign(v[..., :-1] - v[..., 1:]) * self.links[:, None, :]
-        head = (self.heads[:, None] * xp.sign(v[..., 0] - self.target))[..., None]
-        along = xp.concat([head, -pulls], axis=-1) + xp.concat([pulls, xp.zeros_like(head)], axis=-1)
-        return xp.concat([largest, along], axis=-1)
+        return xp.concat([largest, self._chain_gradient(y[..., self.count :])], axis=-1)
 
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         # near 0 all links and the head can pull at once, and the largest coordinate is above -c
@@ -130,28 +123,21 @@ class MaximumAndChain(_Nonsmooth):
         return math.sqrt(HALF**2 + float(heads) ** 2 + 2 * float((links**2).sum())), True
 
     def nonsmooth_structure(self) -> NonsmoothStructure:
-        n, along = self.count, self.dim - self.count
-        shares = to_numpy(self.shares)
-        rows = np.zeros((along, self.dim))
-        rows[:, n:] = np.vstack([np.eye(along)[:1], np.eye(along)[:-1] - np.eye(along)[1:]])
-        coefficients = Enclosure.exact(np.column_stack([to_numpy(self.heads), to_numpy(self.links)]))
-        weight = (coefficients * self.weights[:, None]).sum()
+        shares, (along, offsets, weight) = to_numpy(self.shares), self._chain_kinks()
+        rows = np.pad(along, ((0, 0), (self.count, 0)))
         slopes = np.zeros((len(shares), self.share + 1, self.dim))
         for group, own in zip(slopes, shares, strict=True):
             group[np.arange(self.share), np.flatnonzero(own)] = 1.0
         intercepts = np.zeros((len(shares), self.share + 1))
         intercepts[:, -1] = -self.floor
         return NonsmoothStructure(
-            self.dim, rows=rows, offsets=np.append(self.target, np.zeros(along - 1)), low=-weight,
-            high=weight, slopes=slopes, intercepts=intercepts,
-            group_weights=Enclosure.exact(self.weights) * HALF,
+            self.dim, rows=rows, offsets=offsets, low=-weight, high=weight, slopes=slopes,
+            intercepts=intercepts, group_weights=Enclosure.exact(self.weights) * HALF,
         )
 
     def cvxpy_objective(self, variable: Any) -> Any:
         import cvxpy as cp
 
-        v, links = variable[self.count :], self.weights @ self.links
         tops = [cp.maximum(cp.max(variable[np.flatnonzero(own)]), -self.floor) for own in to_numpy(self.shares)]
-        head = float(self.weights @ self.heads) * cp.abs(v[0] - self.target)
         peaks = sum(HALF * w * t for w, t in zip(self.weights, tops, strict=True))
-        return head + links @ cp.abs(v[:-1] - v[1:]) + peaks
+        return self._chain_expression(variable[self.count :]) + peaks

@@ -20,7 +20,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import blocks, check_unit, data_array, real_array, whole_number
 from fedtheory.optimum.duality import NonsmoothStructure, check_radius
 from fedtheory.optimum.intervals import Enclosure
-from fedtheory.problems.base import Problem, check_weights
+from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LinearModel, take_samples
 from fedtheory.problems.lipschitz import largest_slope, point_in_ball
 
@@ -236,9 +236,7 @@ class MaxAffine(_Nonsmooth):
         if a.ndim != 3 or b.shape != a.shape[:2] or 0 in a.shape:
             raise InvalidInput(f"slopes {a.shape} and offsets {b.shape} disagree: expected (N, p, d) and (N, p), none of them 0")
         self.slopes, self.offsets = a, b
-        self.num_clients, _, self.dim = a.shape
-        self.sample_counts = np.ones(self.num_clients)
-        self.weights = check_weights(weights, self.sample_counts)
+        self._one_loss_each(len(a), a.shape[2], weights)
 
     def _pieces(self, y: Array) -> Array:
         xp = namespace(y)
@@ -278,9 +276,7 @@ class _Distance(_Nonsmooth):
         if c.ndim != 2 or 0 in c.shape:
             raise InvalidInput(f"centers has shape {c.shape}: expected (N, d), neither of them 0")
         self.centers = c
-        self.num_clients, self.dim = c.shape
-        self.sample_counts = np.ones(self.num_clients)
-        self.weights = check_weights(weights, self.sample_counts)
+        self._one_loss_each(len(c), c.shape[1], weights)
 
 
 class L1Distance(_Distance):

@@ -12,7 +12,6 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
 from fedtheory.optimum.duality import NonsmoothStructure
 from fedtheory.optimum.intervals import Enclosure
-from fedtheory.problems.base import check_weights
 from fedtheory.problems.nonsmooth import _Nonsmooth
 
 __all__ = ["ArjevaniShamir", "NesterovWorst", "TwoClientPull"]
@@ -74,8 +73,7 @@ class TwoClientPull(_Nonsmooth):
         self.first, self.second = float(first), float(second)
         self.pulls = np.array([self.pull, -self.pull])
         self.slopes = np.array([0.0, 2 * self.slope])
-        self.num_clients, self.dim, self.sample_counts = 2, 2, np.ones(2)
-        self.weights = check_weights("uniform", self.sample_counts)
+        self._one_loss_each(2, 2)
 
     @property
     def minimiser(self) -> np.ndarray:
@@ -146,9 +144,8 @@ class NesterovWorst(_Nonsmooth):
         mu = 1 / math.sqrt(n) if mu is None else mu
         real_number("mu", mu, least=0, most=LARGEST)
         check_array_size(f"n = {n}", int(n))
-        self.dim, self.mu, self.num_clients = int(n), float(mu), int(num_clients)
-        self.sample_counts = np.ones(self.num_clients)
-        self.weights = check_weights("uniform", self.sample_counts)
+        self.mu = float(mu)
+        self._one_loss_each(int(num_clients), int(n))
 
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 1) -> NesterovWorst:
@@ -192,7 +189,42 @@ class NesterovWorst(_Nonsmooth):
         return cp.max(variable) + self.mu / 2 * cp.sum_squares(variable)
 
 
-class ArjevaniShamir(_Nonsmooth):
+class _Chained(_Nonsmooth):
+    """Problems with the losses head_k |v_1 - target| + sum_j link_kj |v_j - v_{j+1}|, v a part of x."""
+
+    heads: np.ndarray  # (N,)
+    links: np.ndarray  # (N, d' - 1), for v (N, B, d')
+    target: float
+
+    def _chain_value(self, v: Array) -> Array:
+        xp = namespace(v)
+        steps = xp.abs(v[..., :-1] - v[..., 1:])
+        head = self.heads[:, None] * xp.abs(v[..., 0] - self.target)
+        return head + xp.sum(steps * self.links[:, None, :], axis=-1)
+
+    def _chain_gradient(self, v: Array) -> Array:
+        xp = namespace(v)
+        pulls = xp.sign(v[..., :-1] - v[..., 1:]) * self.links[:, None, :]
+        head = (self.heads[:, None] * xp.sign(v[..., 0] - self.target))[..., None]
+        return xp.concat([head, -pulls], axis=-1) + xp.concat([pulls, xp.zeros_like(head)], axis=-1)
+
+    def _chain_kinks(self) -> tuple[np.ndarray, np.ndarray, Enclosure]:
+        """Rows (d', d') and offsets of F's kinks in v, and their weights."""
+        length = self.links.shape[1] + 1
+        rows = np.vstack([np.eye(length)[:1], np.eye(length)[:-1] - np.eye(length)[1:]])
+        both = Enclosure.exact(np.column_stack([to_numpy(self.heads), to_numpy(self.links)]))
+        offsets = np.append(self.target, np.zeros(length - 1))
+        return rows, offsets, (both * self.weights[:, None]).sum()
+
+    def _chain_expression(self, v: Any) -> Any:
+        """Its part of `cvxpy_objective`."""
+        import cvxpy as cp
+
+        head, links = float(self.weights @ self.heads), self.weights @ self.links
+        return head * cp.abs(v[0] - self.target) + links @ cp.abs(v[:-1] - v[1:])
+
+
+class ArjevaniShamir(_Chained):
     """The chain that no method can solve in few rounds: d = k + 2, links |x_j - x_{j+1}| held
     alternately by two kinds of clients.
 
@@ -225,15 +257,14 @@ class ArjevaniShamir(_Nonsmooth):
         if links % 2 or num_clients % 2:
             raise InvalidInput(f"links is {links}, num_clients is {num_clients}: both must be even, so that links alternate")
         check_array_size(f"links = {links} with {num_clients} clients", int(num_clients), int(links) + 2)
-        self.length, self.num_clients, self.dim = int(links), int(num_clients), int(links) + 2
+        self.length = int(links)
+        self._one_loss_each(int(num_clients), self.length + 2)
         self.target = 1 / math.sqrt(self.dim)
         odd = np.arange(num_clients) % 2 == 0
         link = 1 / math.sqrt(2 * self.dim)
         even_link = np.arange(self.dim - 1) % 2 == 0
         self.heads = np.where(odd, 1 / math.sqrt(2), 0.0)
         self.links = np.where(odd[:, None], np.where(even_link, 0.0, link), np.where(even_link, link, 0.0))
-        self.sample_counts = np.ones(self.num_clients)
-        self.weights = check_weights("uniform", self.sample_counts)
 
     @classmethod
     def for_epsilon(cls, epsilon: float, num_clients: int = 2) -> ArjevaniShamir:
@@ -265,15 +296,10 @@ class ArjevaniShamir(_Nonsmooth):
         return np.full(self.dim, self.target)
 
     def client_value(self, y: Array) -> Array:
-        xp = namespace(y)
-        steps = xp.abs(y[..., :-1] - y[..., 1:])
-        return self.heads[:, None] * xp.abs(y[..., 0] - self.target) + xp.sum(steps * self.links[:, None, :], axis=-1)
+        return self._chain_value(y)
 
     def client_gradient(self, y: Array) -> Array:
-        xp = namespace(y)
-        pulls = xp.sign(y[..., :-1] - y[..., 1:]) * self.links[:, None, :]
-        head = (self.heads[:, None] * xp.sign(y[..., 0] - self.target))[..., None]
-        return xp.concat([head, -pulls], axis=-1) + xp.concat([pulls, xp.zeros_like(head)], axis=-1)
+        return self._chain_gradient(y)
 
     def _client_lipschitz(self, client: int, radius: float) -> tuple[float, bool]:
         # disjoint links and a head that touches none of them: all can pull at once, at points as
@@ -282,14 +308,8 @@ class ArjevaniShamir(_Nonsmooth):
         return math.sqrt(float(self.heads[client]) ** 2 + 2 * float((links**2).sum())), True
 
     def nonsmooth_structure(self) -> NonsmoothStructure:
-        rows = np.vstack([np.eye(self.dim)[:1], np.eye(self.dim)[:-1] - np.eye(self.dim)[1:]])
-        offsets = np.append(self.target, np.zeros(self.dim - 1))
-        coefficients = Enclosure.exact(np.column_stack([self.heads, self.links]))
-        weight = (coefficients * self.weights[:, None]).sum()
+        rows, offsets, weight = self._chain_kinks()
         return NonsmoothStructure(self.dim, rows=rows, offsets=offsets, low=-weight, high=weight)
 
     def cvxpy_objective(self, variable: Any) -> Any:
-        import cvxpy as cp
-
-        head, links = float(self.weights @ self.heads), self.weights @ self.links
-        return head * cp.abs(variable[0] - self.target) + links @ cp.abs(variable[:-1] - variable[1:])
+        return self._chain_expression(variable)

@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import data_array
 from fedtheory.optimum.loss_enclosures import QuadraticForm
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import Problem, check_weights, same_loss, same_smoothness
+from fedtheory.problems.base import Problem, same_loss, same_smoothness
 
 __all__ = ["Quadratic"]
 
@@ -47,9 +47,7 @@ class Quadratic(Problem):
         if asymmetry > 1e-12 * max(1.0, np.abs(h).max(initial=0.0)):
             raise InvalidInput(f"hessians differ from their transposes by {asymmetry:.3g}: symmetrise them first")
         self.hessians, self.minimisers = (h + h.transpose(0, 2, 1)) / 2, c
-        self.num_clients, self.dim = c.shape
-        self.sample_counts = np.ones(self.num_clients)
-        self.weights = check_weights(weights, self.sample_counts)
+        self._one_loss_each(len(c), c.shape[1], weights)
         self.convex = bool((self._spectra >= -1e-12 * np.abs(h).max(initial=1.0)).all())
 
     @cached_property

@@ -13,7 +13,7 @@ from fedtheory.inputs import data_array, real_array, real_number
 from fedtheory.optimum.certify import Optimum, assess
 from fedtheory.optimum.lower_bounds import Structure
 from fedtheory.optimum.mixtures import SmoothedMaximum, best_mixture, directions
-from fedtheory.problems.base import Problem, check_weights, same_loss
+from fedtheory.problems.base import Problem, same_loss
 
 __all__ = ["SmoothedMaxAffine"]
 
@@ -57,9 +57,7 @@ class SmoothedMaxAffine(Problem):
         if self.least >= self.largest:
             raise InvalidInput(f"strong_convexity = {self.least:g}: it must be below the smoothness {self.largest:g}")
         self.slopes, self.offsets = a, b
-        self.num_clients, _, self.dim = a.shape
-        self.sample_counts = np.ones(self.num_clients)
-        self.weights = check_weights(weights, self.sample_counts)
+        self._one_loss_each(len(a), a.shape[2], weights)
         self.minimiser = None if minimiser is None else real_array("minimiser", minimiser)
         if self.minimiser is not None and self.minimiser.shape != (self.dim,):
             raise InvalidInput(f"minimiser {self.minimiser.shape}: one point is needed, ({self.dim},)")

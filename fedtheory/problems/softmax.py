@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,16 +13,16 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import LARGEST, check_array_size, real_number, whole_number
 from fedtheory.optimum.loss_enclosures import SoftmaxRows
 from fedtheory.optimum.lower_bounds import Structure
-from fedtheory.problems.base import Problem, check_samples, check_weights, same_loss, same_smoothness, weights_after
+from fedtheory.problems.base import check_weights, same_loss, same_smoothness
 from fedtheory.problems.distinct_samples import DistinctSamples, distinct_samples
-from fedtheory.problems.linear import batch_shares, pad_clients, take_samples
+from fedtheory.problems.linear import Sampled, batch_shares, pad_clients, padded_rows, take_samples
 
 __all__ = ["Softmax"]
 
 KEPT = 4  # arrays of a number for each sample and class: the labels, and what a value and a gradient take at the least
 
 
-class Softmax(Problem):
+class Softmax(Sampled):
     """f_k(x) = 1/n_k sum_j [log sum_c exp(a_kj'w_c) - a_kj'w_{b_kj}] + ridge/2 ||x||^2.
 
     The point x is the flat (p*C,) weight matrix W (p, C) in row-major order: x[i*C + c] is the
@@ -59,6 +58,7 @@ class Softmax(Problem):
     """
 
     name = "softmax"
+    curvature_max = 0.5
     client_data: ClassVar[tuple[str, ...]] = ("features", "onehot", "sample_weights")
 
     def __init__(
@@ -157,25 +157,12 @@ class Softmax(Problem):
         return xp.reshape(2 * xp.matmul(xp.matrix_transpose(rows)[:, None, :, :], z), (clients, points, self.dim))
 
     def select(self, samples: Sequence[np.ndarray]) -> Self:
-        samples = check_samples(self, samples)
-        other = copy.copy(self)
-        other.__dict__ = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-        features = [f[s] for f, s in zip(self.features, samples, strict=True)]
-        other.features, _, other.sample_counts = pad_clients(features, [f[:, 0] for f in features])
-        most = other.features.shape[1]
-        other.onehot = np.stack([np.pad(o[s], ((0, most - len(s)), (0, 0))) for o, s in zip(self.onehot, samples, strict=True)])
-        other.sample_weights = (np.arange(most) < other.sample_counts[:, None]) / other.sample_counts[:, None]
-        other.weights = weights_after(self, other.sample_counts)
+        other, samples = self._with_features(samples)
+        onehot = [o[s] for o, s in zip(self.onehot, samples, strict=True)]
+        other.onehot = padded_rows(onehot, other.features.shape[1])
         return other
 
     # --- constants --------------------------------------------------------------------------------
-    @cached_property
-    def _gram(self) -> np.ndarray:
-        return np.einsum("nij,ni,nik->njk", self.features, self.sample_weights, self.features, optimize=True)
-
-    def smoothness(self) -> np.ndarray:
-        return np.linalg.eigvalsh(self._gram)[:, -1] / 2 + self.ridge
-
     def smoothness_exact(self) -> np.ndarray:
         """Of two classes everywhere; of more where some u has a_j'u > 0 for every sample of the client (see the class)."""
         if not same_smoothness(self, Softmax):
@@ -193,16 +180,6 @@ class Softmax(Problem):
             exact[k] = found.x is not None and bool((a @ found.x > 0).all())
         return exact
 
-    def strong_convexity(self) -> np.ndarray:
-        return np.full(self.num_clients, self.ridge)
-
-    def joint_smoothness(self) -> float:
-        gram = np.einsum("n,nij->ij", self.weights, self._gram)
-        return float(np.linalg.eigvalsh(gram)[-1] / 2 + self.ridge)
-
-    def joint_strong_convexity(self) -> float:
-        return self.ridge
-
     @cached_property
     def _distinct(self) -> DistinctSamples:
         return distinct_samples(self, self.onehot)
@@ -218,6 +195,3 @@ class Softmax(Problem):
         chosen = features.T @ (weights[:, None] * onehot)  # sum_j weights_j a_j onehot_j': the labels' logits enter linearly
         loss = weights @ cp.log_sum_exp(features @ w, axis=1) - cp.sum(cp.multiply(chosen, w))
         return loss + self.ridge / 2 * cp.sum_squares(variable)
-
-    def cvxpy_form(self) -> str:
-        return self._distinct.about

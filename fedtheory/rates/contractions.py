@@ -18,14 +18,18 @@ import scipy  # its stats is loaded when first used
 
 from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import check_unit, real_array, real_number, shown, whole_number
+from fedtheory.inputs import check_unit, real_number, whole_number
 from fedtheory.rates.fits import (
     FLOOR_MULTIPLE,
-    NOT_POSITIVE,
     UNSTATED,
-    bootstrap_error,
-    not_finite,
+    check_gaps,
+    check_window,
+    line,
     precision_floor,
+    rms,
+    too_few,
+    usable,
+    with_interval,
 )
 
 __all__ = ["LEAST_POINTS", "Contraction", "fit_contraction"]
@@ -81,24 +85,6 @@ class Contraction(OwnArrays):
         )
 
 
-def check_rounds(window: Any) -> tuple[float, float]:
-    """(low, high) with 0 <= low < high; high may be infinite.
-
-    Raises
-    ------
-    InvalidInput
-        Another window.
-    """
-    wrong = InvalidInput(f"window = {shown(window)}: it must be (low, high) with 0 <= low < high, in rounds")
-    if isinstance(window, str) or not isinstance(window, list | tuple | np.ndarray) or len(window) != 2:
-        raise wrong
-    low = real_number("window[0]", window[0], least=0)
-    high = math.inf if isinstance(window[1], float) and window[1] == math.inf else real_number("window[1]", window[1])
-    if not low < high:
-        raise wrong
-    return low, high
-
-
 def fit_contraction(
     values: Any, *, window: tuple[float, float], optimum: Any = None, floor: float = 0.0,
     floor_multiple: float = FLOOR_MULTIPLE, confidence: float = 0.95, schedule: str = UNSTATED,
@@ -125,84 +111,48 @@ def fit_contraction(
     InvalidInput
         Too few usable points, values that are not finite, arguments out of range.
     """
-    values = real_array("values", values, finite=False)
-    if values.ndim not in (1, 2) or 0 in values.shape:
-        raise InvalidInput(f"values have shape {values.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")
-    if bad := not_finite("values", values):
-        raise InvalidInput(f"{bad}: a run that diverged has no rate; lower its step size, cut it off or leave it out")
-    low, high = check_rounds(window)
+    values, window = check_gaps(values), check_window(window, rounds=True)
     confidence = check_unit("confidence", confidence)
     first_round = whole_number("first_round", first_round, least=0)
     max_points = whole_number("max_points", max_points, least=LEAST_POINTS, remedy="a factor with its tests needs that many")
     seed = whole_number("seed", seed, least=0)
     floor = precision_floor(optimum) if optimum is not None else real_number("floor", floor, least=0)
-    limit = real_number("floor_multiple", floor_multiple, least=1) * floor
+    floor_multiple = real_number("floor_multiple", floor_multiple, least=1)
     curves = values[:, None] if values.ndim == 1 else values
     t = first_round + np.arange(len(curves), dtype=float)
-    keep, excluded = _usable(t, curves.mean(axis=1), (low, high), limit, floor, floor_multiple, max_points)
+    keep, excluded = usable(t, curves.mean(axis=1), window, floor, floor_multiple)
+    if len(keep) > max_points:
+        spread = np.linspace(0, len(keep) - 1, max_points)
+        keep = keep[np.unique(spread.round().astype(int))]
+    if len(keep) < LEAST_POINTS:
+        inside = np.count_nonzero((t >= window[0]) & (t <= window[1]))
+        at_floor = floor > 0 and 2 * len(keep) < inside
+        what = "lies at the precision floor" if at_floor else "is too short"
+        few = f"{len(keep)} usable rounds {too_few(window, excluded, LEAST_POINTS)}"
+        raise InvalidInput(
+            f"the window {what}: {few}: widen the window, run longer, take smaller steps, "
+            "or certify the optimum to a smaller gap"
+        )
     t, curves = t[keep], curves[keep]
     v = np.log(curves.mean(axis=1))
-    error, dof, method = _line(t, v)[2], len(t) - 2, "t on residuals"
-    slope, intercept, _ = _line(t, v)
-    quantile = float(scipy.stats.t.ppf((1 + confidence) / 2, dof))
-    half = quantile * error
-    if curves.shape[1] > 1:
-        method = f"t on residuals and bootstrap over {curves.shape[1]} seeds"
-        spread = bootstrap_error(t, curves, seed)
-        other = float(scipy.stats.t.ppf((1 + confidence) / 2, curves.shape[1] - 1)) * spread
-        if other > half:
-            half, error, dof = other, spread, curves.shape[1] - 1
+    slope, intercept, half, error, dof, method = with_interval(t, curves, confidence, seed)
     middle = len(t) // 2
-    halves = (_line(t[: middle + 1], v[: middle + 1])[0], _line(t[middle:], v[middle:])[0])
+    halves = (line(t[: middle + 1], v[: middle + 1])[0], line(t[middle:], v[middle:])[0])
     power, p_power, power_residual = _against_power(t, v)
     return Contraction(
         math.exp(slope), math.exp(slope - half), math.exp(slope + half), confidence, slope, error,
         dof, intercept, (math.exp(halves[0]), math.exp(halves[1])), power, p_power, _bend(t, v),
-        _rms(v - intercept - slope * t), power_residual, len(t), (low, high), method, schedule,
+        rms(v - intercept - slope * t), power_residual, len(t), window, method, schedule,
         tuple(excluded), t, curves.mean(axis=1),
     )
-
-
-def _rms(residuals: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(residuals**2)))
-
-
-def _line(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
-    """(slope, intercept, standard error) of v against t; a constant is met exactly."""
-    line = scipy.stats.linregress(t, v)
-    return float(line.slope), float(line.intercept), float(line.stderr) if np.ptp(v) > 0 else 0.0
-
-
-def _usable(
-    t: np.ndarray, mean: np.ndarray, window: tuple[float, float], limit: float, floor: float, multiple: float, most: int
-) -> tuple[np.ndarray, list[str]]:
-    """Return the rounds to fit, and what was left out in words. Raises `InvalidInput` where they
-    are too few."""
-    inside = (t >= window[0]) & (t <= window[1])
-    low = inside & (mean <= limit)
-    excluded = []
-    if low.any():
-        what = f"at or below {multiple:g} x the precision floor {floor:.3g}" if floor > 0 else NOT_POSITIVE
-        excluded.append(f"{low.sum()} {what}")
-    keep = np.flatnonzero(inside & ~low)
-    if len(keep) > most:
-        keep = keep[np.unique(np.linspace(0, len(keep) - 1, most).round().astype(int))]
-    if len(keep) < LEAST_POINTS:
-        why = f" (left out: {', '.join(excluded)})" if excluded else ""
-        what = "the window lies at the precision floor" if 2 * low.sum() > inside.sum() and floor > 0 else "the window is too short"
-        raise InvalidInput(
-            f"{what}: {len(keep)} usable rounds in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} "
-            "are needed: widen the window, run longer, take smaller steps, or certify the optimum to a smaller gap"
-        )
-    return keep, excluded
 
 
 def _against_power(t: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
     """The exponent of a power law on the same points, the p-value of 'nothing but it', and its residual."""
     t, v = t[t > 0], v[t > 0]  # no power law reaches round 0
     u = np.log(t)
-    power, intercept, _ = _line(u, v)
-    residual = _rms(v - intercept - power * u)
+    power, intercept, _ = line(u, v)
+    residual = rms(v - intercept - power * u)
     statistic, dof = _statistic(np.stack([t / t[-1], u, np.ones_like(t)], axis=1), v)
     return power, float(scipy.stats.t.sf(-statistic, dof)), residual  # one-sided: a factor below 1 beside the power law
 

@@ -152,14 +152,17 @@ def not_finite(name: str, values: np.ndarray, axes: tuple[str, ...] = (), never:
     return f"{name}{list(where) if where else ''}{told} is {values[where]}{more}"
 
 
-def check_window(window: Any) -> tuple[float, float]:
-    """(low, high) with 0 < low < high; high may be infinite."""
+def check_window(window: Any, rounds: bool = False) -> tuple[float, float]:
+    """(low, high) with 0 < low < high, or 0 <= low for rounds; high may be infinite."""
+    least = "0 <= low < high, in rounds" if rounds else "0 < low < high, in the unit of x"
+    wrong = InvalidInput(f"window = {shown(window)}: it must be (low, high) with {least}")
     if isinstance(window, str) or not isinstance(window, Sequence | np.ndarray) or len(window) != 2:
-        raise InvalidInput(f"window = {shown(window)}: it must be (low, high) with 0 < low < high, in the unit of x")
-    low = real_number("window[0]", window[0], above=0)
-    high = math.inf if isinstance(window[1], float) and window[1] == math.inf else real_number("window[1]", window[1])
-    if not low < high:
-        raise InvalidInput(f"window = {shown(window)}: it must be (low, high) with 0 < low < high, in the unit of x")
+        raise wrong
+    low = real_number("window[0]", window[0])
+    infinite = isinstance(window[1], float) and window[1] == math.inf
+    high = math.inf if infinite else real_number("window[1]", window[1])
+    if not 0 <= low < high or (low == 0 and not rounds):
+        raise wrong
     return low, high
 
 
@@ -210,58 +213,72 @@ def fit_slope(
     floor, floor_multiple = real_number("floor", floor, least=0), real_number("floor_multiple", floor_multiple, least=1)
     max_points = whole_number("max_points", max_points, least=LEAST_POINTS, remedy="a slope with an interval needs that many")
     seed = whole_number("seed", seed, least=0)
-    keep, excluded = _usable(x, y, window, floor, floor_multiple, max_points)
+    keep, excluded = usable(x, y.mean(axis=1), window, floor, floor_multiple)
+    keep = keep[_thin(x[keep], max_points)]
+    if len(keep) < LEAST_POINTS:
+        raise InvalidInput(
+            f"{len(keep)} usable points with x {too_few(window, excluded, LEAST_POINTS)}: "
+            "widen the window, run longer, or certify the optimum to a smaller gap"
+        )
     u, curves = np.log(x[keep]), y[keep]
     if np.ptp(u) == 0:
         raise InvalidInput(f"all points in the window have x = {x[keep][0]:.6g}: a slope needs different ones")
+    slope, intercept, half, error, dof, method = with_interval(u, curves, confidence, seed)
     mean = curves.mean(axis=1)
-    v = np.log(mean)
-    line = scipy.stats.linregress(u, v)
-    dof = len(keep) - 2
-    error = float(line.stderr) if np.ptp(v) > 0 else 0.0  # a constant is met exactly; SciPy gives NaN there
-    half = float(scipy.stats.t.ppf((1 + confidence) / 2, dof)) * error
-    method, seeds = "t on residuals", y.shape[1]
-    if seeds > 1:
-        spread = bootstrap_error(u, curves, seed)
-        over_seeds = float(scipy.stats.t.ppf((1 + confidence) / 2, seeds - 1) * spread)
-        method = f"t on residuals and bootstrap over {seeds} seeds"
-        if over_seeds > half:
-            half, error, dof = over_seeds, spread, seeds - 1
-    slope, intercept = float(line.slope), float(line.intercept)
-    residual = float(np.sqrt(np.mean((v - intercept - slope * u) ** 2)))
     return Slope(
-        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep),
-        (float(window[0]), float(window[1])), residual, method, schedule, tuple(excluded), x[keep],
-        mean,
+        slope, slope - half, slope + half, confidence, error, dof, intercept, len(keep), window,
+        rms(np.log(mean) - intercept - slope * u), method, schedule, tuple(excluded), x[keep], mean,
     )
 
 
-def _usable(
-    x: np.ndarray, y: np.ndarray, window: tuple[float, float], floor: float, floor_multiple: float, max_points: int
+def line(u: np.ndarray, v: np.ndarray) -> tuple[float, float, float]:
+    """(slope, intercept, standard error) of v against u; a constant is met exactly."""
+    fit = scipy.stats.linregress(u, v)
+    return float(fit.slope), float(fit.intercept), float(fit.stderr) if np.ptp(v) > 0 else 0.0
+
+
+def rms(residuals: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(residuals**2)))
+
+
+def with_interval(
+    u: np.ndarray, curves: np.ndarray, confidence: float, seed: int
+) -> tuple[float, float, float, float, int, str]:
+    """(slope, intercept, half the interval, error, dof, method) of log(mean curve) against u."""
+    slope, intercept, error = line(u, np.log(curves.mean(axis=1)))
+    dof, method, seeds = len(u) - 2, "t on residuals", curves.shape[1]
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, dof)) * error
+    if seeds > 1:
+        spread = bootstrap_error(u, curves, seed)
+        over_seeds = float(scipy.stats.t.ppf((1 + confidence) / 2, seeds - 1)) * spread
+        method = f"t on residuals and bootstrap over {seeds} seeds"
+        if over_seeds > half:
+            half, error, dof = over_seeds, spread, seeds - 1
+    return slope, intercept, half, error, dof, method
+
+
+def usable(
+    x: np.ndarray, mean: np.ndarray, window: tuple[float, float], floor: float, multiple: float
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the points to fit, by ascending x, and what was left out in words. Raises
-    `InvalidInput` where they are too few."""
+    """Return the points of the window to fit, by ascending x, and in words what was left out."""
     inside = (x >= window[0]) & (x <= window[1])
-    mean = y.mean(axis=1)
     unreached = inside & ~np.isfinite(mean)
-    limit = floor_multiple * floor
+    limit = multiple * floor
     low = inside & ~unreached & (mean <= limit)
     excluded = []
     if unreached.any():
         excluded.append(f"{unreached.sum()} infinite (never reached)")
     if low.any():
-        what = f"at or below {floor_multiple:g} x the precision floor {floor:.3g}" if floor > 0 else NOT_POSITIVE
+        near = f"at or below {multiple:g} x the precision floor {floor:.3g}"
+        what = near if floor > 0 else NOT_POSITIVE
         excluded.append(f"{low.sum()} {what}")
     keep = np.flatnonzero(inside & ~unreached & ~low)
-    keep = keep[np.argsort(x[keep], kind="stable")]
-    keep = keep[_thin(x[keep], max_points)] if len(keep) else keep
-    if len(keep) < LEAST_POINTS:
-        why = f" (left out: {', '.join(excluded)})" if excluded else ""
-        raise InvalidInput(
-            f"{len(keep)} usable points with x in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {LEAST_POINTS} are needed: "
-            "widen the window, run longer, or certify the optimum to a smaller gap"
-        )
-    return keep, excluded
+    return keep[np.argsort(x[keep], kind="stable")], excluded
+
+
+def too_few(window: tuple[float, float], excluded: list[str], least: int) -> str:
+    why = f" (left out: {', '.join(excluded)})" if excluded else ""
+    return f"in [{window[0]:.4g}, {window[1]:.4g}]{why}, at least {least} are needed"
 
 
 def bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
@@ -286,17 +303,27 @@ def bootstrap_error(u: np.ndarray, curves: np.ndarray, seed: int) -> float:
     return float((centred @ np.log(means)).std(ddof=1)) * math.sqrt(seeds / (seeds - 1))
 
 
+def check_gaps(values: Any) -> np.ndarray:
+    """Gaps by round, (n,) or (n, seeds), none of them from a run that diverged."""
+    values = real_array("values", values, finite=False)
+    if values.ndim not in (1, 2) or 0 in values.shape:
+        raise InvalidInput(
+            f"values have shape {values.shape}: expected (rounds + 1,) or (rounds + 1, seeds)"
+        )
+    if bad := not_finite("values", values):
+        raise InvalidInput(
+            f"{bad}: a run that diverged has no rate; lower its step size, "
+            "cut it off or leave it out"
+        )
+    return values
+
+
 def fit_rate(values: Any, *, window: tuple[float, float], optimum: Any = None, first_round: int = 0, **options: Any) -> Slope:
     """The exponent of a gap against the round, for values (T,) or (T, seeds) whose entry 0 belongs to round `first_round`.
 
     ``optimum`` (with ``value`` and ``lower_bound``) sets the precision floor; the rest is `fit_slope`'s.
     """
-    values = real_array("values", values, finite=False)
-    first_round = whole_number("first_round", first_round, least=0)
-    if values.ndim not in (1, 2):
-        raise InvalidInput(f"values have shape {values.shape}: expected (rounds + 1,) or (rounds + 1, seeds)")
-    if bad := not_finite("values", values):
-        raise InvalidInput(f"{bad}: a run that diverged has no rate; lower its step size, cut it off or leave it out")
+    values, first_round = check_gaps(values), whole_number("first_round", first_round, least=0)
     if optimum is not None:
         options.setdefault("floor", precision_floor(optimum))
     return fit_slope(first_round + np.arange(len(values)), values, window=window, **options)

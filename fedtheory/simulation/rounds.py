@@ -228,11 +228,7 @@ class Job:
         return part._replace(final=stow(part.final, folder, "final", first), states=states)
 
     def run(
-        self,
-        index: int,
-        piece: tuple[range, Array],
-        board: Board,
-        bar: Progress | None = None,
+        self, index: int, piece: tuple[range, Array], board: Board, bar: Progress | None = None,
         on_round: Callable[[int, Any, Any, Clients], None] | None = None,
         checkpoint: Callable[[Resume], None] | None = None,
     ) -> Part:

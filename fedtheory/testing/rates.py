@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_unit, real_array, real_number
-from fedtheory.rates.contractions import Contraction, check_rounds, fit_contraction
+from fedtheory.rates.contractions import Contraction, fit_contraction
 from fedtheory.rates.fits import NOT_POSITIVE, Slope, check_window, fit_rate, fit_slope, prefer
 from fedtheory.testing.diagnosis import SHORT, levels_off, precision, short_window
 from fedtheory.testing.failure import check_diverged, fail, picturing
@@ -303,7 +303,7 @@ def assert_contraction(
     if values.ndim in (1, 2):
         axes = ("entry" if first else "round", "seed")[: values.ndim]
         check_diverged("values", values, axes, f"claimed:  factor {KINDS[kind]} {claimed:g} a round", evidence=evidence)
-        _check_covered(check_rounds(window), np.arange(len(values)) + first, 0 < first)
+        _check_covered(check_window(window, rounds=True), np.arange(len(values)) + first, 0 < first)
     with picturing(evidence):
         found = fit_contraction(values, window=window, optimum=optimum, confidence=confidence, **options)
     evidence |= {"fit": (found.rate, found.intercept)}

@@ -42,7 +42,8 @@ def without_zeros(table: Mapping[Any, Any]) -> dict[Any, Any]:
     return {key: number for key, number in table.items() if number != 0}
 
 
-def _plus(a: Mapping[Any, Any], b: Mapping[Any, Any], times: Any = 1) -> dict[Any, Any]:
+def plus(a: Mapping[Any, Any], b: Mapping[Any, Any], times: Any = 1) -> dict[Any, Any]:
+    """The table of a plus a multiple of b, without entries that are 0."""
     out = dict(a)
     for key, x in b.items():
         out[key] = out.get(key, 0) + times * x
@@ -76,7 +77,7 @@ class Vector:
 
     def plus(self, other: Vector, times: Any) -> Vector:
         """The sum of it and a multiple of another."""
-        return Vector(*(_plus(a, b, times) for a, b in zip(self.parts, other.parts, strict=True)))
+        return Vector(*(plus(a, b, times) for a, b in zip(self.parts, other.parts, strict=True)))
 
     @property
     def parts(self) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
@@ -84,7 +85,7 @@ class Vector:
         return self.mean, self.deviation, self.drawn
 
     def __rmul__(self, number: Any) -> Vector:
-        return Vector(*(_plus({}, part, number) for part in self.parts))
+        return Vector(*(plus({}, part, number) for part in self.parts))
 
     def __neg__(self) -> Vector:
         return -1 * self
@@ -136,13 +137,15 @@ class Quadratic:
     constant: Any = 0
 
     def __add__(self, other: Quadratic) -> Quadratic:
-        return Quadratic(_plus(self.gram, other.gram), _plus(self.values, other.values), self.constant + other.constant)
+        gram, values = plus(self.gram, other.gram), plus(self.values, other.values)
+        return Quadratic(gram, values, self.constant + other.constant)
 
     def __sub__(self, other: Quadratic) -> Quadratic:
         return self + -1 * other
 
     def __rmul__(self, number: Any) -> Quadratic:
-        return Quadratic(_plus({}, self.gram, number), _plus({}, self.values, number), number * self.constant)
+        gram, values = plus({}, self.gram, number), plus({}, self.values, number)
+        return Quadratic(gram, values, number * self.constant)
 
     def __neg__(self) -> Quadratic:
         return -1 * self

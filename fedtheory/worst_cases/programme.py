@@ -19,7 +19,7 @@ import numpy as np
 
 from fedtheory._cvxpy import cvxpy
 from fedtheory.errors import NotCertified
-from fedtheory.worst_cases.gram import Quadratic
+from fedtheory.worst_cases.gram import Quadratic, plus
 from fedtheory.worst_cases.identity import Factors, Family, factors, left_over, matrices
 
 __all__ = ["LARGEST", "NoMultipliers", "Solution", "maximise", "optimum"]
@@ -169,11 +169,7 @@ def _independent(equations: list[Equation]) -> list[Equation]:
         for pivot, other, value in reduced:
             if pivot in r:
                 share = r[pivot]
-                for name, c in other.items():
-                    r[name] = r.get(name, Fraction(0)) - share * c
-                    if r[name] == 0:
-                        del r[name]
-                b -= share * value
+                r, b = plus(r, other, -share), b - share * value
         if r:
             pivot = next(iter(r))
             reduced.append((pivot, {n: c / r[pivot] for n, c in r.items()}, b / r[pivot]))
@@ -268,11 +264,7 @@ def _rounded(floats: Mapping[str, float], equations: list[Equation], signed: fro
         for pivot, other, value in used:
             share = r.pop(pivot, Fraction(0))
             if share:
-                b -= share * value
-                for name, c in other.items():
-                    r[name] = r.get(name, Fraction(0)) - share * c
-                    if r[name] == 0:
-                        del r[name]
+                r, b = plus(r, other, -share), b - share * value
         if not r:
             continue
         pivot = max(r, key=lambda name: abs(floats[name]))
@@ -281,9 +273,7 @@ def _rounded(floats: Mapping[str, float], equations: list[Equation], signed: fro
         for i, (p, other, value) in enumerate(used):
             share = other.pop(pivot, Fraction(0))
             if share:
-                for name, c in r.items():
-                    other[name] = other.get(name, Fraction(0)) - share * c
-                used[i] = (p, other, value - share * b)
+                used[i] = (p, plus(other, r, -share), value - share * b)
         used.append((pivot, r, b))
     for pivot, other, value in used:
         numbers[pivot] = value - sum(c * numbers[name] for name, c in other.items())

@@ -276,8 +276,7 @@ ROUNDS: dict[str, Kind] = {
     "scaffold": Kind(
         "SCAFFOLD with local gradient steps",
         _said("E V+ <= rho V - kappa_0 D", f"{_ALL} + kappa mean ||c_k - grad f_k(x*)||^2, {_DISTANCE}"),
-        _scaffold, _STEP, _scaffold_step, SMALLER,
-        rho=_half_contraction,
+        _scaffold, _STEP, _scaffold_step, SMALLER, rho=_half_contraction,
     ),
     "fedprox": Kind(
         "FedProx with exact local solves",

@@ -23,7 +23,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic, entry, without_zeros
+from fedtheory.worst_cases.gram import Quadratic, entry, plus, without_zeros
 from fedtheory.worst_cases.runs import OPTIMUM
 
 __all__ = ["MOST_CLIENTS", "Each", "Tree", "partitions"]
@@ -52,12 +52,7 @@ class Row:
 
     def plus(self, other: Row, times: Fraction) -> Row:
         """The sum of it and a multiple of another."""
-        out = dict(self.of)
-        for label, number in other.of.items():
-            out[label] = out.get(label, 0) + times * number
-            if out[label] == 0:
-                del out[label]
-        return Row(out)
+        return Row(plus(self.of, other.of, times))
 
     def __sub__(self, other: Row) -> Row:
         return self.plus(other, Fraction(-1))

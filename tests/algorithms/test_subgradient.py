@@ -142,13 +142,13 @@ def test_partial_participation_and_torch():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"step": 0.0}, "step = 0.0"),
-        ({"step": math.inf}, "step = inf"),
+        ({"step": 0.0}, "step is 0.0"),
+        ({"step": math.inf}, "step is inf"),
         ({"schedule": "halving"}, "schedule = 'halving'"),
         ({"output": "best"}, "output = 'best'"),
         ({"radius": 0.0}, "radius = 0.0"),
-        ({"hold": -1}, "hold = -1"),
-        ({"cut": 1.0}, "cut = 1.0"),
+        ({"hold": -1}, "hold is -1"),
+        ({"cut": 1.0}, "cut is 1.0"),
     ],
 )
 def test_values_out_of_range(change, words):
@@ -164,9 +164,9 @@ def test_other_refusals():
     for wrong in ({"rounds": 0}, {"distance": 0.0}, {"schedule": "hold-and-cut"}):
         with pytest.raises(errors.InvalidInput, match=f"{next(iter(wrong))} = "):
             subgradient_parameters(LINE, **{"rounds": 10, "radius": 4.0, "distance": 1.0} | wrong)
-    with pytest.raises(errors.InvalidInput, match="steps = 0"):
+    with pytest.raises(errors.InvalidInput, match="steps is 0"):
         SubgradientSteps(0, Schedule("constant", 0.1))
     with pytest.raises(errors.InvalidInput, match=r"schedule = 0.1: give a Schedule"):
         SubgradientSteps(1, 0.1)
-    with pytest.raises(errors.InvalidInput, match=r"radius = -1"):
+    with pytest.raises(errors.InvalidInput, match=r"radius is -1"):
         SubgradientSteps(1, Schedule("constant", 0.1), -1)

@@ -87,7 +87,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         ("is not for scaffold, algorithm-2: Adam steps along", ADAM),
         ("name the others: --method fedprox,algorithm-1,feddyn,algorithm-3", ADAM),
         ("local work by Adam is not for algorithm-2, which is among these runs", ("fedelasticnet-figure2", *ADAM[1:])),
-        ("--local-momentum 1.0: the share of the memory", (*ADAM[:-3], "momentum", "--lr", 1, "--local-momentum", 1)),
+        ("--local-momentum 1.0: it must lie in (0, 1)", (*ADAM[:-3], "momentum", "--lr", 1, "--local-momentum", 1)),
         ("--device tpu", ("fedelasticnet-table2", "--quick", "--device", "tpu")),
     ):
         said = " ".join(call(*args, "--out", tmp_path, code=2).stderr.split())

@@ -153,7 +153,7 @@ def test_verify_fedmls_with_a_mutated_record_fails(monkeypatch):
     [
         (("--start", "4", "--radius", "3"), "outside the ball of radius 3: enlarge --radius, or start inside it (--start)"),
         (("--radius", "0.2"), "the ball holds no minimiser"),
-        (("--radius", "-1"), "must be a finite number > 0"),
+        (("--radius", "-1"), "needs a finite number > 0"),
         (("--epsilon", "0"), "--epsilon 0: the accuracy"),
         (("--epsilon", "-0.1"), "> 0"),
         (("--lam", "0"), "lambda must be a finite number > 0"),

@@ -348,7 +348,7 @@ SETS = [
     (lambda: central.optimum_over(problems.L1Distance(np.ones((1, 2))), BALL, gap=1j), "gap is"),
     (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, epsilon="small"), "epsilon is 'small'"),
     (lambda: central.plan(problems.L1Distance(np.ones((1, 2))), BALL, x0=NOWHERE), "x0"),
-    (lambda: local.ExactProx(radius="1"), "radius = '1'"),
+    (lambda: local.ExactProx(radius="1"), "radius is '1'"),
     (lambda: local.ExactProx(tolerance=0), "tolerance"),
     (lambda: central.Box(2, upper=0), "upper is 0 and lower is not given"),
     (lambda: central.Box(2, "a", "b"), "lower holds text"),

@@ -185,11 +185,11 @@ def test_a_cohort_with_steps_needs_a_solver_that_stops_there():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"steps": 0}, "steps = 0"),
-        ({"lr": 0.0}, "lr = 0.0"),
-        ({"lr": float("nan")}, "lr = nan"),
-        ({"batch_size": 0}, "batch_size = 0"),
-        ({"noise_std": -1.0}, "noise_std = -1.0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"lr": 0.0}, "lr is 0.0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"noise_std": -1.0}, "noise_std is -1.0"),
     ],
 )
 def test_bad_input(bad, message):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -152,44 +153,67 @@ def test_step_sizes_by_round():
     assert Schedule("constant", 1).cut == CUT and Schedule("constant", 1).hold == 0 and type(Schedule("constant", 1).at(1)) is float
 
 
+CONSTANT = Schedule("constant", 1.0)
+POSITIVE, COUNT = "it must be a finite number > 0", "it must be an integer >= 1"
+OUT_OF_RANGE = [  # maker, argument, values, limit
+    (lambda v: Schedule("constant", v), "step", (0, -1.0, math.inf, True, "1"), POSITIVE),
+    (lambda v: Schedule("constant", 1.0, v), "hold", (-1, 1.5, True), "it must be an integer >= 0"),
+    (lambda v: Schedule("constant", 1.0, cut=v), "cut", (0.0, 1.0, -0.5, math.nan),
+     "it must lie in (0, 1); the step's factor"),
+    (lambda v: SubgradientSteps(v, CONSTANT), "steps", (0, 1.5, True), COUNT),
+    (lambda v: SubgradientSteps(1, CONSTANT, v), "radius", (0, -1.0, math.nan, True),
+     "the ball needs a number > 0"),
+    (Constant, "lr", (0, math.inf, True, -0.5), f"{POSITIVE}; the local step size"),
+    (InverseTime, "lr", (0, math.inf), f"{POSITIVE}; the first local step size"),
+    (lambda v: InverseTime(1.0, v), "delay", (0, math.inf), f"{POSITIVE}; the rounds until"),
+    (lambda v: TheoremStep(v, 1, 1.0, 1.0), "mu", (0,), f"{POSITIVE}; the strong convexity"),
+    (lambda v: TheoremStep(1.0, v, 1.0, 1.0), "E", (0,), f"{COUNT}; the number of local steps"),
+    (lambda v: TheoremStep(1.0, 1, v, 1.0), "gamma", (0,), POSITIVE),
+    (lambda v: LocalSGD(v, 1.0), "steps", (0,), f"{COUNT}; the number E"),
+    (lambda v: LocalSGD(1, v), "lr", (0.0,), POSITIVE),
+    (lambda v: LocalSGD(1, 1.0, v), "batch_size", (0, 1.5, True), COUNT),
+    (lambda v: LocalSGD(1, 1.0, noise_std=v), "noise_std", (-1.0, math.inf, True, "1"),
+     "it must be a finite number >= 0; a root mean square norm"),
+    (lambda v: SGD(2, 1.0, epochs=1, decay=v), "decay", (0, 1.5),
+     "it must lie in (0, 1]; the step size's factor"),
+    (lambda v: SGD(2, 1.0, epochs=1, epoch_decay=v), "epoch_decay", (0, 1.5),
+     "it must lie in (0, 1]"),
+    (lambda v: SGD(v, 1.0, epochs=1), "batch_size", (0,), COUNT),
+    (lambda v: SGD(2, 1.0, steps=v), "steps", (0,), COUNT),
+    (lambda v: SGD(2, 1.0, epochs=v), "epochs", (0,), COUNT),
+    (lambda v: GradientSteps(v, 1.0), "steps", (0,), COUNT),
+]  # fmt: skip
+
+
 @each(
     ("wrong", "says"),
     [
-        (lambda: Schedule("linear", 1.0), "kind = 'linear': use one of constant, inverse-sqrt, hold-and-cut"),
-        *[(lambda s=s: Schedule("constant", s), f"step = {s!r}: it must be a finite") for s in (0, -1.0, math.inf, True, "1")],
-        *[(lambda h=h: Schedule("constant", 1.0, hold=h), f"hold = {h!r}: the rounds before") for h in (-1, 1.5, True)],
-        *[(lambda c=c: Schedule("constant", 1.0, cut=c), f"cut = {c!r}: the step's factor") for c in (0.0, 1.0, -0.5, math.nan)],
-        *[(lambda s=s: SubgradientSteps(s, Schedule("constant", 1.0)), f"steps = {s!r}: the number") for s in (0, 1.5, True)],
-        (lambda: SubgradientSteps(1, 0.5), "schedule = 0.5: give a Schedule"),
         *[
-            (lambda r=r: SubgradientSteps(1, Schedule("constant", 1.0), r), f"radius = {r!r}: the ball")
-            for r in (0, -1.0, math.nan, True)
+            (partial(make, value), f"{name} is {value!r}: {limit}")
+            for make, name, values, limit in OUT_OF_RANGE
+            for value in values
         ],
-        *[(lambda v=v: Constant(v), f"lr = {v!r}: the local step size") for v in (0, math.inf, True, -0.5)],
-        *[(lambda v=v: InverseTime(v), f"lr = {v!r}: the first local step size") for v in (0, math.inf)],
-        *[(lambda v=v: InverseTime(1.0, v), f"delay = {v!r}: the rounds until") for v in (0, math.inf)],
-        (lambda: TheoremStep(0, 1, 1.0, 1.0), "mu = 0: the strong convexity"),
-        (lambda: TheoremStep(1.0, 0, 1.0, 1.0), "E = 0: the number of local steps"),
-        (lambda: TheoremStep(1.0, 1, 0, 1.0), "gamma = 0: it must be"),
+        (lambda: Schedule("linear", 1.0),
+         "kind = 'linear': use one of constant, inverse-sqrt, hold-and-cut"),
+        (lambda: SubgradientSteps(1, 0.5), "schedule = 0.5: give a Schedule"),
         (lambda: TheoremStep(1.0, 1, 1.0, 0), "S = 0: E[sum p s]"),
         (lambda: TheoremStep(1.0, 1, 1.0, ()), "S = (): E[sum p s]"),
         (lambda: TheoremStep(1.0, 1, 1.0, (1.0, 0.0)), "S = (1.0, 0.0): E[sum p s]"),
-        (lambda: LocalSGD(0, 1.0), "steps = 0: the number E"),
-        (lambda: LocalSGD(1, 0.0), "lr = 0.0: the local step size"),
-        *[(lambda v=v: LocalSGD(1, 1.0, v), f"batch_size = {v!r}: use an integer >= 1") for v in (0, 1.5, True)],
-        *[(lambda v=v: LocalSGD(1, 1.0, noise_std=v), f"noise_std = {v!r}: the noise's") for v in (-1.0, math.inf, True, "1")],
-        *[(lambda v=v: SGD(2, v, epochs=1), f"lr = {v!r}: the local step size must be") for v in (0, math.inf, True)],
-        *[(lambda v=v: SGD(2, 1.0, epochs=1, decay=v), f"decay = {v!r}: the step size's factor") for v in (0, 1.5)],
-        *[(lambda v=v: SGD(2, 1.0, epochs=1, epoch_decay=v), f"epoch_decay = {v!r}: use (0, 1]") for v in (0, 1.5)],
-        *[(lambda v=v: SGD(2, 1.0, epochs=1, clip=v), f"clip = {v!r}: use a finite norm > 0") for v in (0, math.inf)],
-        (lambda: SGD(2, 1.0, epochs=1, clip=1.0, clip_spares="l1"), "clip_spares = 'l1': use None or 'curvature'"),
-        (lambda: SGD(2, 1.0, epochs=1, clip_spares="curvature"), "clip_spares = 'curvature' without clip"),
-        (lambda: SGD(2, 1.0, epochs=1, l1="hard"), "l1 = 'hard': use 'subgradient' (as printed) or 'prox'"),
-        (lambda: SGD(0, 1.0, epochs=1), "batch_size = 0: the mini-batch must be an integer >= 1"),
+        *[
+            (partial(SGD, 2, value, epochs=1), f"lr = {value!r}: the local step size must be")
+            for value in (0, math.inf, True)
+        ],
+        (lambda: SGD(2, 1.0, epochs=1, clip=1.0, clip_spares="l1"),
+         "clip_spares = 'l1': use None or 'curvature'"),
+        *[
+            (partial(SGD, 2, 1.0, epochs=1, clip=value), f"clip = {value!r}: use a finite norm > 0")
+            for value in (0, math.inf)
+        ],
+        (lambda: SGD(2, 1.0, epochs=1, clip_spares="curvature"),
+         "clip_spares = 'curvature' without clip"),
+        (lambda: SGD(2, 1.0, epochs=1, l1="hard"),
+         "l1 = 'hard': use 'subgradient' (as printed) or 'prox'"),
         (lambda: SGD(2, 1.0), "epochs = None, steps = None: give exactly one of the two"),
-        (lambda: SGD(2, 1.0, steps=0), "steps = 0: it must be an integer >= 1"),
-        (lambda: SGD(2, 1.0, epochs=0), "epochs = 0: it must be an integer >= 1"),
-        (lambda: GradientSteps(0, 1.0), "steps = 0: "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_name_and_value(wrong, says):

@@ -272,7 +272,7 @@ def test_the_local_problem_in_closed_form():
 def test_a_radius_is_a_number_above_0(radius):
     with pytest.raises(InvalidInput) as refused:
         ExactProx(radius)
-    assert str(refused.value) == f"radius = {radius!r}: the ball's radius must be > 0 (math.inf for no ball)"
+    assert str(refused.value) == f"radius is {radius!r}: the ball needs a number > 0"
     for tolerance in (0.0, 1.0, -1.0):
         with pytest.raises(InvalidInput, match=r"^tolerance is "):
             ExactProx(1.0, tolerance)

@@ -92,15 +92,24 @@ def test_the_walk_with_noise_and_batches(engine, std, batch):
         np.testing.assert_allclose(got.average[k, b], [a / weights for a in total], rtol=1e-12)
 
 
+COUNT = "is {!r}: it must be an integer >= 1; "
 LIMITS = {
-    "steps": ("the number of local steps must be an integer >= 1", [0, -1, 1.0, True, "1"], [1, np.int64(2)]),
-    "radius": ("the ball's radius must be > 0 (math.inf for no ball)", [0, -1e-9, math.nan, True, "1"], [1e-9, 1, math.inf]),
-    "noise_std": (
-        "the noise's root mean square norm must be a finite number >= 0", [-1e-9, math.inf, math.nan, True, "0"], [0, 1e-9, 1e9],
+    "steps": (
+        COUNT + "the number of local steps", [0, -1, 1.0, True, "1"], [1, np.int64(2)],
     ),
-    "batch_size": ("use an integer >= 1, or None for all samples", [0, 1.0, True, "1"], [None, 1, np.int64(2)]),
-    "engine": ("use 'auto', 'numpy' or 'numba'", ["", "NUMPY", None], ["auto", "numpy", "numba"]),
-    "threads": ("use an integer >= 1, or None", [0, 1.0, True], [None, 1]),
+    "radius": (
+        "is {!r}: the ball needs a number > 0", [0, -1e-9, math.nan, True, "1"],
+        [1e-9, 1, math.inf],
+    ),
+    "noise_std": (
+        "is {!r}: it must be a finite number >= 0; a root mean square norm",
+        [-1e-9, math.inf, math.nan, True, "0"], [0, 1e-9, 1e9],
+    ),
+    "batch_size": (COUNT + "or None", [0, 1.0, True, "1"], [None, 1, np.int64(2)]),
+    "engine": (
+        "= {!r}: use one of auto, numpy, numba", ["", "NUMPY", None], ["auto", "numpy", "numba"],
+    ),
+    "threads": (COUNT + "or None", [0, 1.0, True], [None, 1]),
 }  # fmt: skip
 
 
@@ -110,7 +119,7 @@ def test_each_limit_from_both_sides(name):
     for value in refused:
         with pytest.raises(InvalidInput) as said:
             SubgradientSliding(**{name: value})
-        assert str(said.value) == f"{name} = {value!r}: {limit}"
+        assert str(said.value) == f"{name} {limit.format(value)}"
     for value in taken:
         assert getattr(SubgradientSliding(**{name: value}), name) == value
 

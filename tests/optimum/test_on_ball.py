@@ -327,8 +327,8 @@ def test_the_radius_chosen_is_the_least_power_of_2_whose_ball_holds_a_minimiser(
 @pytest.mark.parametrize(
     ("radius", "x0", "says"),
     [
-        (-1.0, None, "radius = -1"),
-        (float("nan"), None, "radius = nan"),
+        (-1.0, None, "radius is -1"),
+        (float("nan"), None, "radius is nan"),
         (3.0, np.array([0.0, 4.0]), r"= 4 is outside the ball of radius 3: enlarge the radius, or start inside it"),
     ],
 )

@@ -107,5 +107,5 @@ def test_the_radius_that_is_chosen_and_what_is_said_of_it():
     assert on_ball.choose_radius(holding(3.0, asked), None, np.zeros(2)) == (4.0, chosen)
     assert on_ball.choose_radius(holding(9.0, asked), 0.5) == (0.5, "given") and len(asked) == 3
     for radius in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(InvalidInput, match=f"radius = {radius:g}: the ball's radius must be a finite number > 0"):
+        with pytest.raises(InvalidInput, match=f"radius is {radius}: the ball needs a finite number > 0"):
             on_ball.choose_radius(holding(1.0, asked), radius)

@@ -363,4 +363,4 @@ def test_a_gap_is_a_finite_number_above_zero():
     for gap in (0, 0.0, -1e-9, math.inf, float("nan"), "1", None):
         with pytest.raises(InvalidInput) as refused:
             check_gap(gap)
-        assert str(refused.value) == f"gap is {gap!r}: it must be a finite number > 0, for example 1e-9"
+        assert str(refused.value) == f"gap is {gap!r}: it must be a finite number > 0; for example 1e-9"

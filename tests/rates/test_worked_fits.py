@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,6 @@ from scipy import stats
 from fedtheory.errors import InvalidInput
 from fedtheory.rates import (
     RoundsToEpsilon,
-    contractions,
     crossover,
     fit_contraction,
     fit_rate,
@@ -273,11 +273,12 @@ def test_the_fewest_points():
 
 
 @pytest.mark.parametrize(
-    "check, low, wrong",
-    [(fits.check_window, 1e-300, (0.0, 1.0)), (contractions.check_rounds, 0.0, (-1e-300, 1.0))],
+    "rounds, low, wrong",
+    [(False, 1e-300, (0.0, 1.0)), (True, 0.0, (-1e-300, 1.0))],
     ids=["of a slope", "of a factor"],
 )
-def test_windows_at_their_edges(check, low, wrong):
+def test_windows_at_their_edges(rounds, low, wrong):
+    check = partial(fits.check_window, rounds=rounds)
     assert check([low, 1e-3]) == (low, 1e-3) and check((low, math.inf)) == (low, math.inf)
     for window in (wrong, (2.0, 2.0), (2, 1), (1,), (1, 2, 3), "12", 5):
         with pytest.raises(InvalidInput, match="window"):

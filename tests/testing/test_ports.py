@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")  # four of the mistakes are about autograd
 
-from examples.ports import repaired
+from examples.ports import repaired, scaffold, with_lines
 from examples.ports.reports import FALSE_ALARMS, READ, REPORTS
 from fedtheory.testing import audit_algorithm
 from validation.audits import ports
@@ -39,6 +39,15 @@ def test_what_looks_wrong_and_is_right_passes(report):
     assert found.passed, str(found)
     with pytest.raises(ValueError, match="has no line"):
         repaired(report.port)
+
+
+def test_a_port_replaces_lines_that_its_method_has_once():
+    def port() -> None:
+        """Nothing is wrong in it."""
+
+    for line in ("moves = []", "y = x.copy()\ny = x.copy()"):
+        with pytest.raises(ValueError, match="does not have the line"):
+            with_lines(scaffold.scaffold, {line: "pass"})(port)
 
 
 def test_what_a_rate_test_cannot_see():

@@ -70,8 +70,7 @@ def flower_adapter(strategy: Callable[..., Any], *, client: Callable[..., Any] |
         return drive(made, clients_app, start, cohorts, len(clients), engine, model=model)
 
     known = ("initial_parameters", "num_clients", "num_examples", "context")
-    name = getattr(strategy, "__name__", type(strategy).__name__)
-    return taking(run, name, (strategy, 0, "strategy"), (code, 1, what), hidden=known)
+    return taking(run, (strategy, 0, "strategy"), (code, 1, what), hidden=known)
 
 
 def _check_kinds(strategy: Any, numpy_clients: bool) -> None:

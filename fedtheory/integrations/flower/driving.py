@@ -286,17 +286,12 @@ def quiet() -> Iterator[None]:
 def _identity() -> Iterator[None]:
     """Give the process the numbers of a run, a node and a task. Newer versions of Flower ask for
     them before they make a message."""
+    from unittest import mock
+
     try:
         from flwr.supercore.task_identity import TaskIdentity
     except ImportError:
         yield
         return
-    names = ("_run_id", "_node_id", "_task_id")
-    before = {name: getattr(TaskIdentity, name, None) for name in names}
-    for name in names:
-        setattr(TaskIdentity, name, 1)
-    try:
+    with mock.patch.multiple(TaskIdentity, create=True, _run_id=1, _node_id=1, _task_id=1):
         yield
-    finally:
-        for name, value in before.items():
-            setattr(TaskIdentity, name, value)

@@ -80,6 +80,7 @@ def _without_ray() -> Iterator[None]:
     """Flower's engine with its workers in this process: it makes a RayBackend by that name, and is handed another class."""
     import sys
     import types
+    from unittest import mock
 
     from flwr.server.superlink.fleet.vce import vce_api
     from flwr.server.superlink.fleet.vce.backend.backend import Backend
@@ -101,20 +102,11 @@ def _without_ray() -> Iterator[None]:
 
     known = getattr(vce_api, "supported_backends", None)
     if known is not None:  # versions that look the backend up by its name
-        known["in-process"] = InProcess
-        try:
+        with mock.patch.dict(known, {"in-process": InProcess}):
             yield
-        finally:
-            del known["in-process"]
         return
     name = "flwr.server.superlink.fleet.vce.backend.raybackend"
-    stub, before = types.ModuleType(name), sys.modules.get(name)
+    stub = types.ModuleType(name)
     stub.RayBackend = InProcess  # type: ignore[attr-defined]
-    sys.modules[name] = stub
-    try:
+    with mock.patch.dict(sys.modules, {name: stub}):
         yield
-    finally:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before

@@ -17,9 +17,7 @@ from fedtheory.integrations.flower.rules import (
     client_round,
     sent_settings,
 )
-from fedtheory.integrations.flower.rules import (
-    server_round as server_half,
-)
+from fedtheory.integrations.flower.rules import server_round as server_half
 from fedtheory.integrations.settings import needed_package
 
 __all__ = ["EXTRA", "MODEL", "client_app", "strategy"]

@@ -33,8 +33,7 @@ __all__ = ["CONTROLLED", "DYNAMIC", "METHODS", "LocalWork", "check_method", "cli
 
 Vector = np.ndarray
 AVERAGING, CONTROLLED, DYNAMIC = (
-    (FedAvg, FedProx, FedElasticNetProx),
-    (Scaffold, FedElasticNetScaffold),
+    (FedAvg, FedProx, FedElasticNetProx), (Scaffold, FedElasticNetScaffold),
     (FedDyn, FedElasticNetDyn),
 )
 METHODS = {m.name: m for m in (*AVERAGING, *CONTROLLED, *DYNAMIC)}

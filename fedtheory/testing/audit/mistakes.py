@@ -158,8 +158,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], dict[str, str | tuple[str, str]]], ...]
     }),
     (PENALTY, WITH_MU, {
         "penalty-half": (
-            "the penalty's gradient is half of what it should be",
-            "mu, as half of it",
+            "the penalty's gradient is half of what it should be", "mu, as half of it",
         ),
         "penalty-double": (
             "the penalty's gradient is twice what it should be (mu ||y - x||^2 for mu/2 "
@@ -260,8 +259,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], dict[str, str | tuple[str, str]]], ...]
             "local steps followed on average"
         ),
         "other-option": (
-            "the new control variate is the one of the other option",
-            'option="gradient"',
+            "the new control variate is the one of the other option", 'option="gradient"',
         ),
         "control-in-place": (
             "the new control variate is written into the old one's array: from a client's second "
@@ -374,8 +372,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], dict[str, str | tuple[str, str]]], ...]
     (SQUARE, ADAPTIVE, {
         "square-missing": "v is made of the update, not of its square",
         "square-of-momentum": (
-            "v is made of the momentum's square, not of the update's",
-            'option="v-of-momentum"',
+            "v is made of the momentum's square, not of the update's", 'option="v-of-momentum"',
         ),
     }),
     (YOGI_LINE, (YOGI,), {

@@ -18,11 +18,7 @@ __all__ = ["SAID"]
 
 def _descent(session: Session, name: str) -> Finding:
     if session.exact or session.method.name not in (
-        "fedavg",
-        "fedprox",
-        "scaffold",
-        "fedelasticnet-prox",
-        "fedelasticnet-scaffold",
+        "fedavg", "fedprox", "scaffold", "fedelasticnet-prox", "fedelasticnet-scaffold",
     ):
         return Finding(name, "does not apply", hint="one local step with everybody is no gradient step in this method")
     if not session.can("local_steps") and session.settings()["local_steps"] != 1:
@@ -114,8 +110,7 @@ def _order(session: Session, name: str) -> Finding:
         return Finding(name, "fail", "a run", f"{error.what}: {error}")
     for other, said, hint in (
         (
-            turned,
-            "the cohort in another order",
+            turned, "the cohort in another order",
             "do clients share a model, or a control variate that changes meanwhile, or does the last one win?",
         ),
         (renamed, "clients numbered otherwise", "is a client's number used for its place in the cohort?"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
-    "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
+    "must_take_files", "not_as_recorded", "not_writable", "note", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
     "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
@@ -84,6 +84,11 @@ def out_console() -> Console:
 def err_console() -> Console:
     """Progress, warnings and errors."""
     return Console(stderr=True, highlight=False)
+
+
+def note(text: str) -> None:
+    """A grey line on stderr."""
+    err_console().print(text, style="dim", markup=False, soft_wrap=True)
 
 
 def error_line(message: object) -> None:
@@ -419,7 +424,7 @@ class Told:
 
         os.environ["MPLBACKEND"] = "agg"  # pictures go to files: whatever it says, and be it nonsense, is not for them
         try:
-            with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
+            with announced(lambda text: note(text + GO_WITHOUT)):
                 return super().invoke(ctx)  # type: ignore[misc]
         except FedTheoryError as error:
             error_line(getattr(error, "in_cli_words", error))

@@ -21,7 +21,7 @@ def after_one_round(layout, algorithm, state, members, solver=None, problem=HAND
     cohort = cohort.dense() if layout == "dense" else cohort
     clients = Clients(problem, cohort, solver or Exact(), state.x)
     new = algorithm.round(state, clients)
-    return type(new)(*(np.asarray(a)[0, ..., 0] for a in new)), [m[:, 0] for m in clients.sent_numpy()]
+    return type(new)(*(None if a is None else np.asarray(a)[0, ..., 0] for a in new)), [m[:, 0] for m in clients.sent_numpy()]
 
 
 def server(value):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtheory.algorithms.apfl import APFL
 from fedtheory.algorithms.base import Algorithm
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.algorithms.efl import EFL
 from fedtheory.algorithms.elastic_aggregation import ElasticAggregation
 from fedtheory.algorithms.fedamp import FedAMP
@@ -26,6 +27,7 @@ __all__ = [
     "EFL",
     "VRLSGD",
     "Algorithm",
+    "Compressed",
     "ElasticAggregation",
     "FedAMP",
     "FedAvg",

@@ -123,6 +123,10 @@ class Algorithm:
         'local-sgd': `LocalSGD`. 'sliding' and 'none': the method has local steps of its own, or none. '': they solve their
         local problems exactly, where method and problem allow it.
     parameters_from : id of the paper whose theorems give parameters or step sizes to its runs; '' for none
+    compresses : which of its messages `Compressed` may compress. 'up': the first that a client sends in a round, an update.
+        'model': the same where it is a model. 'control': the second. 'down': the server's step. A method that names one
+        goes on with what `Clients.send`, or `Clients.send_down`, gives back, which is what arrives.
+    error_feedback : `Compressed` adds what was left out of a message to the next one, where nothing else is asked for
     """
 
     name: ClassVar[str]
@@ -130,6 +134,8 @@ class Algorithm:
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every method is a dataclass of its hyperparameters
     local_work: ClassVar[str] = ""
     parameters_from: ClassVar[str] = ""
+    compresses: ClassVar[tuple[str, ...]] = ()
+    error_feedback: ClassVar[bool] = True
 
     def check(self, solver: LocalSolver) -> None:
         """Raise `MissingCapability` before work starts when the local solver lacks what the method needs."""
@@ -139,6 +145,14 @@ class Algorithm:
 
     def check_sampling(self, sampling: Sampling, problem: Problem, rounds: int) -> None:
         """Raise before work starts when the method cannot be run on cohorts of this law."""
+
+    def check_compressed(self, message: str) -> None:
+        """Raise `InvalidInput` where a message of ``compresses`` cannot be compressed under these hyperparameters."""
+        known = ", ".join(repr(m) for m in self.compresses) or "none"
+        shipped = type(self).__module__.startswith("fedtheory.")
+        how = " (its class names those that can, once it goes by what arrives: compresses = ('up',))"
+        how = "" if self.compresses or shipped else how
+        require(message in self.compresses, "message", message, f"of the messages of {self.name}, {known} can be compressed{how}")
 
     def init(self, x: Array, num_clients: int) -> Any:
         """State before round 1: x (S, d)."""

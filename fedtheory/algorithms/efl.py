@@ -10,6 +10,7 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, require
 from fedtheory.algorithms.feedback import (
     check_compressor,
+    check_dimension,
     debt,
     debt_after,
     download,
@@ -133,11 +134,12 @@ class EFL(Algorithm):
             value = getattr(self, field)
             require(value is None or self.variant != "none", field, value, "variant='none' compresses nothing: use 'consistent'")
 
+    def check_compressed(self, message: str) -> None:
+        raise InvalidInput("EFL compresses its own messages: use EFL(compressor=..., down_compressor=...) in place of Compressed")
+
     # --- before the run -----------------------------------------------------------------------------------------------
     def check_run(self, problem: Problem, rounds: int) -> None:
-        for compressor in (self.compressor, self.down_compressor):
-            if compressor is not None:
-                compressor.check(problem.dim)
+        check_dimension(problem, self.compressor, self.down_compressor)
         if self.lam:
             check_fisher(problem, self.fisher_kind(problem))
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, require, threshold
 from fedtheory.algorithms.feddyn import Stored
-from fedtheory.algorithms.feedback import check_compressor, check_dimension, own_residuals, upload
 from fedtheory.arrays import Array, namespace
 from fedtheory.clients.clients import Clients
-from fedtheory.inputs import check_flags
 from fedtheory.local.objective import LocalObjective
 
-if TYPE_CHECKING:
-    from fedtheory.messages import Compressor
-    from fedtheory.problems.base import Problem
-
-__all__ = ["CompressedElasticDynState", "FedElasticNetDyn", "FedElasticNetDynState"]
+__all__ = ["FedElasticNetDyn", "FedElasticNetDynState"]
 
 
 class FedElasticNetDynState(NamedTuple):
@@ -25,14 +19,6 @@ class FedElasticNetDynState(NamedTuple):
     stored: Array  # g_k, which the paper writes grad L_k(theta_k) (S, N, d)
     h: Array  # mean of the stored gradients (S, d)
     local: Array  # theta_k, each client's last local model (S, N, d)
-
-
-class CompressedElasticDynState(NamedTuple):
-    x: Array  # (S, d)
-    stored: Array  # (S, N, d)
-    h: Array  # (S, d)
-    local: Array  # (S, N, d)
-    residuals: Array | None  # what the compressor left out so far (S, N, d)
 
 
 @dataclass(frozen=True)
@@ -48,19 +34,13 @@ class FedElasticNetDyn(Algorithm):
         sign(0) = 0. 'true-gradient': grad L_k(theta_k), i.e. the same line with the subgradient s that satisfies (11).
     epsilon : float >= 0
         Threshold of section 3; the client applies it before lines 5 and 6, so that h stays the mean of what is stored.
-    compressor : Compressor or None
-        Of the delta that is sent on line 6, under the sign rule. ``Threshold(epsilon)`` without feedback is section 3 read to the
-        letter: what is *sent* is 0, and lines 11 and 12 go by it, while the client's line 5 goes by its own delta. ``Threshold(0)``
-        sends the nonzero entries with their places, and counts these bits.
-    client_feedback : bool
-        What the compressor leaves out is added to the client's next delta. False: it is lost.
     stored : 'own' or 'received'
-        Whether line 5 takes the client's own delta, or what arrives of it; as in `FedDyn`.
+        Line 5 takes the client's own delta, or what arrives of it where it is `Compressed`; as in `FedDyn`.
 
     Raises
     ------
     InvalidInput
-        Hyperparameters out of range, unknown rule, a compressor under the true-gradient rule.
+        Hyperparameters out of range, unknown rule.
 
     Notes
     -----
@@ -69,44 +49,39 @@ class FedElasticNetDyn(Algorithm):
     server recovers delta = soft(v, lambda_1)/lambda_2. That holds at the minimiser only, so when the local solver is
     inexact or epsilon moves the local model off the minimiser, delta is sent as well.
 
+    Under the sign rule delta can be `Compressed`. ``up=Threshold(epsilon), feedback=False`` is section 3 read to the letter: what is
+    *sent* is 0, and lines 11 and 12 go by it, while the client's line 5 goes by its own delta. ``up=Threshold(0)`` sends the
+    nonzero entries with their places, and counts these bits.
+
     The method aims at the plain mean (1/m) sum_k L_k, whatever weights the problem carries.
     """
 
     name: ClassVar[str] = "fedelasticnet-dyn"
     source: ClassVar[str] = "FedElasticNet, Algorithm 3"
+    compresses: ClassVar[tuple[str, ...]] = ("up",)
 
     l1: float  # lambda_1
     l2: float  # lambda_2
     rule: Literal["sign", "true-gradient"] = "sign"
     epsilon: float = 0.0
-    compressor: Compressor | None = None
-    client_feedback: bool = True
     stored: Stored = "own"
 
     def __post_init__(self) -> None:
-        check_flags(self)
         check_number(self, "l1", "lambda_1")
         check_number(self, "l2", "lambda_2", positive=True, why="the method divides by it")
         check_choice(self, "rule", ("sign", "true-gradient"))
         check_number(self, "epsilon", "the threshold")
         check_choice(self, "stored", ("own", "received"))
-        check_compressor(self, "compressor")
-        known = self.compressor is None or self.rule == "sign"
-        require(known, "compressor", self.compressor, "what the true-gradient rule sends is not compressed: use rule='sign'")
 
-    def check_run(self, problem: Problem, rounds: int) -> None:
-        check_dimension(problem, self.compressor)
+    def check_compressed(self, message: str) -> None:
+        super().check_compressed(message)
+        require(self.rule == "sign", "rule", self.rule, "what the true-gradient rule sends is not compressed: use rule='sign'")
 
-    def init(self, x: Array, num_clients: int) -> FedElasticNetDynState | CompressedElasticDynState:
+    def init(self, x: Array, num_clients: int) -> FedElasticNetDynState:
         zeros = per_client(x, num_clients)
-        start = FedElasticNetDynState(x, zeros, namespace(x).zeros_like(x), zeros + x[:, None, :])
-        if self.compressor is None:
-            return start
-        return CompressedElasticDynState(*start, own_residuals(x, num_clients, self.compressor, self.client_feedback))
+        return FedElasticNetDynState(x, zeros, namespace(x).zeros_like(x), zeros + x[:, None, :])
 
-    def round(
-        self, state: FedElasticNetDynState | CompressedElasticDynState, clients: Clients
-    ) -> FedElasticNetDynState | CompressedElasticDynState:
+    def round(self, state: FedElasticNetDynState, clients: Clients) -> FedElasticNetDynState:
         theta = clients.broadcast(state.x)  # line 2
         stored = clients.take(state.stored)
         objective = LocalObjective(center=theta, linear=stored, curvature=self.l2, l1=self.l1)
@@ -115,12 +90,12 @@ class FedElasticNetDyn(Algorithm):
         if self.epsilon:
             delta = threshold(delta[...], self.epsilon)
             y = theta + delta
-        if isinstance(state, CompressedElasticDynState):
-            return self._compressed(state, clients, stored, delta[...], y)
         if self.rule == "sign":
+            arrived = clients.send(delta)  # line 6
+            if arrived is not delta:  # not all of it
+                return self._from_what_arrives(state, clients, stored, delta[...], arrived, y)
             # lines 5 and 9: stored - lambda_2 delta - lambda_1 sign(delta), put where it was
             memory, change = clients.dual_step(state.stored, stored, delta, self.l2, self.l1)
-            clients.send(delta)  # line 6
         else:
             new = clients.gradient(y)  # line 5 with the exact subgradient
             clients.send(stored - new)  # line 6: v
@@ -135,21 +110,19 @@ class FedElasticNetDyn(Algorithm):
             local=clients.put(state.local, y),
         )
 
-    def _compressed(
-        self, state: CompressedElasticDynState, clients: Clients, stored: Array, delta: Array, y: Array
-    ) -> CompressedElasticDynState:
-        """The end of a round whose deltas (S, P, d) are compressed: lines 11 and 12 go by what arrives."""
-        arrived, residuals = upload(clients, delta, self.compressor, state.residuals)  # line 6
+    def _from_what_arrives(
+        self, state: FedElasticNetDynState, clients: Clients, stored: Array, delta: Array, arrived: Array, y: Array
+    ) -> FedElasticNetDynState:
+        """The end of a round under compression: lines 11 and 12 go by what arrives of the deltas (S, P, d)."""
 
         def slope(moved: Array) -> Array:
             return self.l2 * moved + self.l1 * clients.xp.sign(moved)
 
         h = state.h - clients.sum(slope(arrived)) / clients.num_clients  # line 11
         new = stored - slope(delta if self.stored == "own" else arrived)  # line 5
-        return CompressedElasticDynState(
+        return FedElasticNetDynState(
             x=state.x + clients.mean(arrived) - h / self.l2,  # line 12
             stored=clients.put(state.stored, new),  # lines 5 and 9
             h=h,
             local=clients.put(state.local, y),
-            residuals=residuals,
         )

@@ -39,6 +39,7 @@ class FedProx(Algorithm):
     name: ClassVar[str] = "fedprox"
     source: ClassVar[str] = "Li et al. 2020, Algorithm 2"
     local_work: ClassVar[str] = "gradient"
+    compresses: ClassVar[tuple[str, ...]] = ("up", "model", "down")
 
     mu: float
     aggregation: Aggregation = "cohort"
@@ -55,5 +56,6 @@ class FedProx(Algorithm):
     def round(self, state: FedProxState, clients: Clients) -> FedProxState:
         w = clients.broadcast(state.x)  # server sends w^t to all chosen devices
         y = clients.minimise(LocalObjective(center=w, curvature=self.mu), start=w).y  # min F_k(w) + mu/2 ||w - w^t||^2
-        clients.send(y if self.send == "model" else y - w)  # each device sends w_k^{t+1} back
-        return FedProxState(state.x + aggregate(clients, y - w, self.aggregation))  # w^{t+1} = 1/K sum w_k^{t+1}
+        update = clients.send(y) - w if self.send == "model" else clients.send(y - w)  # each device sends w_k^{t+1} back
+        step = clients.send_down(aggregate(clients, update, self.aggregation))
+        return FedProxState(state.x + step)  # w^{t+1} = 1/K sum w_k^{t+1}

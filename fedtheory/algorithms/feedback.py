@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.algorithms.base import Algorithm, per_client, require
+from fedtheory.algorithms.base import Algorithm, require
 from fedtheory.arrays import Array, astype_like, namespace, put_slots, to_numpy
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.pieces import Moved
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
 
 __all__ = [
-    "check_compressor", "check_dimension", "debt", "debt_after", "download", "own_residuals", "put_senders", "serve", "upload",
+    "check_compressor", "check_dimension", "debt", "debt_after", "download", "put_senders", "serve", "upload",
 ]  # fmt: skip
 
 
@@ -36,11 +36,6 @@ def check_dimension(problem: Problem, *compressors: Compressor | None) -> None:
     for compressor in compressors:
         if compressor is not None:
             compressor.check(problem.dim)
-
-
-def own_residuals(x: Array, num_clients: int, compressor: Compressor | None, feedback: bool) -> Array | None:
-    """The clients' residuals before round 1, (S, N, d) zeros; None where nothing is fed back."""
-    return per_client(x, num_clients) if compressor is not None and feedback else None
 
 
 def put_senders(clients: Clients, memory: Array, values: Array, senders: np.ndarray | None) -> Array:

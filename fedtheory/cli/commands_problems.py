@@ -140,7 +140,7 @@ def solve_command(
         "fedtheory run scaffold diabetes --compressor top-k:q=0.3 --control-compressor "
         "qsgd:levels=4",
         "fedtheory run fedavg breast-cancer --local-solver adam --local-lr 0.01 --epochs 2",
-        "fedtheory run feddyn diabetes --alpha 1 --send update --compressor scaled-sign",
+        "fedtheory run feddyn diabetes --alpha 1 --compressor scaled-sign",
     ),
 )
 @with_options(

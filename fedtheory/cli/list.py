@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +92,13 @@ def about_method(name: str) -> dict[str, Any]:
     from fedtheory import algorithms
     from fedtheory.central.plan import METHODS
     from fedtheory.cli.ball import BY_THEORY
-    from fedtheory.cli.options import RENAMED, flag
+    from fedtheory.cli.options import defaults_of, flag
     from fedtheory.theory.judge.registry import paper
 
     if name in METHODS:
         return _central(name)
     cls = algorithms.get(name)
-    own = {flag(RENAMED.get(f.name, f.name)): _default(f.default) for f in fields(cls)}
+    own = {flag(name): _default(default) for name, default in defaults_of(cls).items()}
     source = getattr(cls, "parameters_from", "")  # what the command line finds itself
     computed: Mapping[str, Any] = paper(source).setting.computed if source else BY_THEORY
     return {

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import require
 
 if TYPE_CHECKING:
+    from fedtheory.algorithms import Algorithm
     from fedtheory.messages import Compressor
 
 __all__ = [
     "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
-    "Hyperparameter", "compressor_of", "example_of", "flag", "given_values",
-    "hyperparameter_options", "hyperparameters", "make_algorithm", "of_fields", "refuse_foreign", "refuse_given", "taken_by",
-    "told_of", "with_options", "words_of",
+    "Hyperparameter", "compressor_of", "defaults_of", "example_of", "flag", "given_values",
+    "hyperparameter_options", "hyperparameters", "make_algorithm", "of_fields", "of_messages",
+    "refuse_foreign", "refuse_given", "settings_of", "taken_by", "told_of", "with_options",
+    "words_of",
 ]
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -208,7 +211,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "D": "D~, in place of ||x_0 - x*||^2. ",
     "lipschitz": "G, in place of the problem's. ",
     "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4. ",
-    "down_compressor": "How the server compresses. ",
+    "down_compressor": "How the server compresses its step. What else it sends is whole. ",
     "control_compressor": "How clients compress the change of their control variate. ",
     "control": "The change of the control variate is sent, or recovered from the update. ",
     "stored": "A client keeps the gradient of its own update, or of what is received. ",
@@ -217,7 +220,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "departed": "The pair (u, v) of a client that has left: remove it, or go on with it, stale. ",
     "aggregation": "Weights of the cohort's models: samples (by samples in the cohort), cohort "
     "(alike), or printed (by samples over everybody's). ",
-    "send": "A client sends its model, or the update. ",
+    "send": "A client sends its model, or the update, which a compressor takes. ",
     "client_feedback": "What a client's compressor leaves out is added to its next message. ",
     "server_feedback": "The same of the server's compressor. ",
     "option": "The new control variate: from the models' difference, or the gradient at the "
@@ -249,6 +252,11 @@ _WORDS: dict[str, str | dict[str, str]] = {
 
 
 RENAMED = {"tau": "elastic_tau"}  # --tau is a problem's: the level of a quantile
+WIRE: dict[str, dict[str, Any]] = {  # the options of `algorithms.Compressed`, by the message that a method lets it compress
+    "up": {"compressor": None, "client_feedback": True},
+    "down": {"down_compressor": None, "server_feedback": True},
+    "control": {"control_compressor": None},
+}
 
 
 def _without_none(hint: Any) -> Any:
@@ -330,13 +338,12 @@ def hyperparameters() -> dict[str, Hyperparameter]:
     for method in algorithms.names():
         cls = algorithms.get(method)
         hints = get_type_hints(cls, localns={"Compressor": Compressor})
-        for f in fields(cls):
-            hint = _without_none(hints[f.name])
+        for name, default in defaults_of(cls).items():
+            hint = _without_none(hints.get(_FIELDS.get(name, name), bool if name.endswith("feedback") else Compressor))
             choices = tuple(get_args(hint)) if get_origin(hint) is Literal else ()
-            name = RENAMED.get(f.name, f.name)
             before = found.get(name, Hyperparameter(name, str if choices else hint, (), (), (), ()))
-            needed = f.default is MISSING and f.default_factory is MISSING
-            shown = "" if needed or f.default is None else str(f.default)
+            needed = default is MISSING
+            shown = "" if needed or default is None else str(default)
             found[name] = Hyperparameter(
                 name, before.kind, tuple(dict.fromkeys((*before.choices, *choices))),
                 (*before.methods, method),
@@ -346,11 +353,44 @@ def hyperparameters() -> dict[str, Hyperparameter]:
     return found
 
 
+_FIELDS = {new: old for old, new in RENAMED.items()}
+
+
+def defaults_of(cls: type[Algorithm]) -> dict[str, Any]:
+    """The options of a method with their defaults (MISSING: none), those of its compressed messages included."""
+    own = {
+        RENAMED.get(f.name, f.name): f.default_factory() if callable(f.default_factory) else f.default
+        for f in fields(cls)
+    }
+    wire = {name: default for message in cls.compresses for name, default in WIRE.get(message, {}).items()}
+    return own | {n: cls.error_feedback if n == "client_feedback" else default for n, default in wire.items()}
+
+
+def of_messages(method: str, name: str) -> bool:
+    """True of an option that makes a method `algorithms.Compressed`, which statements about the method leave out."""
+    from fedtheory import algorithms
+
+    return any(name in options for m, options in WIRE.items() if m in algorithms.get(method).compresses)
+
+
+def settings_of(algorithm: Algorithm) -> dict[str, Any]:
+    """The hyperparameters of a method, by its options' names where it is `algorithms.Compressed`."""
+    from fedtheory.algorithms import Compressed
+
+    if not isinstance(algorithm, Compressed):
+        return {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    told: dict[str, Any] = settings_of(algorithm.method)
+    for message, (option, feedback) in {"up": ("compressor", "client"), "down": ("down_compressor", "server")}.items():
+        if getattr(algorithm, message) is not None:
+            told |= {option: getattr(algorithm, message), f"{feedback}_feedback": algorithm.feeds(message)}
+    return told | ({} if algorithm.control is None else {"control_compressor": algorithm.control})
+
+
 def _described(h: Hyperparameter) -> str:
     """Describe a hyperparameter by its type and meaning, from the first docstring that has it."""
     from fedtheory import algorithms
 
-    own = {new: old for old, new in RENAMED.items()}.get(h.name, h.name)
+    own = _FIELDS.get(h.name, h.name)
     entry = rf"^    (?:\w+, )*{own}(?:, \w+)* : (.*(?:\n {{8}}.*)*)"
     found = re.search(entry, algorithms.get(h.methods[0]).__doc__ or "", re.MULTILINE)
     return " ".join(found[1].split()).rstrip(".") + ". " if found else ""
@@ -436,8 +476,32 @@ def make_algorithm(method: str, problem: Any, options: dict[str, Any]) -> Any:
         ranges = {**_RANGES, **_OWN_RANGES.get(method, {})}
         give = "; ".join(ranges[n] if len(missing) == 1 else f"{flag(n)} is {ranges[n]}" for n in missing if n in ranges)
         raise InvalidInput(f"{method} needs {_flags(missing)}{hint}: give {give or 'it'}")
-    fields_of = {new: old for old, new in RENAMED.items()}
-    return cls(**{fields_of.get(name, name): value for name, value in given.items()})
+    names = {f.name for f in fields(cls)}
+    wire = {name: given.pop(name) for name in [*given] if _FIELDS.get(name, name) not in names}
+    made = cls(**{_FIELDS.get(name, name): value for name, value in given.items()})
+    return _compressed(made, given.get("send", "update"), **wire) if wire else made
+
+
+def _compressed(
+    method: Any, of: Any, compressor: Any = None, down_compressor: Any = None, control_compressor: Any = None,
+    client_feedback: bool | None = None, server_feedback: bool = True,
+) -> Any:  # fmt: skip
+    """The method with what the options say of its messages."""
+    from fedtheory.algorithms import Compressed
+
+    if not (compressor or down_compressor or control_compressor):
+        given = "client_feedback" if client_feedback is not None else "server_feedback"
+        raise InvalidInput(f"{flag(given)} is about what a compressor leaves out: give one, as in --compressor top-k:q=0.1")
+    up = method.error_feedback if client_feedback is None else client_feedback
+    if compressor is not None and of == "model":
+        models = "model" in method.compresses
+        either = ", or client_feedback=False to compress models" if models else ""
+        require(models and not up, "send", of, f"with a compressor, use send='update'{either}")
+    sides = {"up": (compressor, up), "down": (down_compressor, server_feedback)}
+    fed = [side for side, (given, kept) in sides.items() if given is not None and kept]
+    lost = [side for side, (given, kept) in sides.items() if given is not None and not kept]
+    kept: Any = fed[0] if fed and lost else not lost
+    return Compressed(method, compressor, down_compressor, control_compressor, kept, of if compressor is not None else "update")
 
 
 def refuse_foreign(method: str, given: Iterable[str]) -> None:

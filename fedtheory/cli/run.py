@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from fedtheory.cli.common import (
 )
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps, work_in_words
+from fedtheory.cli.options import settings_of
 from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
 from fedtheory.errors import diverged
 
@@ -99,17 +100,17 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
 def _descent(made: Made, trajectory: Trajectory) -> float | None:
     """`how_it_ended`'s descent, where all that keeps a run from the optimum are local steps on
     unlike clients; None otherwise."""
+    from fedtheory.algorithms import FedAvg, FedProx
     from fedtheory.local import GradientSteps
     from fedtheory.participation import Full
 
     algorithm, solver, problem = made.algorithm, made.solver, made.problem
-    if algorithm.name not in ("fedavg", "fedprox") or "gradient_norm" not in trajectory.metrics:
+    if not isinstance(algorithm, FedAvg | FedProx) or "gradient_norm" not in trajectory.metrics:
         return None
-    sends_all = not any(getattr(algorithm, name, None) for name in ("compressor", "down_compressor"))
     server = np.ones(problem.num_clients) if algorithm.aggregation == "cohort" else np.asarray(problem.sample_counts, dtype=float)
     weighs_as_f = np.allclose(server / server.sum(), problem.weights / np.sum(problem.weights))
     steps = isinstance(solver, GradientSteps) and solver.steps > 1 and solver.decay == 1
-    if not (sends_all and weighs_as_f and steps and isinstance(made.sampling, Full)):
+    if not (weighs_as_f and steps and isinstance(made.sampling, Full)):
         return None
     return float(solver.lr * (trajectory.metrics["gradient_norm"][-1] ** 2).mean())
 
@@ -192,7 +193,7 @@ def _result(o: RunOptions, made: Made, trajectory: Trajectory, ended: str) -> di
         summed = {"summed_up": f"metrics, of each round, and final_x, of each coordinate: {WORDS}, not every scenario's numbers"}
     return {
         "method": algorithm.name, "source": algorithm.source,
-        "hyperparameters": {f.name: _plain(getattr(algorithm, f.name)) for f in fields(algorithm)},
+        "hyperparameters": {name: _plain(value) for name, value in settings_of(algorithm).items()},
         "optimum": asdict(made.optimum), **({} if made.radius is None else {"radius": made.radius}),
         **({} if made.tuned is None else {algorithm.name: dict(made.tuned.details)}),
         "problem": about_problem(made.problem), "sampling": repr(made.sampling),

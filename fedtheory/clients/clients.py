@@ -264,6 +264,13 @@ class Clients:
         self._sent(message, bits, senders)
         return message
 
+    def send_down(self, step: Array) -> Array:
+        """Server to clients: the server's step (S, d) -> what arrives, all of it unless the method is `Compressed`.
+
+        Its bits are those of the next `broadcast` of the model.
+        """
+        return step
+
     def _sent(self, message: Array, bits: int | np.ndarray, senders: np.ndarray | None) -> None:
         self.send_bits(bits if senders is None else bits * senders)
         self._messages.append(message)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedtheory.algorithms import FedAvg, FedElasticNetProx
+from fedtheory.algorithms import Compressed, FedAvg, FedElasticNetProx
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.algorithms.efl import EFL
 from fedtheory.algorithms.feedback import debt, debt_after
@@ -120,8 +120,10 @@ def compute(rounds: int = 120, scenarios: int = 5, seed: int = 0, target: float 
     squeeze = {"compressor": ST(0.1), "down_compressor": ST(0.1)}
     methods: dict[str, Algorithm] = {DENSE: FedAvg("cohort", "update")}
     for name, c in COMPRESSORS.items():
-        plain = FedAvg("cohort", "update", c, c, client_feedback=False, server_feedback=False)
-        methods |= {f"{name}, feedback": replace(plain, client_feedback=True, server_feedback=True), f"{name}, none": plain}
+        methods |= {
+            f"{name}, {word}": Compressed(FedAvg("cohort"), up=c, down=c, feedback=kept)
+            for word, kept in (("feedback", True), ("none", False))
+        }
     methods |= {net(v): FedElasticNetProx(v, 1.0, "cohort") for v in L1_VALUES}
     methods[EFL_NAME] = EFL(scheme="A", lam=0.1, **squeeze)  # type: ignore[arg-type]
     curves = {name: _curve(problem, method, rounds, cohort, seed, scenarios) for name, method in methods.items()}

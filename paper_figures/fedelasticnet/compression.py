@@ -42,22 +42,25 @@ def _compressors() -> dict[str, Any]:
 def _plain(method: str, compressor: Any, choice: Any) -> Any:
     """A method without l1, what it sends compressed with error feedback; FedDyn's choice is alpha, SCAFFOLD's its second message."""
     if method == "FedAvg":
-        return algorithms.FedAvg("cohort", send="update", compressor=compressor)
-    if method == "FedDyn":
-        return algorithms.FedDyn(choice, send="update", compressor=compressor)
-    if choice == "recovered":
-        return algorithms.Scaffold(compressor=compressor, control="recovered")
-    return algorithms.Scaffold(compressor=compressor, control_compressor=compressor)
+        plain: Any = algorithms.FedAvg("cohort", send="update")
+    elif method == "FedDyn":
+        plain = algorithms.FedDyn(choice, send="update")
+    else:
+        plain = algorithms.Scaffold(control="recovered" if choice == "recovered" else "sent")
+    if compressor is None:
+        return plain
+    both = method == "SCAFFOLD" and choice != "recovered"
+    return algorithms.Compressed(plain, up=compressor, control=compressor if both else None)
 
 
 def _elastic(method: str, l1: float, l2: float) -> Any:
     """An elastic net version; its nonzeros are sent with their places, and nothing is left out."""
-    nonzeros = Threshold(0.0)
-    if method == "Algorithm 1":
-        return algorithms.FedElasticNetProx(l1, l2, "cohort", compressor=nonzeros)
-    if method == "Algorithm 2":
-        return algorithms.FedElasticNetScaffold(l1, l2, compressor=nonzeros, control="recovered")
-    return algorithms.FedElasticNetDyn(l1, l2, compressor=nonzeros)
+    made = {
+        "Algorithm 1": lambda: algorithms.FedElasticNetProx(l1, l2, "cohort"),
+        "Algorithm 2": lambda: algorithms.FedElasticNetScaffold(l1, l2, control="recovered"),
+        "Algorithm 3, sign rule": lambda: algorithms.FedElasticNetDyn(l1, l2),
+    }[method]()
+    return algorithms.Compressed(made, up=Threshold(0.0))
 
 
 def compute(rounds: int = 50, scenarios: int = 1, grid: int = 3, seed: int = 0) -> dict[str, Any]:

@@ -21,8 +21,8 @@ UNBIASED = [
     algorithms.Mime(0.5),
     algorithms.VRLSGD(),
     algorithms.FedGATE(0.8),
-    algorithms.FedGATE(compressor=messages.QSGD(4)),
-    algorithms.FedGATE(0.5, messages.RandomK(k=2)),
+    algorithms.Compressed(algorithms.FedGATE(), messages.QSGD(4)),
+    algorithms.Compressed(algorithms.FedGATE(0.5), messages.RandomK(k=2)),
 ]
 
 
@@ -48,7 +48,7 @@ def test_the_minimiser_is_a_fixed_point(algorithm):
     clients = Clients(problem, Full().sample(Stream(0), 1, range(1), 5), GradientSteps(4, 0.1), state.x)
     new = algorithm.round(state, clients)
     for before, after in zip(state, new, strict=True):
-        np.testing.assert_allclose(after, before, atol=1e-12)
+        assert (before is None and after is None) or np.abs(after - before).max() <= 1e-12
 
 
 @pytest.mark.parametrize("algorithm", [algorithms.Mime(), algorithms.VRLSGD(), algorithms.FedGATE()], ids=str)
@@ -89,7 +89,7 @@ METHODS = {
     "mimelite": algorithms.Mime(0.4, lite=True),
     "vrl-sgd": algorithms.VRLSGD(),
     "fedgate": algorithms.FedGATE(0.7),
-    "fedcomgate": algorithms.FedGATE(0.7, messages.QSGD(3)),
+    "fedcomgate": algorithms.Compressed(algorithms.FedGATE(0.7), messages.QSGD(3)),
     "apfl": algorithms.APFL(0.4, adaptive=True),
     "fedamp": algorithms.FedAMP(1.0, 0.5, 2.0),
 }
@@ -108,9 +108,10 @@ def test_backends_and_layouts_agree(method, sampling, solver):
         run = simulate(
             samples(), METHODS[method], 3, x0, sampling, 2, 7, SOLVERS[solver], like=like, dense=dense, in_place=in_place
         )
-        assert all(type(leaf) is type(run.final.x) for leaf in run.final)
+        leaves = [leaf for leaf in run.final if leaf is not None]
+        assert all(type(leaf) is type(run.final.x) for leaf in leaves)
         assert like is None or type(run.final.x) is type(like)
-        states.append([to_numpy(leaf) for leaf in run.final])
+        states.append([to_numpy(leaf) for leaf in leaves])
     for other in states[1:]:
         for one, two in zip(states[0], other, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-13)
@@ -127,6 +128,8 @@ def test_inactive_clients_and_empty_rounds(method):
         empty = out.all(axis=1)
         seen.extend(empty)
         for before, after in zip(old, new, strict=True):
+            if before is None:
+                continue
             if before.ndim == 3:
                 np.testing.assert_array_equal(after[out], before[out])
             np.testing.assert_allclose(after[empty], before[empty], rtol=1e-14)
@@ -172,7 +175,7 @@ def test_bits(algorithm, up, down):
         (lambda: algorithms.Mime(float("nan")), "momentum = nan"),
         (lambda: algorithms.Mime(lite="yes"), "lite = 'yes'"),
         (lambda: algorithms.FedGATE(0.0), "server_lr = 0.0"),
-        (lambda: algorithms.FedGATE(compressor="top-k"), "compressor = 'top-k'"),
+        (lambda: algorithms.Compressed(algorithms.FedGATE(), "top-k"), "up = 'top-k'"),
         (lambda: algorithms.APFL(1.5), r"alpha = 1.5.*\[0, 1\]"),
         (lambda: algorithms.APFL(0.5, adaptive=1), "adaptive = 1"),
         (lambda: algorithms.FedAMP(-1.0, 1.0, 1.0), "lam = -1.0"),

@@ -9,6 +9,8 @@ from general_round import LR, STEPS, TOP, N, averaged, compare, grad, top, top_b
 
 from fedtheory import algorithms
 
+OTHERS = {"server_residual": None, "missed_bits": None}  # of the state of a method that compresses on the way up alone
+
 
 # --- FedAvg, FedProx, Algorithm 1 ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("aggregation", ["cohort", "samples", "printed"])
@@ -32,8 +34,8 @@ def test_fedavg_and_fedprox(layout, aggregation, send):
 def test_fedavg_with_compressors(layout, up, down, feedback, aggregation):
     if (up is None and not down) or (up == "model" and feedback):
         return
-    algorithm = algorithms.FedAvg(
-        aggregation, up or "update", TOP if up else None, TOP if down else None, client_feedback=feedback, server_feedback=feedback
+    algorithm = algorithms.Compressed(
+        algorithms.FedAvg(aggregation, "update"), TOP if up else None, TOP if down else None, feedback=feedback, of=up or "update"
     )
 
     def reference(old, members):
@@ -65,7 +67,8 @@ def test_fedavg_with_compressors(layout, up, down, feedback, aggregation):
 @pytest.mark.parametrize("how", ["plain", "compressed", "lossy"])
 def test_algorithm_1(layout, aggregation, how):
     l1, l2, epsilon = 0.3, 0.7, 0.06
-    more = {} if how == "plain" else {"compressor": TOP, "client_feedback": how == "compressed"}
+    plain = algorithms.FedElasticNetProx(l1, l2, aggregation, epsilon)
+    algorithm = plain if how == "plain" else algorithms.Compressed(plain, TOP, feedback=how == "compressed")
 
     def reference(old, members):
         sent, left = [], {}
@@ -76,10 +79,10 @@ def test_algorithm_1(layout, aggregation, how):
             sent.append([wanted if how == "plain" else top(wanted)])
             left[k] = wanted - sent[-1][0]
         after = {"x": old["x"] + averaged(aggregation, members, [m[0] for m in sent])}
-        after |= {"residuals": left} if how == "compressed" else {}
+        after |= {} if how == "plain" else OTHERS | {"residuals": left if how == "compressed" else None}
         return after, sent, [128 if how == "plain" else top_bits(m[0]) for m in sent], [128, 128]
 
-    compare(algorithms.FedElasticNetProx(l1, l2, aggregation, epsilon, **more), reference, layout)
+    compare(algorithm, reference, layout)
 
 
 # --- SCAFFOLD, Algorithm 2 ----------------------------------------------------------------------------------------------
@@ -91,12 +94,14 @@ def test_scaffold(layout, elastic, option, how):
         return
     l1, l2, epsilon, eta = (0.3, 0.7, 0.06, 0.6) if elastic else (0.0, 0.0, 0.0, 0.6)
     first, second = how in ("first", "both", "recovered", "lossy"), how in ("second", "both")
-    more = {"compressor": TOP if first else None, "control_compressor": TOP if second else None, "client_feedback": how != "lossy"}
-    more |= {"control": "recovered"} if how == "recovered" else {}
+    more = {"control": "recovered"} if how == "recovered" else {}
     if elastic:
         algorithm = algorithms.FedElasticNetScaffold(l1, l2, option, eta, epsilon, **more)
     else:
         algorithm = algorithms.Scaffold(option, eta, "model" if how == "model" else "update", **more)
+    if first or second:
+        up, control = TOP if first else None, TOP if second else None
+        algorithm = algorithms.Compressed(algorithm, up, control=control, feedback=how != "lossy")
 
     def reference(old, members):
         x, c, sent, updates, changes, left, controls = old["x"], old["c"], [], [], [], {}, {}
@@ -116,7 +121,7 @@ def test_scaffold(layout, elastic, option, how):
             changes.append(change)
             sent.append([y if how == "model" else arrived] + ([] if how == "recovered" else [change]))
         after = {"x": x + eta * sum(updates) / 2, "c": c + sum(changes) / N, "c_k": controls}
-        after |= {"residuals": left if how != "lossy" else None} if first else {}
+        after |= OTHERS | {"residuals": left if first and how != "lossy" else None} if first or second else {}
         bits = [(top_bits(m[0]) if first else 128) + (0 if len(m) == 1 else top_bits(m[1]) if second else 128) for m in sent]
         return after, sent, bits, [256, 256]
 
@@ -127,8 +132,9 @@ def test_scaffold(layout, elastic, option, how):
 @pytest.mark.parametrize("how", ["model", "update", "own", "received", "lossy"])
 def test_feddyn(layout, how):
     alpha, compressed = 2.5, how not in ("model", "update")
-    more = {"compressor": TOP, "stored": "received" if how == "received" else "own", "client_feedback": how != "lossy"}
-    algorithm = algorithms.FedDyn(alpha, "model" if how == "model" else "update", **(more if compressed else {}))
+    kept = "received" if how == "received" else "own"
+    algorithm = algorithms.FedDyn(alpha, "model" if how == "model" else "update", kept)
+    algorithm = algorithms.Compressed(algorithm, TOP, feedback=how != "lossy") if compressed else algorithm
 
     def reference(old, members):
         x, sent, arrived, left, stored = old["x"], [], [], {}, {}
@@ -142,7 +148,7 @@ def test_feddyn(layout, how):
             sent.append([x + update if how == "model" else message])
         h = old["h"] - alpha * sum(arrived) / N
         after = {"x": x + sum(arrived) / 2 - h / alpha, "h": h, "gradients": stored}
-        after |= {"residuals": left if how != "lossy" else None} if compressed else {}
+        after |= OTHERS | {"residuals": left if how != "lossy" else None} if compressed else {}
         return after, sent, [top_bits(m[0]) if compressed else 128 for m in sent], [128, 128]
 
     compare(algorithm, reference, layout)
@@ -151,9 +157,10 @@ def test_feddyn(layout, how):
 @pytest.mark.parametrize("how", ["sign", "true-gradient", "own", "received", "lossy"])
 def test_algorithm_3(layout, how):
     l1, l2, epsilon, compressed = 0.3, 2.5, 0.06, how in ("own", "received", "lossy")
-    more = {"compressor": TOP, "stored": "received" if how == "received" else "own", "client_feedback": how != "lossy"}
     rule = "true-gradient" if how == "true-gradient" else "sign"
-    algorithm = algorithms.FedElasticNetDyn(l1, l2, rule, epsilon, **(more if compressed else {}))
+    kept = "received" if how == "received" else "own"
+    algorithm = algorithms.FedElasticNetDyn(l1, l2, rule, epsilon, kept)
+    algorithm = algorithms.Compressed(algorithm, TOP, feedback=how != "lossy") if compressed else algorithm
 
     def slope(delta):
         return l2 * delta + l1 * np.sign(delta)
@@ -177,7 +184,7 @@ def test_algorithm_3(layout, how):
         else:
             h = old["h"] + sum(stored[k] - old["stored"][k] for k in members) / N
         after = {"x": x + sum(arrived) / 2 - h / l2, "h": h, "stored": stored, "local": ends}
-        after |= {"residuals": left if how != "lossy" else None} if compressed else {}
+        after |= OTHERS | {"residuals": left if how != "lossy" else None} if compressed else {}
         return after, sent, [top_bits(m[0]) if compressed else 128 * len(m) for m in sent], [128, 128]
 
     compare(algorithm, reference, layout)
@@ -187,12 +194,12 @@ def test_algorithm_3(layout, how):
 @pytest.mark.parametrize(
     ("algorithm", "as_x", "per_client_x"),
     [
-        (algorithms.FedAvg(send="update", compressor=TOP, down_compressor=TOP), [], []),
-        (algorithms.Scaffold(compressor=TOP), [], []),
-        (algorithms.FedElasticNetProx(1, 1, compressor=TOP), [], []),
-        (algorithms.FedElasticNetScaffold(1, 1, compressor=TOP), [], []),
-        (algorithms.FedElasticNetDyn(1, 1, compressor=TOP), [], ["local"]),
-        (algorithms.FedDyn(1, "update", TOP), [], []),
+        (algorithms.Compressed(algorithms.FedAvg(), TOP, TOP), [], []),
+        (algorithms.Compressed(algorithms.Scaffold(), TOP), [], []),
+        (algorithms.Compressed(algorithms.FedElasticNetProx(1, 1), TOP), [], []),
+        (algorithms.Compressed(algorithms.FedElasticNetScaffold(1, 1), TOP), [], []),
+        (algorithms.Compressed(algorithms.FedElasticNetDyn(1, 1), TOP), [], ["local"]),
+        (algorithms.Compressed(algorithms.FedDyn(1), TOP), [], []),
         (algorithms.EFL(0.2, variant="text-received", compressor=TOP, down_compressor=TOP), ["held"], []),
         (algorithms.Mime(0.5), [], []),
         (algorithms.VRLSGD(), [], []),
@@ -211,7 +218,9 @@ def test_the_state_before_round_one(algorithm, as_x, per_client_x):
     for name, leaf in algorithm.init(array_api_strict.asarray(x), N)._asdict().items():
         assert leaf is None or type(leaf) is type(array_api_strict.asarray(x)), name
     for name, leaf in state.items():
-        if name in ("x", *as_x):
+        if leaf is None:
+            assert name in OTHERS and isinstance(algorithm, algorithms.Compressed)
+        elif name in ("x", *as_x):
             np.testing.assert_array_equal(leaf, x)
         elif name in per_client_x:
             np.testing.assert_array_equal(leaf, np.repeat(x[:, None, :], N, axis=1))

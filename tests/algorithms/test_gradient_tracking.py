@@ -33,15 +33,18 @@ def test_fedgate(play):
 
 def test_fedcomgate(play):
     # -21/4 passes the threshold and 35/8 does not: the mean message is -21/8.
-    method = algorithms.FedGATE(0.5, messages.Threshold(5.0))
-    state, sent = play(method, FedGATEState(server(1), memory(2, -1, -1)), [0, 1], QUARTER)
+    method = algorithms.Compressed(algorithms.FedGATE(0.5), messages.Threshold(5.0))
+    start = method.init(server(1), 3)._replace(delta=memory(2, -1, -1))
+    state, sent = play(method, start, [0, 1], QUARTER)
     close(state.x, 53 / 32)
     close(state.delta, [-5 / 8, 13 / 8, -1])
     close(sent[0], [-21 / 4, 0])
 
 
 @pytest.mark.parametrize(
-    "algorithm", [algorithms.VRLSGD(), algorithms.FedGATE(1.3), algorithms.FedGATE(0.6, messages.QSGD(2))], ids=str
+    "algorithm",
+    [algorithms.VRLSGD(), algorithms.FedGATE(1.3), algorithms.Compressed(algorithms.FedGATE(0.6), messages.QSGD(2))],
+    ids=str,
 )
 @pytest.mark.parametrize("sampling", [Full(), Uniform(2), Bernoulli(0.5)], ids=str)
 def test_corrections_sum_to_zero_and_estimate_gradients(algorithm, sampling):
@@ -56,5 +59,8 @@ def test_corrections_sum_to_zero_and_estimate_gradients(algorithm, sampling):
 
 def test_fedcomgate_sends_fewer_bits():
     options = {"local_solver": SOLVERS["steps"], "record": ["bits_up"]}
-    dense, short = (simulate(samples(), algorithms.FedGATE(1.0, c), 1, START, **options) for c in (None, messages.QSGD(1)))
+    plain = algorithms.FedGATE(1.0)
+    dense, short = (
+        simulate(samples(), m, 1, START, **options) for m in (plain, algorithms.Compressed(plain, messages.QSGD(1)))
+    )
     assert 0 < short.metrics["bits_up"][1, 0] < dense.metrics["bits_up"][1, 0] / 2

@@ -104,13 +104,9 @@ def test_words(method, others, name, taken):
 
 
 COMPRESSED = [  # method and its other hyperparameters, where a compressor goes
-    (algorithms.FedAvg, {"send": "update"}, ("compressor", "down_compressor")),
-    (algorithms.FedElasticNetProx, {"l1": 1, "l2": 1}, ("compressor",)),
-    (algorithms.FedElasticNetScaffold, {"l1": 1, "l2": 1}, ("compressor", "control_compressor")),
-    (algorithms.FedElasticNetDyn, {"l1": 1, "l2": 1}, ("compressor",)),
-    (algorithms.Scaffold, {}, ("compressor", "control_compressor")),
-    (algorithms.FedDyn, {"alpha": 1, "send": "update"}, ("compressor",)),
-    (algorithms.FedGATE, {}, ("compressor",)),
+    (algorithms.Compressed, {"method": algorithms.FedAvg()}, ("up", "down")),
+    (algorithms.Compressed, {"method": algorithms.Scaffold()}, ("up", "down", "control")),
+    (algorithms.Compressed, {"method": algorithms.FedDyn(1)}, ("up",)),
     (algorithms.EFL, {}, ("compressor", "down_compressor")),
 ]
 
@@ -129,24 +125,24 @@ def test_compressors(method, others, places):
 
 def test_what_goes_with_a_compressor():
     """Compressed models without feedback, recovered controls with option II, the sign rule: what is refused has such a neighbour."""
-    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor, use send='update', or client_feedback=False"):
-        algorithms.FedAvg(compressor=TOP2)
-    algorithms.FedAvg(compressor=TOP2, client_feedback=False)
-    algorithms.FedAvg(down_compressor=TOP2)
-    for refused in ({"compressor": TOP2}, {"control": "recovered"}):
-        with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor or control='recovered', use send='update'"):
-            algorithms.Scaffold(send="model", **refused)
-        algorithms.Scaffold(**refused)
-    algorithms.Scaffold(send="model", control_compressor=TOP2)
+    compressed, fedavg = algorithms.Compressed, algorithms.FedAvg()
+    for feedback in (True, "up", None):
+        with pytest.raises(errors.InvalidInput, match=r"^of = 'model': with feedback, use of='update', or feedback=False"):
+            compressed(fedavg, TOP2, feedback=feedback, of="model")
+    assert compressed(fedavg, TOP2, feedback=False, of="model").method == fedavg
+    assert compressed(fedavg, TOP2, TOP2, feedback="down", of="model").method == fedavg
+    assert compressed(fedavg, TOP2).method == algorithms.FedAvg(send="update")
+    assert compressed(fedavg, down=TOP2).method == fedavg
+    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with control='recovered', use send='update'"):
+        algorithms.Scaffold(send="model", control="recovered")
+    assert compressed(algorithms.Scaffold(send="model"), control=TOP2).method.send == "model"
     for make in (algorithms.Scaffold, lambda **k: algorithms.FedElasticNetScaffold(1, 1, **k)):
-        with pytest.raises(errors.InvalidInput, match=r"^control_compressor = TopK.*no such message is sent: leave it out"):
-            make(control="recovered", control_compressor=TOP2)
+        with pytest.raises(errors.InvalidInput, match=r"^control = 'recovered': no second message is sent: leave its compressor out"):
+            compressed(make(control="recovered"), control=TOP2)
         with pytest.raises(errors.InvalidInput, match=r"^control = 'recovered': .*use 'sent'"):
             make(control="recovered", option="gradient")
-    with pytest.raises(errors.InvalidInput, match=r"^send = 'model': with a compressor, use send='update'"):
-        algorithms.FedDyn(1, compressor=TOP2)
-    with pytest.raises(errors.InvalidInput, match=r"^compressor = TopK.*use rule='sign'"):
-        algorithms.FedElasticNetDyn(1, 1, "true-gradient", compressor=TOP2)
+    with pytest.raises(errors.InvalidInput, match=r"^rule = 'true-gradient': what the true-gradient rule sends .*use rule='sign'"):
+        compressed(algorithms.FedElasticNetDyn(1, 1, "true-gradient"), TOP2)
 
 
 def test_local_solvers_that_take_no_gradient_steps():

@@ -100,6 +100,12 @@ def test_the_full_page_lists_every_option_unbroken(command, columns):
     )
 
 
+COMPRESSED = {
+    "up": ("compressor", "client_feedback"), "down": ("down_compressor", "server_feedback"),
+    "control": ("control_compressor",), "model": (),
+}  # fmt: skip
+
+
 def fields_of(method):
     """The flags of a method's fields, read from its class; and the other words for some of them."""
     if method in CENTRAL:  # as `fedtheory.cli.central` takes them, and the set
@@ -108,6 +114,7 @@ def fields_of(method):
         )
     else:
         names = {RENAMED.get(f.name, f.name) for f in fields(algorithms.get(method))}
+        names |= {name for message in algorithms.get(method).compresses for name in COMPRESSED[message]}
         names |= {"l2_over_beta"} if "l2" in names else set()
         names |= {"epsilon", "noise"} if method == "fedmls" else set()
     return {flag(name) for name in names - {"rounds", "allow_long"}}  # these are of every run

@@ -58,8 +58,8 @@ METHODS = {
     "A": lambda c: algorithms.EFL(scheme="A", compressor=c),
     "no feedback": lambda c: algorithms.EFL(compressor=c, client_feedback=False),
     "after": lambda c: algorithms.EFL(compressor=c, scale="after"),
-    "FedAvg": lambda c: algorithms.FedAvg(send="update", compressor=c, aggregation="samples"),
-    "Scaffold": lambda c: algorithms.Scaffold(send="update", compressor=c),
+    "FedAvg": lambda c: algorithms.Compressed(algorithms.FedAvg("samples"), c),
+    "Scaffold": lambda c: algorithms.Compressed(algorithms.Scaffold(), c),
 }
 
 

@@ -36,7 +36,7 @@ ALGORITHMS = {
         0.3, "C-corrected", messages.RandomK(k=2, scaled=False), variant="text-received", fisher="empirical"
     ),
     # not ST: where clients end at the same point in every round, its equal magnitudes make ties that rounding decides
-    "fedavg-feedback": algorithms.FedAvg("cohort", "update", messages.TopK(k=1), messages.RandomK(k=2, scaled=False)),
+    "fedavg-feedback": algorithms.Compressed(algorithms.FedAvg("cohort"), messages.TopK(k=1), messages.RandomK(k=2, scaled=False)),
 }
 SOLVERS = {
     "exact": Exact(),

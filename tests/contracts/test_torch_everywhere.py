@@ -137,7 +137,7 @@ SLIDE = A.FedMLS(1.0, 1.0, ROUNDS, 2.0, 1.0)
 
 RUNS = {  # method, problem, local solver, who takes part
     "fedavg": (A.FedAvg(), LEAST, BATCHES, Uniform(2)),
-    "fedavg with feedback": (A.FedAvg("cohort", "update", messages.TopK(k=1), messages.ST(0.4)), "Logistic", BATCHES, Uniform(2)),
+    "fedavg with feedback": (A.Compressed(A.FedAvg("cohort"), messages.TopK(k=1), messages.ST(0.4)), "Logistic", BATCHES, Uniform(2)),
     "fedavg, momentum": (A.FedAvg(), LEAST, Momentum(2, 0.1, epochs=1, nesterov=True), Uniform(2)),
     "fedelasticnet-prox, adam": (A.FedElasticNetProx(0.1, 0.8), LEAST, Adam(2, 0.1, epochs=1, l1="prox", eps=1e-3), Uniform(2)),
     "fedprox": (A.FedProx(0.8, "samples"), "Logistic", Exact(), Bernoulli(0.5)),
@@ -145,11 +145,11 @@ RUNS = {  # method, problem, local solver, who takes part
     "scaffold": (A.Scaffold("difference"), "Huber", WALK, Uniform(2)),
     "scaffold, option I": (A.Scaffold("gradient"), "Softmax", BATCHES, Bernoulli(0.5)),
     "scaffold, compressed": (
-        A.Scaffold(compressor=messages.TopK(k=1), control_compressor=messages.QSGD(3)), "Huber", WALK, Uniform(2)
+        A.Compressed(A.Scaffold(), messages.TopK(k=1), control=messages.QSGD(3)), "Huber", WALK, Uniform(2)
     ),
-    "feddyn, compressed": (A.FedDyn(4.0, "update", messages.ScaledSign(), stored="received"), "Quadratic", Exact(), Uniform(2)),
+    "feddyn, compressed": (A.Compressed(A.FedDyn(4.0, stored="received"), messages.ScaledSign()), "Quadratic", Exact(), Uniform(2)),
     "fedelasticnet-dyn, on the wire": (
-        A.FedElasticNetDyn(0.1, 4.0, compressor=messages.Threshold(0.05)), LEAST, Exact(), Uniform(2)
+        A.Compressed(A.FedElasticNetDyn(0.1, 4.0), messages.Threshold(0.05)), LEAST, Exact(), Uniform(2)
     ),
     "feddyn": (A.FedDyn(4.0), "Logistic", Exact(), Uniform(2)),
     "feddyn, direct": (A.FedDyn(4.0), "Quadratic", Exact(), Uniform(2)),

@@ -5,6 +5,7 @@ import pytest
 
 from fedtheory import simulate
 from fedtheory.algorithms import (
+    Compressed,
     FedAvg,
     FedDyn,
     FedElasticNetDyn,
@@ -77,7 +78,7 @@ def test_the_two_halves_are_a_round_of_the_simulation(name):
 def test_what_is_not_made_here_is_refused_before_any_work():
     for algorithm, words in (
         (Mime(), "strategies are made of"),
-        (FedAvg(compressor=TopK(1), send="update"), "compressor"),
+        (Compressed(FedAvg(), TopK(1)), "sent whole here"),
         (Scaffold(control="recovered"), "control"),
         (Scaffold(), "num_clients is missing"),
         (FedElasticNetProx(0.1, 0.1), "total_examples is missing"),

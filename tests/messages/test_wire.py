@@ -78,7 +78,7 @@ def test_totals_agree_however_the_run_is_cut():
 @pytest.mark.parametrize("name", ["qsgd", "random-k"])
 def test_a_randomised_compressor_draws_the_same_in_every_layout(name):
     compressor = {"qsgd": messages.QSGD(3), "random-k": messages.RandomK(k=5)}[name]
-    algorithm = algorithms.FedAvg(send="update", compressor=compressor, down_compressor=compressor)
+    algorithm = algorithms.Compressed(algorithms.FedAvg(), up=compressor, down=compressor)
     gathered, dense = (play(algorithm, Uniform(2), dense=dense) for dense in (False, True))
     np.testing.assert_allclose(dense.x, gathered.x, rtol=1e-12)
     np.testing.assert_array_equal(dense.client_bits["up"], gathered.client_bits["up"])
@@ -118,7 +118,7 @@ def test_who_was_away_gets_what_it_missed_or_a_dense_model(method, sampling):
     algorithm = (
         algorithms.EFL(compressor=compressor, down_compressor=compressor)
         if method == "efl"
-        else algorithms.FedAvg(send="update", compressor=compressor, down_compressor=compressor)
+        else algorithms.Compressed(algorithms.FedAvg(), up=compressor, down=compressor)
     )
     missed = [
         [None] * N for _ in range(SCENARIOS)
@@ -223,7 +223,7 @@ def test_messages_of_some_senders_only():
 def test_fedavg_with_feedback_loses_nothing():
     """w + R^G + mean R^k = w_0 + sum of the mean updates, all clients there."""
     top = messages.TopK(k=4)
-    algorithm = algorithms.FedAvg("cohort", "update", top, top)
+    algorithm = algorithms.Compressed(algorithms.FedAvg("cohort"), top, top)
     total = np.zeros((SCENARIOS, D))
 
     def look(t, old, new, clients):
@@ -240,33 +240,35 @@ def test_feedback_on_either_side_removes_that_sides_bias():
     problem = problems.LeastSquares(rng.normal(size=(4, 12, 8)) / 2, rng.normal(size=(4, 12)), ridge=0.5)
     top, solver = messages.TopK(k=1), LocalSGD(1, InverseTime(0.5, 20))
 
-    def distance(up, down, **feedback):
-        algorithm = algorithms.FedAvg("cohort", "update", up, down, **feedback)
+    def distance(up, down, feedback=True):
+        algorithm = algorithms.FedAvg("cohort", "update")
+        if up or down:
+            algorithm = algorithms.Compressed(algorithm, up, down, feedback=feedback)
         return simulate(problem, algorithm, 800, local_solver=solver, record=("distance",)).metrics["distance"][
             [0, 100, 800], 0
         ]
 
     assert distance(None, None)[2] < 1e-9
     for down in (None, top):
-        kept, lost = distance(top, down), distance(top, down, client_feedback=False)
+        kept, lost = distance(top, down), distance(top, down, "down")
         assert kept[2] < kept[1] / 5  # it goes with the step, which falls by 41/6
         assert lost[2] > 0.99 * lost[1] and lost[2] > 30 * kept[2]
     assert distance(None, top)[2] < 1e-9  # the server's residual is of one direction only, and dies out
-    assert distance(None, top, server_feedback=False)[2] > 1e-3
-    assert distance(top, top, server_feedback=False)[2] > 10 * distance(top, top)[2]
+    assert distance(None, top, "up")[2] > 1e-3
+    assert distance(top, top, "up")[2] > 10 * distance(top, top)[2]
 
 
 def test_models_can_be_sent_compressed_without_feedback():
     rounding = messages.StochasticRounding(0.01)
-    run = play(algorithms.FedAvg("cohort", "model", rounding, client_feedback=False), record=("distance", "bits_up"))
+    run = play(algorithms.Compressed(algorithms.FedAvg("cohort"), rounding, feedback=False, of="model"), record=("distance", "bits_up"))
     exact = play(algorithms.FedAvg("cohort", "model"), record=("distance",))
     assert 0 < np.abs(run.x - exact.x).max() < 0.02 * ROUNDS
-    with pytest.raises(InvalidInput, match="send='update'"):
-        algorithms.FedAvg(compressor=rounding)
+    with pytest.raises(InvalidInput, match="of='update'"):
+        algorithms.Compressed(algorithms.FedAvg(), rounding, of="model")
     with pytest.raises(InvalidInput, match=r"fedtheory\.messages"):
-        algorithms.FedAvg(send="update", compressor="top-k")
+        algorithms.Compressed(algorithms.FedAvg(), "top-k")
     with pytest.raises(InvalidInput):
-        play(algorithms.FedAvg(send="update", compressor=messages.TopK(k=D + 1)))
+        play(algorithms.Compressed(algorithms.FedAvg(), messages.TopK(k=D + 1)))
 
 
 def test_solvers_by_schedule_have_steps_too():

@@ -21,6 +21,7 @@ from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 CLIENTS = np.split(np.random.default_rng(0).permutation(40), [4, 11, 13, 30])
 EQUAL = np.split(np.random.default_rng(0).permutation(40), 5)  # the methods that take part with everybody ask for equal clients
 DATA = np.random.default_rng(1).normal(size=(40, 6)), np.random.default_rng(2).integers(0, 3, 40)
+TOP = messages.get("top-k")(q=0.3)
 METHODS = {
     "fedavg": algorithms.FedAvg(),
     "fedprox": algorithms.FedProx(0.3),
@@ -30,6 +31,7 @@ METHODS = {
     "fedelasticnet-prox": algorithms.FedElasticNetProx(0.01, 0.1),
     "fedelasticnet-scaffold": algorithms.FedElasticNetScaffold(0.01, 0.1),
     "fedelasticnet-dyn": algorithms.FedElasticNetDyn(0.01, 0.1),
+    "scaffold, compressed": algorithms.Compressed(algorithms.Scaffold(), up=TOP, down=TOP, control=TOP),
     "efl": algorithms.EFL(0.1, fisher="empirical", compressor=messages.get("st")(0.3)),
     "mime": algorithms.Mime(0.5),
     "mimelite": algorithms.Mime(0.5, lite=True),

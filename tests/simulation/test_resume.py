@@ -20,6 +20,7 @@ METHODS = [
     algorithms.FedElasticNetDyn(0.01, 0.5),
     algorithms.Mime(),
     algorithms.FedAMP(0.1, 0.1, 1.0),
+    algorithms.Compressed(algorithms.FedAvg(), TopK(2), TopK(1)),
 ]
 
 

@@ -42,6 +42,7 @@ def test_the_numbers_of_a_row(script):
     assert end == pytest.approx(4.0**-8)
     far = script.Row("FedAvg", "none", algorithms.FedAvg("cohort"), GradientSteps(1, 1e9))
     assert script.measured(far, problem, 60)[0] == [None] * 3
-    sparse = script.Row("1", "", algorithms.FedElasticNetProx(0.0, 1.0, "cohort", compressor=Threshold(0.0)), GradientSteps(1, 0.5))
+    method = algorithms.Compressed(algorithms.FedElasticNetProx(0.0, 1.0, "cohort"), Threshold(0.0))
+    sparse = script.Row("1", "", method, GradientSteps(1, 0.5))
     first, _ = script.measured(sparse, problem, 8)
     assert first[0] == pytest.approx(2 * (2 * 64 + 2 + 2) / 1000)  # two numbers, their count in 2 bits, both gaps 0 in a bit each

@@ -62,23 +62,23 @@ def rows(beta: float) -> list[Row]:
     for name, c in COMPRESSORS.items():
         fed = not isinstance(c, QSGD)
         out += [
-            Row("FedAvg", name, A.FedAvg("cohort", "update", c, client_feedback=fed), plain),
-            Row("SCAFFOLD", name, A.Scaffold(compressor=c, control_compressor=c, client_feedback=fed), plain),
-            Row("SCAFFOLD, one message", name, A.Scaffold(compressor=c, control="recovered", client_feedback=fed), plain),
-            Row("FedDyn", name, A.FedDyn(l2, "update", c, client_feedback=fed), pulled),
-            Row("FedDyn, stores what arrives", name, A.FedDyn(l2, "update", c, client_feedback=False, stored="received"), pulled),
+            Row("FedAvg", name, A.Compressed(A.FedAvg("cohort"), c, feedback=fed), plain),
+            Row("SCAFFOLD", name, A.Compressed(A.Scaffold(), c, control=c, feedback=fed), plain),
+            Row("SCAFFOLD, one message", name, A.Compressed(A.Scaffold(control="recovered"), c, feedback=fed), plain),
+            Row("FedDyn", name, A.Compressed(A.FedDyn(l2), c, feedback=fed), pulled),
+            Row("FedDyn, stores what arrives", name, A.Compressed(A.FedDyn(l2, stored="received"), c, feedback=False), pulled),
         ]
         if fed:
-            alone = A.Scaffold(compressor=c, control="recovered", client_feedback=False)
+            alone = A.Compressed(A.Scaffold(control="recovered"), c, feedback=False)
             out.append(Row("SCAFFOLD, one message, no feedback", name, alone, plain))
     for l1 in (1e-2, 1e-3):
         name = f"l1 = {l1:g}"
         out += [
-            Row("Algorithm 1", name, A.FedElasticNetProx(l1, l2, "cohort", compressor=SPARSE), prox),
-            Row("Algorithm 2, as printed", name, A.FedElasticNetScaffold(l1, 0.0, compressor=SPARSE), plain),
+            Row("Algorithm 1", name, A.Compressed(A.FedElasticNetProx(l1, l2, "cohort"), SPARSE), prox),
+            Row("Algorithm 2, as printed", name, A.Compressed(A.FedElasticNetScaffold(l1, 0.0), SPARSE), plain),
             Row("Algorithm 2, proximal steps, one message", name,
-                A.FedElasticNetScaffold(l1, 0.0, compressor=SPARSE, control="recovered"), GradientSteps(STEPS, 1 / beta, l1="prox")),
-            Row("Algorithm 3", name, A.FedElasticNetDyn(l1, l2, compressor=SPARSE), prox),
+                A.Compressed(A.FedElasticNetScaffold(l1, 0.0, control="recovered"), SPARSE), GradientSteps(STEPS, 1 / beta, l1="prox")),
+            Row("Algorithm 3", name, A.Compressed(A.FedElasticNetDyn(l1, l2), SPARSE), prox),
         ]  # fmt: skip
     return out
 

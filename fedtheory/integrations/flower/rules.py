@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms import (
+    Compressed,
     FedAvg,
     FedDyn,
     FedElasticNetDyn,
@@ -96,15 +97,12 @@ def local_work(problem: Problem, client: int, solver: LocalSolver, seed: int = 0
 
 def check_method(algorithm: Algorithm, num_clients: int | None, total_examples: int | None) -> None:
     """Raise `InvalidInput` for what is not made here."""
+    if isinstance(algorithm, Compressed):
+        raise InvalidInput(f"algorithm = {algorithm!r}: messages are sent whole here; compress them in fedtheory.simulate")
     if type(algorithm) not in METHODS.values():
         raise InvalidInput(
             f"algorithm = {algorithm!r}: strategies are made of {', '.join(METHODS)}; others run in fedtheory.simulate"
         )
-    for field in ("compressor", "down_compressor", "control_compressor"):
-        if getattr(algorithm, field, None) is not None:
-            raise InvalidInput(
-                f"{field} = {getattr(algorithm, field)!r}: messages are sent whole here; compress them in fedtheory.simulate"
-            )
     if getattr(algorithm, "control", "sent") != "sent":
         raise InvalidInput("control = 'recovered': the control variates' changes are sent here; use control='sent'")
     if isinstance(algorithm, (*CONTROLLED, *DYNAMIC)):

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState as State
 from fedtheory.participation.cohorts import Cohort, Sampling, Uniform
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
-from fedtheory.theorems.fedelasticnet.states import State, uncompressed
 from fedtheory.theory.rounds.declare import Facts
 from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.oracles import ProblemWorld, probabilities, repeated, rows, run, whole
@@ -73,5 +73,5 @@ def round_of(
     counts = {"N": world.num_clients, "d": world.dim, "P": size}
     counts = {name: whole(count, world.exact) for name, count in counts.items()}
     facts = Facts({"rule": algorithm.rule, **world.constants, **counts})
-    path = run(world, algorithm, {}, state.x, [cohorts], state=uncompressed(state)._asdict())
+    path = run(world, algorithm, {}, state.x, [cohorts], state=state._asdict())
     return RoundQuantities(world, facts, path, chance, algorithm)

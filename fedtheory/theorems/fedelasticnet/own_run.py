@@ -8,7 +8,6 @@ import numpy as np
 
 from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
-from fedtheory.errors import InvalidInput
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.record import Record
 from fedtheory.theory.judge.statement import Form
@@ -24,11 +23,6 @@ def in_states_of_algorithm_3(form: Form, case: Case, record: Record) -> tuple[Ca
     """
     method, kept = case.algorithm, dict(record.memories)
     if isinstance(method, FedDyn):
-        if method.compressor is not None:
-            raise InvalidInput(
-                f"compressor = {method.compressor.name}: the theorems are about uncompressed "
-                "messages; use None"
-            )
         rule = "true-gradient" if "true-gradient" in form.established else "sign"
         least = float(np.nextafter(0, 1))
         method = FedElasticNetDyn(least, float(method.alpha), rule)  # type: ignore[arg-type]

@@ -184,22 +184,22 @@ def test_unequal_clients_do_not_make_scaffold_diverge():
     assert (sums(np.array([0.5]), 3) == 1.75).all()
 
 
-WIRE = {"compressor": messages.Threshold(0.5), "client_feedback": False}
-
-
 @pytest.mark.parametrize(
     ("l1", "how", "ends"),
     [
-        (3.0, WIRE, -171.0),  # 29 - 200: theta^t = 30 - t for ever
+        (3.0, {"feedback": False}, -171.0),  # 29 - 200: theta^t = 30 - t for ever
         (3.0, {"epsilon": 0.5}, None),
-        (0.0, {"compressor": messages.Threshold(0.5)}, None),  # with lambda_1 > 0 feedback does not help
-        (3.0, {"compressor": messages.Threshold(0.5), "client_feedback": False, "stored": "received"}, None),
+        (0.0, {"feedback": True}, None),  # with lambda_1 > 0 feedback does not help
+        (3.0, {"feedback": False, "stored": "received"}, None),
     ],
     ids=["wire", "client", "feedback", "received"],
 )
 def test_the_wire_drifts_away_and_the_repairs_do_not(l1, how, ends):
     problem = problems.Quadratic(np.ones((1, 1, 1)), np.zeros((1, 1)))
-    run = simulate(problem, algorithms.FedElasticNetDyn(l1, 30.0, **how), 201, [30.9])
+    method = algorithms.FedElasticNetDyn(l1, 30.0, epsilon=how.get("epsilon", 0.0), stored=how.get("stored", "own"))
+    if "feedback" in how:
+        method = algorithms.Compressed(method, messages.Threshold(0.5), feedback=how["feedback"])
+    run = simulate(problem, method, 201, [30.9])
     if ends is not None:
         np.testing.assert_allclose(run.final.x[0, 0], ends, rtol=1e-12)
     else:
@@ -244,7 +244,7 @@ def test_the_wire_on_a_users_problem():
     algorithm = algorithms.FedElasticNetDyn(0.1, 60.0, epsilon=0.02)
     found = verdicts("fedelasticnet/threshold-on-the-wire", algorithm, rounds=20)
     assert found["what the server misses"] == "holds" and found["with error feedback"] == "not applicable"
-    fed = algorithms.FedElasticNetDyn(0.0, 60.0, compressor=messages.Threshold(0.02))
+    fed = algorithms.Compressed(algorithms.FedElasticNetDyn(0.0, 60.0), messages.Threshold(0.02))
     assert verdicts("fedelasticnet/threshold-on-the-wire", fed, rounds=20)["with error feedback"] == "holds"
 
 

@@ -10,7 +10,7 @@ from fedelasticnet_worlds import ALGORITHM_2 as KINDS
 from fedelasticnet_worlds import BUILDERS, SETTING, battery, random_instance
 
 from fedtheory import Uniform, problems, simulate, theorems
-from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetScaffold
+from fedtheory.algorithms import Compressed, FedElasticNetDyn, FedElasticNetScaffold
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
@@ -326,8 +326,8 @@ def test_thresholded_runs_of_a_users_problem(monkeypatch):
     monkeypatch.setattr(wire, "WIRE_ROUNDS", 6)
     for made, feedback in (
         (FedElasticNetDyn(0.1, 60.0, epsilon=0.02), False),
-        (FedElasticNetDyn(0.1, 60.0, compressor=Threshold(0.02)), True),
-        (FedElasticNetDyn(0.1, 60.0, compressor=Threshold(0.02), client_feedback=False), False),
+        (Compressed(FedElasticNetDyn(0.1, 60.0), Threshold(0.02)), True),
+        (Compressed(FedElasticNetDyn(0.1, 60.0), Threshold(0.02), feedback=False), False),
     ):
         view = view_of("threshold-on-the-wire", made, sampling=Uniform(2), x0=[0.75, -1.25])
         assert view.has(FEEDBACK) == feedback and view.epsilon == 0.02

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx, FedElasticNetProxState
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
@@ -215,11 +216,9 @@ class WireView(rounds.OfRounds):
         self, world: Any, theta: Any, lambda1: Any, lambda2: Any, epsilon: Any, T: int, feedback: bool, star: Any, curvature: Any = None
     ) -> None:
         self.lambda1, self.lambda2, self.epsilon, self.m, self.star = lambda1, lambda2, epsilon, world.num_clients, star
-        made = FedElasticNetDyn(
-            float(lambda1), float(lambda2), compressor=Threshold(epsilon),
-            client_feedback=bool(feedback),
-        )  # fmt: skip
-        algorithm = in_fractions(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
+        made = FedElasticNetDyn(float(lambda1), float(lambda2))
+        plain = in_fractions(made, {"l1": lambda1, "l2": lambda2}) if world.exact else made
+        algorithm = Compressed(plain, up=Threshold(epsilon), feedback=bool(feedback))
         begun, everyone = algorithm.init(theta[None], self.m), [range(self.m)] * T
         states, seen = rounds.play(world, algorithm, None, None, begun, everyone, lambda k: (k.results[0].y[0], k.sent[0][0]))
         self.theta, self.h, self.stored = (np.stack([getattr(s, n)[0] for s in states]) for n in ("x", "h", "stored"))
@@ -274,22 +273,21 @@ class WireView(rounds.OfRounds):
     @classmethod
     def on_problem(cls, statement: str, case: Any) -> Self:
         """Follow the run of a user's case."""
-        algorithm, problem = case.algorithm, case.problem
+        sent: Any = case.algorithm
+        algorithm, problem = getattr(sent, "method", sent), case.problem
         if not isinstance(algorithm, FedElasticNetDyn) or algorithm.rule != "sign":
             raise InvalidInput(
                 "the statement is about Algorithm 3 under the sign rule: use "
                 "FedElasticNetDyn(l1, l2, 'sign', epsilon)"
             )
         check_everybody(case, plain=False)
-        on_the_wire = isinstance(algorithm.compressor, Threshold)
-        sent: Any = algorithm.compressor if on_the_wire else algorithm
-        epsilon = float(sent.epsilon)
+        on_the_wire, epsilon = _threshold(sent)
         if not epsilon > 0 or algorithm.stored != "own":
             raise InvalidInput(
                 f"epsilon = {epsilon}: give a threshold > 0, and clients that go by their own "
                 "update (stored='own')"
             )
-        feedback = on_the_wire and algorithm.client_feedback
+        feedback = on_the_wire and sent.feeds("up")
         # R is to be what Algorithm 3 averages
         plain = float(np.abs(problem.weights * problem.num_clients - 1).max()) <= 1e-12
         star = problem.optimum().x if plain else None
@@ -307,6 +305,12 @@ class WireView(rounds.OfRounds):
         defaults = {"l1": 0.1, "epsilon": 0.01}
         if request.options.get("l2") is None:
             defaults["l2_over_beta"] = 30.0
-        algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
-        what = f"Algorithm 3 (sign rule), epsilon = {algorithm.epsilon:g} on the messages"
+        algorithm = request.algorithm("fedelasticnet-dyn", problem, compressed=True, **defaults)
+        what = f"Algorithm 3 (sign rule), epsilon = {_threshold(algorithm)[1]:g} on the messages"
         return cls.of_rounds(request, problem, algorithm, what)
+
+
+def _threshold(sent: Any) -> tuple[bool, float]:
+    """Tell of Algorithm 3, compressed or not, if its threshold is on the wire; and epsilon."""
+    on_the_wire = isinstance(sent, Compressed) and isinstance(sent.up, Threshold)
+    return on_the_wire, float(sent.up.epsilon if on_the_wire else getattr(sent, "method", sent).epsilon)

@@ -31,7 +31,6 @@ from fedtheory.theorems.fedelasticnet.exact_pieces import (
 )
 from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
-from fedtheory.theorems.fedelasticnet.states import uncompressed
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_everybody, start_of
 from fedtheory.theory.draws import part
 from fedtheory.theory.fields import Read, number, whole, word
@@ -373,11 +372,11 @@ class Motion(MotionView, Everybody):
         """Follow a run in float64. Raises `NotCertified` where R's optimum cannot be certified."""
         losses, everyone = FederatedLosses(problem), Full().enumerate(problem.num_clients)
         begun = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
-        loop = Loop("rounds", ([uncompressed(begun)], []))
+        loop = Loop("rounds", ([begun], []))
         states, ys = loop.state
         for _ in loop.upto(rounds):
             clients = Clients(problem, everyone, Exact(), states[-1].x)
-            states.append(uncompressed(algorithm.round(states[-1], clients)))
+            states.append(algorithm.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])
         theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
         y, constants = np.stack(ys), problem.constants()

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.app import examples
-from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, out_console, problem_of, writing
+from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, note, out_console, problem_of, writing
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.figure import Figure
@@ -130,9 +130,7 @@ def figures(
         "data": data, "keep": out / "kept",
         "campaign": campaign or (CAMPAIGN if CAMPAIGN.exists() else None),
     }
-    given["progress"] = lambda words: err_console().print(
-        f"  {words}", style="dim", markup=False, highlight=False
-    )
+    given["progress"] = lambda words: note(f"  {words}")
     if problem is not None:
         foreign = [f.name for f in wanted if "problem" not in f.takes]
         if foreign:
@@ -152,10 +150,10 @@ def figures(
 @contextmanager
 def _timed(name: str, at: str) -> Iterator[None]:
     """One line a figure on stderr, with its seconds."""
-    console, start = err_console(), time.perf_counter()
-    console.print(f"{at} {name} ...", style="dim", markup=False)
+    start = time.perf_counter()
+    note(f"{at} {name} ...")
     yield
-    console.print(f"{at} {name}: {time.perf_counter() - start:.1f} s", style="dim", markup=False)
+    note(f"{at} {name}: {time.perf_counter() - start:.1f} s")
 
 
 def _tell(work: Sequence[tuple[str, Any]], as_json: bool) -> None:

@@ -231,9 +231,9 @@ def _show(
         stacked, before = Stacked(["data, split;\n  method", *headings(swept)[3:]], right=range(1, 6 + len(swept))), None
         for data, split, method, *numbers in cells:
             if (data, split) != before:
-                stacked.add(", ".join(filter(None, (data, split))))
+                stacked.add_row(", ".join(filter(None, (data, split))))
             before = (data, split)
-            stacked.add(f"  {method}", *numbers)
+            stacked.add_row(f"  {method}", *numbers)
         console.print(stacked)
     else:
         grid = plain_table(headings(swept), right=range(3, len(headings(swept))), whole=range(3))

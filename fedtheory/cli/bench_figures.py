@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,14 +26,11 @@ FIGURES = (
 _OF_TABLES = ("record", "report", "tensorboard", "evaluate_every", "network")  # options that no figure takes
 
 
-def _several(option: str, text: str | None) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(part.strip().lower() for part in (text or "").split(",") if part.strip()))
+def _several(option: str, text: str, known: list[str], figure: str) -> tuple[str, ...]:
+    """The names of an option, which the figure must know."""
+    names = tuple(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
     if not names:
         raise InvalidInput(f"--{option} {text!r}: name at least one, with commas, or leave it out")
-    return names
-
-
-def _known(option: str, names: tuple[str, ...], known: list[str], figure: str) -> tuple[str, ...]:
     for name in names:
         if name not in known:
             raise InvalidInput(f"{figure} has no {option} {name!r}: it has {', '.join(known)}")
@@ -56,7 +54,8 @@ def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
             raise InvalidInput(f"--{option} {value}: {name} draws all of its own; leave it out")
         if option == "dataset" and o.data is None:
             raise InvalidInput(f"--dataset {value}: without --data runs are on scikit-learn's digits: name the folder, or leave it out")
-        given[argument] = _known(option, _several(option, value), list(dict.fromkeys(getattr(p, option) for p in have)), name)
+        known = list(dict.fromkeys(getattr(p, option) for p in have))
+        given[argument] = _several(option, value, known, name)
     if "efl" not in given.get("methods", ("efl",)) and paper == "efl":
         raise InvalidInput(f"--method {o.method}: {name} compares EFL with the others: name efl as well")
     if o.l1 is not None and "lambdas" in takes and paper == "fedelasticnet":
@@ -86,11 +85,10 @@ def _change(name: str, figure: Figure, o: Options, takes: Any) -> Any:
     if o.augment:
         fields["augment"] = "flip-crop"
     fields |= o.solver_fields()
-    machine = {"device": o.device, "dtype": o.dtype, "autocast": o.autocast, "precision": o.precision}
-    usual = {"device": "cpu", "dtype": "float32", "autocast": None, "precision": "highest"}
-    options = {k: v for k, v in machine.items() if v != usual[k]}
+    usual = {f.name: f.default for f in fields_of(o) if f.name in ("device", "dtype", "autocast", "precision")}
+    options = {k: getattr(o, k) for k, v in usual.items() if getattr(o, k) != v}
     if "change" not in figure.takes and (values or fields or options):
-        said = ", ".join(f"--{k.replace('_', '-')}" for k in (*values, *fields, *options))
+        said = ", ".join(map(flag, (*values, *fields, *options)))
         raise InvalidInput(f"{said}: the runs of {name} have settings of their own; leave it out")
     return Change(values, fields, options)
 
@@ -120,9 +118,8 @@ def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
         effort["rounds"] = o.rounds
     if o.data is not None:
         published = effort.get("published", WHOLE)
-        if o.rounds is not None:
-            published = replace(published, rounds=o.rounds)
-        effort["published"] = replace(published, seeds=effort.get("seeds", published.seeds)) if o.seeds is not None else published
+        own = {k: effort[k] for k, value in (("rounds", o.rounds), ("seeds", o.seeds)) if value is not None}
+        effort["published"] = replace(published, **own)
     return effort
 
 
@@ -132,7 +129,7 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
     Finished runs are kept below the output folder, each in one of its own that is named after all
     it was made with, so that no run stands for another, and an interrupted figure goes on.
     """
-    from fedtheory.cli.common import err_console, writing
+    from fedtheory.cli.common import err_console, note, writing
     from fedtheory.cli.kept import only_writer_of
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
     from fedtheory.report.redraw import known_figures
@@ -148,7 +145,7 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
 
     def told(words: str) -> None:
         if not o.json:
-            err_console().print(f"  {words}", style="dim", markup=False, highlight=False)
+            note(f"  {words}")
 
     keep = out / "kept" if o.resume else None
     try:

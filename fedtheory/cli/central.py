@@ -70,17 +70,12 @@ def run_central(o: Any) -> int:
 
     Interrupted, the rounds that were finished are what is shown and written.
     """
-    from fedtheory.cli.local_solvers import memory_arguments
+    from fedtheory.cli.local_solvers import SOLVER_OPTIONS, memory_arguments
     from fedtheory.cli.participation import refuse_participation
 
     like = None if o.device is None and o.dtype in (None, "float64") else array_like(o.device, o.dtype or "float64")
-    flags = {
-        "steps": "local-steps", "lr": "local-lr", "epochs": "epochs", "decay": "lr-decay",
-        "l1": "local-l1", "name": "local-solver",
-    }
-    for name, said in flags.items():
-        if o.solver[name] is not None:
-            raise InvalidInput(f"--{said} {o.solver[name]}: {o.method} has local steps of its own; leave it out")
+    for name in (n for n in SOLVER_OPTIONS if n != "batch_size" and o.solver[n] is not None):
+        raise InvalidInput(f"{flag(name)} {o.solver[name]}: {o.method} has local steps of its own; leave it out")
     memory_arguments("none", o.solver, o.method, own=True)
     if o.participants is not None:
         raise InvalidInput(f"--participants {o.participants}: {o.method} has everybody in every round; leave it out")
@@ -89,7 +84,7 @@ def run_central(o: Any) -> int:
     refuse_participation(o.options, o.method, "leave it out", ("lr_schedule", "lr_delay"))
     problem = problem_of(o.problem, o.options, o.seed)
     with progress("certifying the minimum over the set"):
-        made = planned(o.method, problem, o.options, o.solver["batch"], o.rounds)
+        made = planned(o.method, problem, o.options, o.solver["batch_size"], o.rounds)
     values: list[float] = [made.method._value(made.problem, made.x0)]
     run = None
     with progress("rounds", int(made.method.rounds)) as advance:

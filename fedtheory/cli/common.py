@@ -32,15 +32,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
-    "must_take_files", "not_as_recorded", "not_writable", "out_console", "paper_named", "problem_of", "progress",
+    "must_take_files", "not_as_recorded", "note", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
     "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
-
-
-def not_writable(out: Path, error: OSError, option: str = "--out") -> FedTheoryError:
-    """Return the error to raise for an output folder, which came by that option."""
-    return FedTheoryError(f"{option} {out}: cannot be written to ({error.strerror}): name another folder")
 
 
 @contextmanager
@@ -51,7 +46,8 @@ def writing(out: Path, option: str = "--out") -> Iterator[None]:
     except FedTheoryError:  # which says all of it, and may be an OSError as well
         raise
     except OSError as error:
-        raise not_writable(out, error, option) from error
+        why = f"cannot be written to ({error.strerror})"
+        raise FedTheoryError(f"{option} {out}: {why}: name another folder") from error
 
 
 def check_out(out: Path | None) -> Path | None:
@@ -84,6 +80,11 @@ def out_console() -> Console:
 def err_console() -> Console:
     """Progress, warnings and errors."""
     return Console(stderr=True, highlight=False)
+
+
+def note(text: str) -> None:
+    """A grey line on stderr."""
+    err_console().print(text, style="dim", markup=False, soft_wrap=True)
 
 
 def error_line(message: object) -> None:
@@ -419,7 +420,7 @@ class Told:
 
         os.environ["MPLBACKEND"] = "agg"  # pictures go to files: whatever it says, and be it nonsense, is not for them
         try:
-            with announced(lambda text: err_console().print(text + GO_WITHOUT, style="dim", markup=False, soft_wrap=True)):
+            with announced(lambda text: note(text + GO_WITHOUT)):
                 return super().invoke(ctx)  # type: ignore[misc]
         except FedTheoryError as error:
             error_line(getattr(error, "in_cli_words", error))

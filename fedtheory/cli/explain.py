@@ -53,12 +53,15 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
     def tell(text: Any, indent: int = 4, style: str = "") -> None:
         block(text, indent, 2, style, 120, break_long_words="LaTeX" in str(text))
 
+    def section(title: str, lines: list[str]) -> None:
+        if lines:
+            console.print(f"\n  {title}", style="bold")
+        for line in lines:
+            tell(line)
+
     console.print(Text(f"{statement.id}: {statement.title}", "bold"))
     tell("; ".join(filter(None, (about["source"], f"{about['kind']}, {about['scope_in_words']}"))), 2, "dim")
-    if about["declares"]:
-        console.print("\n  About", style="bold")
-        for what, words in about["declares"].items():
-            tell(f"{what}: {words}")
+    section("About", [f"{what}: {words}" for what, words in about["declares"].items()])
     for form in about["forms"]:
         console.print()
         recorded = ", ".join(f"{v}{'' if r == 'any' else f' ({rule_words(r, statement.id)})'}" for r, v in form["established"].items())
@@ -68,31 +71,21 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
         tell(form["text"], 4, "cyan")
         if form["latex"] and (form["name"] in ("printed", "repaired") or form["wording"]):
             tell(f"LaTeX: {form['latex']}", 4, "dim")
-        if form["note"]:
-            tell(f"Note: {form['note']}")
-        if form["worst_case_at"]:
-            tell(f"Worst case/bound: of all problems at {form['worst_case_at']}; fedtheory verify {statement.paper}/ has the number")
-        if form["conditions"]:
-            tell(f"Only where: {'; '.join(form['conditions'])}")
-        if form["evidence"]:
-            tell(form["evidence"])
-        if form["mutants"]:
-            tell(f"Wrong variants, which must be rejected: {'; '.join(form['mutants'])}")
-        for witness in form["witnesses"]:
-            tell(f"Witness: fedtheory replay {witness}")
-    if about["assumptions"]:
-        console.print("\n  Assumptions", style="bold")
-        for assumption in about["assumptions"]:
-            tell(f"- {assumption}")
-    for title, lines in (("Asks of a problem of yours", about["asks"]), ("May be given (--given NAME=VALUE)", about["takes"])):
-        if lines:
-            console.print(f"\n  {title}", style="bold")
-            for line in lines:
-                tell(f"- {line}" if title.startswith("Asks") else f"{line}: {about['takes'][line]}")
-    if about["symbols"]:
-        console.print("\n  Symbols", style="bold")
-        for symbol, where in about["symbols"].items():
-            tell(f"{symbol}: {where}")
+        number = f"; fedtheory verify {statement.paper}/ has the number"
+        for label, text in (
+            ("Note: ", form["note"]),
+            ("Worst case/bound: of all problems at ", form["worst_case_at"] and form["worst_case_at"] + number),
+            ("Only where: ", "; ".join(form["conditions"])),
+            ("", form["evidence"]),
+            ("Wrong variants, which must be rejected: ", "; ".join(form["mutants"])),
+            *(("Witness: fedtheory replay ", witness) for witness in form["witnesses"]),
+        ):
+            if text:
+                tell(f"{label}{text}")
+    section("Assumptions", [f"- {assumption}" for assumption in about["assumptions"]])
+    section("Asks of a problem of yours", [f"- {asked}" for asked in about["asks"]])
+    for title, key in (("May be given (--given NAME=VALUE)", "takes"), ("Symbols", "symbols")):
+        section(title, [f"{name}: {words}" for name, words in about[key].items()])
     if about["code"]:
         console.print()
         tell(f"Code: {about['code']}", 2, "dim")

@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtheory.cli.common import as_typed, err_console, writing
+from fedtheory.cli.common import as_typed, note, writing
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
@@ -26,11 +25,10 @@ def kept_cells(path: Path) -> Cells:
     """The finished pieces of a long command in a file of its folder; tells what it goes on from."""
     from fedtheory.cells import Cells
 
-    say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
     with writing(path.parent):
-        cells = Cells(path, say)
+        cells = Cells(path, note)
     if before := len(cells):
-        say(f"going on from {path}: {before:,} finished pieces of an earlier run, as far as they are the same")
+        note(f"going on from {path}: {before:,} finished pieces of an earlier run, as far as they are the same")
     return cells
 
 
@@ -50,12 +48,11 @@ def kept_steps(out: Path | None, stem: str, options: dict[str, Any], code: str) 
     named = [v for value in options.values() for v in (value if isinstance(value, list) else [value]) if isinstance(v, str | Path)]
     files = {str(v): digest_of(Path(v)) for v in named if Path(v).is_file() or (isinstance(v, Path) and v.is_dir())}
     number = hashlib.sha256(asked.encode()).hexdigest()[:8]
-    say = partial(err_console().print, style="dim", markup=False, soft_wrap=True)
     folder = (out or Path("results")) / f"{stem}-{number}.steps"
     for other in sorted(folder.parent.glob(f"{stem}-*.steps")):
         if other != folder:
-            say(_left_over(other))
-    return Steps(folder, [asked, files, code], say, unasked=out is None, command=as_typed())
+            note(_left_over(other))
+    return Steps(folder, [asked, files, code], note, unasked=out is None, command=as_typed())
 
 
 def _left_over(folder: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, shipped_witnesses, statements_in
@@ -200,7 +201,7 @@ def _print_stacked(console: Any, found: list[dict[str, Any]]) -> None:
     for row in found:
         options = row.get("options", ())
         told = [k if v == "needed" else f"[{k} {v}]" for k, v in options.items()] if isinstance(options, dict) else options
-        table.add(Text(row["name"], "bold"), below=[row.get("source", ""), row.get("about", ""), items(told, console.width)])
+        table.add_row(Text(row["name"], "bold"), below=[row.get("source", ""), row.get("about", ""), items(told, console.width)])
     console.print(table)
     if any(isinstance(row.get("options"), dict) for row in found):
         console.print(f"\n{IN_BRACKETS}", style="dim", markup=False)
@@ -225,26 +226,22 @@ def _statement_list(found: list[dict[str, Any]], width: int) -> Group:
     from fedtheory.theory.judge.registry import by_paper
 
     narrow, headings = width < NARROW, ("as printed", "as repaired", "more\nforms")
-    stacked = Stacked(("statement;\n  title", *headings), right=(3,))
-    table = plain_table(("statement", "title", *headings), right=(4,), whole=(0, 2, 3, 4), wide=(1,))
+    table: Table | Stacked = Stacked(("statement;\n  title", *headings), right=(3,))
+    if not narrow:
+        table = plain_table(("statement", "title", *headings), right=(4,), whole=(0, 2, 3, 4), wide=(1,))
     for n, (paper, group) in enumerate(by_paper(found, lambda s: s["id"])):
         called, ids = Text(paper.title, "bold"), Text(f"ids begin with {paper.id}/", "dim")
-        if narrow:
-            if n:
-                stacked.add("")
-            stacked.add(Text.assemble(called, ": ", ids))
-        else:
-            if n:
-                table.add_row()
-            table.add_row(called, ids)
+        if n:
+            table.add_row("")
+        table.add_row(*([Text.assemble(called, ": ", ids)] if narrow else [called, ids]))
         for s in group:
             identifier, title, cells = _statement_row(s, paper)
-            if narrow:
-                stacked.add(identifier, *cells, below=[title])
+            if isinstance(table, Stacked):
+                table.add_row(identifier, *cells, below=[title])
             else:
                 table.add_row(identifier, title, *cells)
     heading = Text("Statements, and what is on record for each", "dim")
-    return Group(heading, stacked if narrow else table, Text(WORDED_NOTE, "dim"))
+    return Group(heading, table, Text(WORDED_NOTE, "dim"))
 
 
 def _statement_row(s: dict[str, Any], paper: Any) -> tuple[str, str, tuple[Any, ...]]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
 
 __all__ = [
-    "MEMORY_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty",
+    "MEMORY_OPTIONS", "SOLVER_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty",
     "solver_of", "solvers_in_words", "whose", "work_in_words",
 ]
 
@@ -26,6 +26,9 @@ MEMORY_OPTIONS = (
         "decoupled_decay", float | None, None,
         "Of adam: AdamW's weight decay, outside of the objective (default 0).", _PANEL,
     ),
+)  # fmt: skip
+SOLVER_OPTIONS = (
+    "local_solver", "local_steps", "local_lr", "batch_size", "epochs", "lr_decay", "local_l1",
 )  # fmt: skip
 _TAKES = {  # option -> argument
     "momentum": {"local_momentum": "momentum", "nesterov": "nesterov"},
@@ -90,9 +93,9 @@ def local_kind(o: dict[str, Any], problem: Any, algorithm: Any) -> str:
     from fedtheory.optimum.on_ball import is_smooth
 
     own = own_steps(algorithm)
-    if own and o["name"] is not None:
-        raise InvalidInput(f"--local-solver {o['name']}: {algorithm.name} has local steps of its own; leave the option out")
-    usual = own or o["name"] or getattr(algorithm, "local_work", "")
+    if own and o["local_solver"] is not None:
+        raise InvalidInput(f"--local-solver {o['local_solver']}: {algorithm.name} has local steps of its own; leave the option out")
+    usual = own or o["local_solver"] or getattr(algorithm, "local_work", "")
     if usual:
         return usual
     return "exact" if is_smooth(problem) and _takes_exact(algorithm) else "gradient"
@@ -124,7 +127,7 @@ def _many(count: int, what: str) -> str:
 
 def whose(o: dict[str, Any], algorithm: Any, kind: str) -> str:
     """Whose local work it is; a solver that was not asked for is told as the default."""
-    default = ", by which the local problems are solved by default" if o["name"] is None else ""
+    default = ", by which the local problems are solved by default" if o["local_solver"] is None else ""
     return algorithm.name if own_steps(algorithm) else f"--local-solver {kind}{default}"
 
 
@@ -134,37 +137,34 @@ def solver_of(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any
     from fedtheory.cli.participation import step_size
     from fedtheory.optimum.on_ball import is_smooth
 
-    flags = {
-        "steps": "--local-steps", "lr": "--local-lr", "batch": "--batch-size", "epochs": "--epochs",
-        "decay": "--lr-decay", "l1": "--local-l1",
-    }  # fmt: skip
     own, smooth = own_steps(algorithm), is_smooth(problem)
-    some, batches = ("steps", "lr", "decay", "l1"), tuple(flags)
-    takes = {"exact": (), "none": (), "sliding": ("batch",), "gradient": some}.get(kind, batches)
-    for key, name in flags.items():
-        if o[key] is not None and key not in takes:
-            others = ("gradient or " if key in some else "") + "sgd" + (" in its place" if o["name"] else "")
+    some = ("local_steps", "local_lr", "lr_decay", "local_l1")
+    takes = {"exact": (), "none": (), "sliding": ("batch_size",), "gradient": some}.get(kind, SOLVER_OPTIONS)
+    for name in SOLVER_OPTIONS[1:]:
+        if o[name] is not None and name not in takes:
+            others = ("gradient or " if name in some else "") + "sgd" + (" in its place" if o["local_solver"] else "")
             remedy = "leave it out" if own else f"add --local-solver {others}"
-            raise InvalidInput(f"{name} does not apply to {whose(o, algorithm, kind)}: {remedy}")
+            raise InvalidInput(f"{flag(name)} does not apply to {whose(o, algorithm, kind)}: {remedy}")
     memory = memory_arguments(kind, o, whose(o, algorithm, kind), bool(own))
     if kind in ("exact", "none"):
         return local.Exact()
     if kind == "sliding":
-        return local.SubgradientSliding(batch_size=o["batch"])
-    if o["lr"] is None and not smooth:
+        return local.SubgradientSliding(batch_size=o["batch_size"])
+    if o["local_lr"] is None and not smooth:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
-    if o["lr"] is None and kind == "adam":
+    if o["local_lr"] is None and kind == "adam":
         raise InvalidInput(
             "--local-solver adam moves every coordinate by about its step size, however small the gradients are, so that no "
             "constant of the problem says a step size: give one with --local-lr (torch's is 0.001)"
         )
-    lr = o["lr"] if o["lr"] is not None else step_size(algorithm, problem, penalty(algorithm))
-    common: dict[str, Any] = {"decay": 1.0 if o["decay"] is None else o["decay"], "l1": o["l1"] or "subgradient"}
+    lr = o["local_lr"] if o["local_lr"] is not None else step_size(algorithm, problem, penalty(algorithm))
+    decay = 1.0 if o["lr_decay"] is None else o["lr_decay"]
+    common: dict[str, Any] = {"decay": decay, "l1": o["local_l1"] or "subgradient"}
     if kind == "gradient":
-        return local.GradientSteps(5 if o["steps"] is None else o["steps"], lr, **common)
-    steps = 5 if o["steps"] is None and o["epochs"] is None else o["steps"]
+        return local.GradientSteps(5 if o["local_steps"] is None else o["local_steps"], lr, **common)
+    steps = 5 if o["local_steps"] is None and o["epochs"] is None else o["local_steps"]
     made = {"sgd": local.SGD, "momentum": local.Momentum, "adam": local.Adam}[kind]
-    return made(10 if o["batch"] is None else o["batch"], lr, epochs=o["epochs"], steps=steps, **common, **memory)
+    return made(10 if o["batch_size"] is None else o["batch_size"], lr, epochs=o["epochs"], steps=steps, **common, **memory)
 
 
 # --- of bench -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, progress
+from fedtheory.cli.worst_case import exact, plain, tell_proof, written
 from fedtheory.errors import InvalidInput
 
 __all__ = ["lyapunov", "refuse"]
@@ -30,7 +31,6 @@ def lyapunov(
     ``given``: smoothness, strong_convexity, rho, kappa_0 and c as written; ``options``: of the method; ``refused``: what the
     user gave that only values after some rounds have.
     """
-    from fedtheory.cli.worst_case import exact, written
     from fedtheory.worst_cases.potentials import BISECTIONS, one_round
     from fedtheory.worst_cases.rounds import ROUNDS
 
@@ -99,14 +99,8 @@ def _told(found: Any, least: bool) -> dict[str, Any]:
         **{f"{name}_exact": str(x) for name, x in exact.items()},
         "sought": "rho" if least else "kappa_0" if q.goal == "kappa_0" else "c",
         "solver": found.best, "beside": _beside(q),
-        "asked": {name: _plain(x) for name, x in q.written.items()},
+        "asked": plain(q.written),
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(x) for name, x in value.items()}
-    return str(value) if isinstance(value, Fraction) else value
 
 
 def _beside(question: Any) -> list[dict[str, Any]]:
@@ -173,9 +167,7 @@ def _show(told: dict[str, Any], found: Any, path: Path | None) -> None:
     table.add_row("best, by the solver", *(_number(told["solver"]) if name == told["sought"] else "" for name in columns))
     console.print(table)
     console.print(_follows(told), soft_wrap=True)
-    if path is not None:
-        console.print(f"\nThe proof in fractions: {path}", soft_wrap=True)
-        console.print(f"Check it without a solver: fedtheory replay {path}", soft_wrap=True)
+    tell_proof(path)
 
 
 def _number(number: float | None) -> str:

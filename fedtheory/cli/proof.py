@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from fedtheory.cli.common import (
     save,
     slug,
     statements_in,
+    wrote,
 )
 from fedtheory.cli.options import given_values, refuse_given
 from fedtheory.cli.request import CommandRequest
@@ -230,8 +232,7 @@ def _show_all(walks: list[Walk], show: Mapping[str, Any], written: list[Path]) -
         walked = " walks one alone" if len(walks) > 1 else " walks another"
         named = f"{', or another' if len(walks) > 1 else ''}: {'; '.join(others)}" if others else ""
         block(f"--form{walked}{named}. --round and --details put the numbers in, --figure draws.", style="dim")
-    for path in written:
-        console.print(f"wrote {path}", soft_wrap=True)
+    wrote(written)
 
 
 def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
@@ -244,15 +245,11 @@ def _show(walk: Walk, show: Mapping[str, Any], console: Any) -> None:
     for line in _waterfall(walk, min(console.width, WIDTH)):
         console.print(line, soft_wrap=True)
     console.print(_table(walk))
-    bound = (
-        "holds" if walk.check.verdict == "holds" else "fails" if walk.check.verdict == "violated" else "is not settled"
-    )
-    console.print(Text(f"\nThe bound {bound}: {float(walk.lhs):.5g} <= {float(walk.rhs):.5g}, slack {float(walk.slack):.5g}"
-                       if bound != "fails" else f"\nThe bound fails: {float(walk.lhs):.5g} > {float(walk.rhs):.5g}"))  # fmt: skip
-    if walk.proof.weighed:
-        block(_sum_in_words(walk), style="dim")
-    else:
-        block("The steps have no weights: each is judged by itself, and there is no waterfall.", style="dim")
+    bound = {"holds": "holds", "violated": "fails"}.get(walk.check.verdict, "is not settled")
+    sign, slack = (">", "") if bound == "fails" else ("<=", f", slack {float(walk.slack):.5g}")
+    console.print(f"\nThe bound {bound}: {float(walk.lhs):.5g} {sign} {float(walk.rhs):.5g}{slack}")
+    alone = "The steps have no weights: each is judged by itself, and there is no waterfall."
+    block(_sum_in_words(walk) if walk.proof.weighed else alone, style="dim")
     if walk.proof.note:
         block(f"{walk.proof.note[0].upper()}{walk.proof.note[1:]}.", style="dim")
     if held := walk.held_here():
@@ -307,14 +304,10 @@ def _proofs(walk: Walk) -> list[Any]:
 def _sum_in_words(walk: Walk) -> str:
     if not walk.adds_up:
         return f"The weights leave {float(walk.unexplained):.3g} of the slack unexplained: they are not those of this proof."
-    how = (
-        "exactly, in fractions"
-        if isinstance(walk.unexplained, int) or type(walk.unexplained).__name__ == "Fraction"
-        else "to rounding"
-    )
+    how = "exactly, in fractions" if isinstance(walk.unexplained, int | Fraction) else "to rounding"
     return (
-        "'lost' is what a step adds to the slack over all rounds; together they are the slack, "
-        f"{how}. lhs and rhs are of the round named."
+        f"'lost' is what a step adds to the slack over all rounds; together they are the slack, {how}. "
+        "lhs and rhs are of the round named."
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import emit, err_console, facts, find_statement, out_console, save, shipped_witnesses
+from fedtheory.cli.common import emit, facts, find_statement, note, out_console, save, shipped_witnesses
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
     chosen = min(found, key=lambda w: (w.form != form, rule_rank(w.rule, w.statement)))
     if len(found) > 1:
         more = f"{chosen.name}, one of {len(found)} witnesses of {statement.id}: `fedtheory explain {statement.id}` names all"
-        err_console().print(more, style="dim", markup=False)
+        note(more)
     return chosen
 
 

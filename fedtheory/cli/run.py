@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
 from fedtheory.arrays import to_numpy
 from fedtheory.cli.common import (
@@ -15,17 +14,20 @@ from fedtheory.cli.common import (
     emit,
     err_console,
     facts,
-    not_writable,
+    note,
     out_console,
     progress,
     save,
     slug,
+    writing,
+    wrote,
 )
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps, work_in_words
 from fedtheory.cli.options import settings_of
 from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
 from fedtheory.errors import diverged
+from fedtheory.report.stacked import plain_table
 
 __all__ = ["run"]
 
@@ -81,15 +83,13 @@ def _ran(o: RunOptions, made: Made, stem: str) -> int:
         from fedtheory.plotting.curves import draw_curves, title_of, worth_a_panel
 
         try:
-            with progress("drawing"):
+            with writing(o.out), progress("drawing"):
                 panels = worth_a_panel(result["metrics"], result["hyperparameters"])
                 shown = replace(trajectory, metrics={name: result["metrics"][name] for name in panels})
                 files += draw_curves(shown, o.out / stem, title_of(result, gaps), ended, result["local_work"])
         except KeyboardInterrupt:
             code = 130
             err_console().print("interrupted: the picture is left out", style="yellow")
-        except OSError as error:
-            raise not_writable(o.out, error) from error
     if o.json:
         emit({**result, "files": files})
     else:
@@ -121,7 +121,7 @@ def _kept(o: RunOptions, made: Made, stem: str) -> KeptRun:
 
     asked = {k: repr(v) for k, v in asdict(o).items() if k not in ("figures", "json", "out")}
     found = {"x": made.optimum.x, "value": made.optimum.value, "start": made.x0, "rounds": made.rounds}
-    return KeptRun(o.out / f"{stem}.ckpt", {**asked, **found}, lambda line: err_console().print(line, style="dim", soft_wrap=True))
+    return KeptRun(o.out / f"{stem}.ckpt", {**asked, **found}, note)
 
 
 def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
@@ -209,10 +209,8 @@ def _show(o: RunOptions, made: Made, trajectory: Trajectory, result: dict[str, A
 
     console = out_console()
     _show_head(o, made, result)
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column("round", justify="right")
-    for title in made.titles.values():
-        table.add_column(title, justify="right")
+    headings = ("round", *made.titles.values())
+    table = plain_table(headings, right=range(len(headings)))
     rounds = trajectory.rounds
     for t in sorted({0, rounds, *(int(r) for r in np.geomspace(1, rounds, min(rounds, 10)).round())}):
         cells = [f"{trajectory.metrics[m][t].mean():.4g}" if t or m not in WIRE else "" for m in made.titles]
@@ -224,7 +222,7 @@ def _show(o: RunOptions, made: Made, trajectory: Trajectory, result: dict[str, A
     console.print(f"{over}nonzeros: {METRICS['nonzeros']}; bits/entry: {METRICS['entropy']}; bits: {METRICS['bits']}", style="dim")
     if "summed_up" in result:
         console.print(f"the JSON holds {result['summed_up']}", style="dim")
-    console.print("wrote " + ", ".join(str(f) for f in files))
+    wrote(files)
 
 
 def _show_head(o: RunOptions, made: Made, result: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from fedtheory.cli.common import problem_of, progress, sampling_of
 from fedtheory.cli.local_solvers import (
     MEMORY_OPTIONS,
+    SOLVER_OPTIONS,
     local_kind,
     memory_arguments,
     own_steps,
@@ -20,7 +21,7 @@ from fedtheory.cli.local_solvers import (
     solver_of,
     whose,
 )
-from fedtheory.cli.options import hyperparameters, make_algorithm, refuse_foreign
+from fedtheory.cli.options import flag, hyperparameters, make_algorithm, refuse_foreign
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
@@ -48,7 +49,7 @@ class RunOptions:
     Attributes
     ----------
     options : of the problem, of who takes part, and the hyperparameters
-    solver : name, steps, lr, batch, epochs, decay, l1 of the local solver, and of `MEMORY_OPTIONS`
+    solver : `SOLVER_OPTIONS` and `MEMORY_OPTIONS`
     """
 
     method: str
@@ -96,18 +97,13 @@ class Made:
 
 
 _OWN = ("method", "problem", "rounds", "participants", "scenarios", "figures", "seed", "json", "out", "device", "dtype")
-_SOLVER = {
-    "local_solver": "name", "local_steps": "steps", "local_lr": "lr", "batch_size": "batch",
-    "epochs": "epochs", "lr_decay": "decay", "local_l1": "l1",
-}
 
 
 def options_from(given: Mapping[str, Any]) -> RunOptions:
     """Make `RunOptions` of the parameters of the command `run`, given by name."""
-    memory = {option.name: given[option.name] for option in MEMORY_OPTIONS}
-    solver = {**{short: given[name] for name, short in _SOLVER.items()}, **memory}
-    rest = {k: v for k, v in given.items() if k not in (*_OWN, *_SOLVER, *memory)}
+    solver = {name: given[name] for name in (*SOLVER_OPTIONS, *(o.name for o in MEMORY_OPTIONS))}
     own = {name: given[name] for name in _OWN}
+    rest = {k: v for k, v in given.items() if k not in own and k not in solver}
     return RunOptions(options=rest, solver=solver, **{**own, "out": own["out"] or Path("results")})
 
 
@@ -125,17 +121,17 @@ def _who_and_how(o: RunOptions, problem: Any, algorithm: Any, rounds: int, refus
         sampling, solver = sampling_of(o.participants, problem), solver_of(given, problem, algorithm, kind)
         refuse_long(solver)
         return sampling, solver
-    for key, name in (("epochs", "--epochs"), ("decay", "--lr-decay"), ("l1", "--local-l1")):
-        if given[key] is not None:
-            raise InvalidInput(f"{name} does not apply to {whose(given, algorithm, kind)}: leave it out")
+    for name in ("epochs", "lr_decay", "local_l1"):
+        if given[name] is not None:
+            raise InvalidInput(f"{flag(name)} does not apply to {whose(given, algorithm, kind)}: leave it out")
     memory_arguments(kind, given, whose(given, algorithm, kind))
-    if not is_smooth(problem) and given["lr"] is None:
+    if not is_smooth(problem) and given["local_lr"] is None:
         raise InvalidInput(f"{problem.name} has no smoothness constant to take a step size from: give one with --local-lr")
-    steps = STEPS if given["steps"] is None else given["steps"]
+    steps = STEPS if given["local_steps"] is None else given["local_steps"]
     if steps > 10_000:  # laws of as many steps are made below
-        refuse_long(LocalSGD(steps, 1e-6, given["batch"], noise_std=options.get("noise") or 0.0))
+        refuse_long(LocalSGD(steps, 1e-6, given["batch_size"], noise_std=options.get("noise") or 0.0))
     sampling = participation_of(problem, options, o.participants, steps, rounds)
-    work = {**options, "local_lr": given["lr"], "batch_size": given["batch"]}
+    work = {**options, **given}
 
     def default() -> float:
         return step_size(algorithm, problem, penalty(algorithm), sampling, rounds)
@@ -216,7 +212,7 @@ def _refuse_early(o: RunOptions, cls: Any, problem: Any) -> None:
         refuse_foreign(cls.name, [name for name in foreign if name not in ("rounds", "radius", "allow_long")])
     else:
         theirs = ["step"] if cls.name in BY_THEORY else []
-        if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["name"] != "local-sgd":
+        if o.options.get("noise") is not None and cls.local_work != "local-sgd" and o.solver["local_solver"] != "local-sgd":
             noisy = ", ".join(hyperparameters()["noise_std"].methods)
             raise InvalidInput(f"--noise is for {noisy}, and for others with --local-solver local-sgd, not for {o.method}")
         if is_smooth(problem):
@@ -247,7 +243,7 @@ def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
 
     request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
     with progress("certifying the optimum"):
-        return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch"])
+        return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch_size"])
 
 
 def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray, like: Any) -> Made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from fedtheory.cli.worst_function import check_instance, show_instance, write_in
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
-__all__ = ["exact", "replay_certificate", "worst_case", "written"]
+__all__ = ["exact", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
 
@@ -57,8 +58,12 @@ def worst_case(
     told = _told(found, clients, participants) | {"certificate": None if path is None else str(path)}
     if instance is not None:
         told |= {"instance": write_instance(found, instance)}
-    emit(told) if as_json else _show(told, found, path)
-    if instance is not None and not as_json:
+    if as_json:
+        emit(told)
+        return
+    _show(told, found)
+    tell_proof(path)
+    if instance is not None:
         show_instance(told["instance"])
 
 
@@ -106,33 +111,34 @@ def _name(question: Any) -> str:
 
 def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:
     """Return what --json prints."""
-    asked = {k: {n: str(x) for n, x in v.items()} if isinstance(v, dict) else _plain(v) for k, v in found.asked.items()}
     common = {"method": found.asked["method"], "clients": clients, "participants": participants, "status": "proved"}
     numbers = found.solution.numbers
     grows = {name: float(numbers[name]) for name in ("start", "heterogeneity") if name in numbers}
     return common | {
         "bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best,
-        "grows_with": grows, "asked": asked,
+        "grows_with": grows, "asked": plain(found.asked),
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Fractions as texts, also inside of mappings."""
+    if isinstance(value, Mapping):
+        return {name: plain(x) for name, x in value.items()}
     return str(value) if isinstance(value, Fraction) else value
 
 
-def _show(told: dict[str, Any], found: Any, path: Path | None) -> None:
-    console = out_console()
-    _show_rounds(console, told, found)
+def tell_proof(path: Path | None) -> None:
+    """Say where the certificate is, and how it is checked."""
     if path is not None:
-        console.print(f"\nThe proof in fractions: {path}", soft_wrap=True)
-        console.print(f"Check it without a solver: fedtheory replay {path}", soft_wrap=True)
+        out_console().print(f"\nThe proof in fractions: {path}", soft_wrap=True)
+        out_console().print(f"Check it without a solver: fedtheory replay {path}", soft_wrap=True)
 
 
-def _show_rounds(console: Any, told: dict[str, Any], found: Any) -> None:
+def _show(told: dict[str, Any], found: Any) -> None:
     from fedtheory.worst_cases.bounds import CRITERIA
     from fedtheory.worst_cases.methods import METHODS
 
-    asked, method = told["asked"], METHODS[told["method"]]
+    console, asked, method = out_console(), told["asked"], METHODS[told["method"]]
     options = ", ".join(f"{name} = {_short(number)}" for name, number in asked["options"].items())
     losses = (
         f"convex losses, gradients of at most {asked['lipschitz']}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from fedtheory.plotting.figure import Figure, no_caption
 
@@ -39,6 +39,7 @@ class Experiment(Figure):
     question: str = ""
     table: Callable[[Any], Table] = field(default=lambda data: Table((), ()))
     finding: Callable[[Any], Sequence[str]] = field(default=lambda data: ())
+    parts: ClassVar[tuple[str, ...]] = ("compute", "draw", "table", "finding")
 
     def __post_init__(self) -> None:
         if not self.title:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -52,6 +52,12 @@ class Figure:
     number: str = ""
     caption: Callable[[Any], str] = no_caption
     takes: tuple[str, ...] = ()
+    parts: ClassVar[tuple[str, ...]] = ("compute", "draw", "caption")
+
+    @classmethod
+    def of(cls, module: Any, name: str, **more: Any) -> Self:
+        """The figure whose functions a module has, each of the name that it has here."""
+        return cls(name, **{part: getattr(module, part) for part in cls.parts}, **more)
 
 
 def restored(data: Any) -> Any:

@@ -62,7 +62,7 @@ class Stacked:
         self.headings, self.right = [Text(h, "bold") for h in headings], set(right)
         self.rows: list[tuple[list[Text], list[Text]]] = []
 
-    def add(self, *cells: str | Text, below: Sequence[str | Text] = ()) -> None:
+    def add_row(self, *cells: str | Text, below: Sequence[str | Text] = ()) -> None:
         """A row, or one text over the whole width, and the paragraphs under it."""
         self.rows.append(([_text(c) for c in cells], [_text(b, "dim") for b in below if str(b)]))
 

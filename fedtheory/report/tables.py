@@ -193,32 +193,25 @@ def worst_case_text(row: Row | None) -> str:
     return "" if row is None or math.isnan(row.worst_case) else number(row.worst_case, 2)
 
 
+_BRIEF = ("statement", "as\nprinted", "as\nrepaired", "inst.", "tightness\nmax/med.", "rerun")  # for a narrow terminal
+
+
 def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
     """The main table, a heading for each paper; titles are shown where there is room."""
-    if width < NARROW:
-        return _brief_table(rows)
+    narrow = width < NARROW
     worst = ["worst case\n/bound"] if width >= WIDE and any(worst_case_text(r) for r in rows) else []
     headings = ("statement", "what it says", "as printed", "as repaired", "inst.", "tightness\nmax / med.", *worst, "witness")
-    table = plain_table(headings, right=range(4, 6 + len(worst)), whole={0, *range(2, 8)}, wide=(1,), dim=(1,))
+    table: Table | Stacked = Stacked(_BRIEF, right=(3, 4))
+    if not narrow:
+        table = plain_table(headings, right=range(4, 6 + len(worst)), whole={0, *range(2, 8)}, wide=(1,), dim=(1,))
     for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
         if n:
-            table.add_row()
+            table.add_row("")
         table.add_row(Text(paper.title, "bold"))
         for line in group:
-            name, printed, repaired, *numbers, witness = _cells(line, False)
-            table.add_row(name, line.title, printed, repaired, *numbers, *([worst_case_text(line.shown)] if worst else []), witness)
-    return table
-
-
-def _brief_table(rows: Sequence[Row]) -> Stacked:
-    """The main table for a narrow terminal."""
-    table = Stacked(("statement", "as\nprinted", "as\nrepaired", "inst.", "tightness\nmax/med.", "rerun"), right=(3, 4))
-    for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
-        if n:
-            table.add("")
-        table.add(Text(paper.title, "bold"))
-        for line in group:
-            table.add(*_cells(line, True))
+            name, *cells, witness = _cells(line, narrow)
+            title, ratio = ([], []) if narrow else ([line.title], [worst_case_text(line.shown)] if worst else [])
+            table.add_row(name, *title, *cells, *ratio, witness)
     return table
 
 
@@ -295,8 +288,8 @@ def details_table(rows: Sequence[Row], width: int) -> Table | Stacked:
         stacked = Stacked(("statement, form and rule;\n  where it is tightest", *headings), right=(3, 4))
         for heading, name, numbers, where in _details(rows):
             if heading is not None:
-                stacked.add(heading)
-            stacked.add(", ".join(name), *numbers, below=[where])
+                stacked.add_row(heading)
+            stacked.add_row(", ".join(name), *numbers, below=[where])
         return stacked
     table = plain_table(("statement", "form", "rule", *headings, "on"), right=(5, 6), whole={0, *range(2, 7)}, wide=(7,), dim=(7,))
     for heading, (statement, form, rule), numbers, where in _details(rows):

@@ -14,52 +14,44 @@ from paper_figures.efl import (
 )
 
 FIGURES = (
-    Figure(
-        "efl_bound_vs_empirical", theorem_1.compute, theorem_1.draw,
-        quick={"rounds": 500, "departed_rounds": 10_000},
+    Figure.of(
+        theorem_1, "efl_bound_vs_empirical", quick={"rounds": 500, "departed_rounds": 10_000},
         full={"rounds": 10_000, "departed_rounds": 100_000},
-        title="EFL's Theorem 1 against exact errors, scheme by scheme", caption=theorem_1.caption,
-        takes=("problem",),
+        title="EFL's Theorem 1 against exact errors, scheme by scheme", takes=("problem",),
     ),
-    Figure(
-        "efl_bias", scheme_limit.compute, scheme_limit.draw,
-        quick={"rounds": 80, "scenarios": 50}, full={"rounds": 2000, "scenarios": 400},
+    Figure.of(
+        scheme_limit, "efl_bias", quick={"rounds": 80, "scenarios": 50},
+        full={"rounds": 2000, "scenarios": 400},
         title="Where EFL's schemes end when clients differ in data and participation",
-        caption=scheme_limit.caption,
     ),
-    Figure(
-        "efl_plateaus", compressed_convergence.compute, compressed_convergence.draw,
-        quick={"rounds": 150, "scenarios": 4}, full={"rounds": 5000, "scenarios": 16},
+    Figure.of(
+        compressed_convergence, "efl_plateaus", quick={"rounds": 150, "scenarios": 4},
+        full={"rounds": 5000, "scenarios": 16},
         title="The readings of EFL's compression: which keep a bias",
-        caption=compressed_convergence.caption,
     ),
-    Figure(
-        "efl_bits", bits.compute, bits.draw, quick={"rounds": 60, "scenarios": 3},
+    Figure.of(
+        bits, "efl_bits", quick={"rounds": 60, "scenarios": 3},
         full={"rounds": 400, "scenarios": 10},
         title="Suboptimality against the bits on the wire: compressors, FedElasticNet, EFL",
-        caption=bits.caption,
     ),
-    Figure(
-        "efl_shift", learning_rate_after_shift.compute, learning_rate_after_shift.draw,
-        quick={"rounds": 240}, full={"rounds": 1000, "scenarios": 100},
+    Figure.of(
+        learning_rate_after_shift, "efl_shift", quick={"rounds": 240},
+        full={"rounds": 1000, "scenarios": 100},
         title="Clients that leave and arrive: fresh steps, and anchors that stay",
-        caption=learning_rate_after_shift.caption,
     ),
-    Figure(
-        "efl_theorem2", theorem_2.compute, theorem_2.draw, seeded=False,
+    Figure.of(
+        theorem_2, "efl_theorem2", seeded=False,
         title="EFL's Theorem 2: how far the optimum moves, and the printed bounds",
-        caption=theorem_2.caption,
     ),
-    Figure(
-        "efl_worst_case", theorem_1_worst.compute, theorem_1_worst.draw,
+    Figure.of(
+        theorem_1_worst, "efl_worst_case",
         quick={"horizons": {1: (1, 2, 4, 8), 2: (1, 2, 4), 4: (1, 2)}},
         full={"horizons": {1: (1, 2, 4, 8, 16), 2: (1, 2, 4, 8), 4: (1, 2, 3, 4)}},
         title="EFL's Theorem 1, the worst of all losses, and one run",
-        caption=theorem_1_worst.caption,
     ),
-    Figure(
-        "efl_table1", table_1.compute, table_1.draw, seeded=False, number="Table 1",
-        title="Which row of EFL's Table 1 is the smallest", caption=table_1.caption,
+    Figure.of(
+        table_1, "efl_table1", seeded=False, number="Table 1",
+        title="Which row of EFL's Table 1 is the smallest",
     ),
 )  # fmt: skip
 

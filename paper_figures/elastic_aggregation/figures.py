@@ -6,9 +6,8 @@ from paper_figures.elastic_aggregation import sampled_fixed_point
 __all__ = ["FIGURES"]
 
 FIGURES = (
-    Figure(
-        "elastic_aggregation", sampled_fixed_point.compute, sampled_fixed_point.draw,
-        full={"instances": 200}, caption=sampled_fixed_point.caption,
+    Figure.of(
+        sampled_fixed_point, "elastic_aggregation", full={"instances": 200},
         title="Where Elastic Aggregation ends under client sampling",
     ),
 )  # fmt: skip

@@ -22,40 +22,32 @@ from paper_figures.fedelasticnet import (
 __all__ = ["ON_REQUEST"]
 
 ON_REQUEST = (
-    Experiment(
-        "dimension", theorem_3_1_dimension.compute, theorem_3_1_dimension.draw,
+    Experiment.of(
+        theorem_3_1_dimension, "dimension",
         full={"dims": (2, 8, 32, 128, 512), "rounds": 2000, "scenarios": 16},
         question="How does the l1 term of Theorem 3.1 grow with the dimension d, and what happens to the method?",
-        table=theorem_3_1_dimension.table, finding=theorem_3_1_dimension.finding,
     ),
-    Experiment(
-        "algorithm-1", algorithm_1_bias.compute, algorithm_1_bias.draw,
-        full={"rounds": 400, "ratios": 25},
+    Experiment.of(
+        algorithm_1_bias, "algorithm-1", full={"rounds": 400, "ratios": 25},
         question="How fast does Algorithm 1 (FedAvg + l1 + l2) converge, and how far from the optimum does it end?",
-        table=algorithm_1_bias.table, finding=algorithm_1_bias.finding, seeded=False,
+        seeded=False,
     ),
-    Experiment(
-        "tuning", tuning.compute, tuning.draw, full={"rounds": 200, "grid": 9, "scenarios": 3},
+    Experiment.of(
+        tuning, "tuning", full={"rounds": 200, "grid": 9, "scenarios": 3},
         question="What do lambda_1, lambda_2 and the threshold epsilon do, and how hard are they to choose?",
-        table=tuning.table, finding=tuning.finding,
     ),
-    Experiment(
-        "heterogeneity", heterogeneity.compute, heterogeneity.draw,
-        full={"rounds": 200, "scenarios": 3, "grid": 4, "sets": 2},
+    Experiment.of(
+        heterogeneity, "heterogeneity", full={"rounds": 200, "scenarios": 3, "grid": 4, "sets": 2},
         question="At which strengths of heterogeneity is SCAFFOLD ahead of FedElasticNet, and at which behind?",
-        table=heterogeneity.table, finding=heterogeneity.finding,
     ),
-    Experiment(
-        "compression", compression.compute, compression.draw,
-        full={"rounds": 200, "scenarios": 5, "grid": 5},
+    Experiment.of(
+        compression, "compression", full={"rounds": 200, "scenarios": 5, "grid": 5},
         question="For the same bits, is l1 + l2 better than a compressor with error feedback on FedAvg, SCAFFOLD or FedDyn?",
-        table=compression.table, finding=compression.finding,
     ),
-    Experiment(
-        "zeros", l1_and_entropy.compute, l1_and_entropy.draw, quick={"rounds": 50, "scenarios": 3},
+    Experiment.of(
+        l1_and_entropy, "zeros", quick={"rounds": 50, "scenarios": 3},
         full={"rounds": 300, "scenarios": 10},
-        question="When do the entries of the messages become zero?", table=l1_and_entropy.table,
-        finding=l1_and_entropy.finding,
+        question="When do the entries of the messages become zero?",
     ),
     Figure(
         "bound_vs_empirical_summary", theorem_3_1.compute, theorem_3_1.draw_summary,

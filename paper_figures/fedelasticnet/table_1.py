@@ -17,7 +17,8 @@ from paper_figures.networks.words import data_words, gain, joined, sent, short, 
 __all__ = ["FIGURE"]
 
 # communication and heterogeneity, as printed; the three algorithms are the paper's FedElasticNet
-SYMBOLS = {"fedprox": "△ △", "scaffold": "× ○", "feddyn": "△ ○", **{f"algorithm-{n}": "○ ○" for n in (1, 2, 3)}}
+SYMBOLS = {"fedprox": "△ △", "scaffold": "× ○", "feddyn": "△ ○"}
+SYMBOLS |= {f"algorithm-{n}": "○ ○" for n in (1, 2, 3)}
 
 
 def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -25,7 +26,8 @@ def _measured(panels: list[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.nd
     to Dirichlet (.3), seed by seed."""
     of = {p["split"]: p["methods"] for p in panels}
     uneven, even = of["dirichlet-0.3"], of["iid"]
-    return {m: (100 * sent(uneven[m]) / sent(uneven["fedprox"]), gain(even[m], uneven[m])) for m in METHODS}
+    dense = sent(uneven["fedprox"])
+    return {m: (100 * sent(uneven[m]) / dense, gain(even[m], uneven[m])) for m in METHODS}
 
 
 def _sets(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -44,7 +46,8 @@ def draw(data: dict[str, Any]) -> Any:
     for row, panels in zip(axes, sets.values(), strict=True):
         found = _measured(panels)
         for n, (axis, words) in enumerate(zip(row, titles, strict=True)):
-            lines_of(axis, {m: values[n] for m, values in found.items()}, [METHOD_NAMES[m] for m in METHODS])
+            points = {m: values[n] for m, values in found.items()}
+            lines_of(axis, points, [METHOD_NAMES[m] for m in METHODS])
             for y, method in enumerate(METHODS):
                 at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 11}
                 axis.annotate(SYMBOLS[method].split()[n], (1.01, -y), **at)
@@ -94,6 +97,6 @@ FIGURE = Figure(
     "fedelasticnet_table1", compute, draw,
     {"splits": _SPLITS, "rounds": 30, "seeds": 3, "published": Published(15, 2, 60)},
     {"splits": _SPLITS, "networks": ("mlp-100-100", "logistic")},
-    title="Communication and heterogeneity of the six methods, beside the printed symbols", number="Table 1",
-    caption=caption, takes=("data", "keep", "progress"),
+    title="Communication and heterogeneity of the six methods, beside the printed symbols",
+    number="Table 1", caption=caption, takes=("data", "keep", "progress"),
 )  # fmt: skip

@@ -27,8 +27,8 @@ EPSILONS = (0.0, 1e-4, 1e-3, 5e-3, 2e-2)
 
 
 def compute(
-    methods: Sequence[str] = METHODS, lambdas: Sequence[float] = LAMBDAS, epsilons: Sequence[float] = EPSILONS,
-    rounds: int = 100, seeds: int = 3, **asked: Any,
+    methods: Sequence[str] = METHODS, lambdas: Sequence[float] = LAMBDAS,
+    epsilons: Sequence[float] = EPSILONS, rounds: int = 100, seeds: int = 3, **asked: Any,
 ) -> dict[str, Any]:
     """Every pair on scikit-learn's digits, Dirichlet (.3), a tenth of the clients; lambda_2 as
     Table 5 has it for MNIST.
@@ -45,27 +45,30 @@ def compute(
     runs = Runs(rounds, seeds, **asked)
     runs.read(())
     small = partial(digits_of, network="mlp-100-100")
-    presets_of = {m: runs.setting(presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}"), small) for m in methods}
+    printed = {m: presets.get(f"fedelasticnet/mnist/dirichlet-0.3/10%/{m}") for m in methods}
+    presets_of = {m: runs.setting(preset, small) for m, preset in printed.items()}
     grid = list(product(lambdas, epsilons))
     found = runs.measured({
-        (m, a, e): replace(preset, hyperparameters={**preset.hyperparameters, "l1": a, "epsilon": e})
-        for m, preset in presets_of.items() for a, e in grid
+        (m, a, e): replace(p, hyperparameters={**p.hyperparameters, "l1": a, "epsilon": e})
+        for m, p in presets_of.items() for a, e in grid
     })  # fmt: skip
 
     def share(row: dict[str, Any]) -> np.ndarray:
         return sent(row) / row["participants"].sum(axis=1) / row["parameters"]
 
     def over_grid(method: str, value: Callable[[dict[str, Any]], np.ndarray]) -> np.ndarray:
-        return np.stack([value(found[method, a, e]) for a, e in grid]).reshape(len(lambdas), len(epsilons), -1)
+        values = np.stack([value(found[method, a, e]) for a, e in grid])
+        return values.reshape(len(lambdas), len(epsilons), -1)
 
     of = {
         m: {
             "accuracy": over_grid(m, lambda row: ends(accuracy(row))), "share": over_grid(m, share),
-            "printed": np.array([preset.hyperparameters[k] for k in ("l1", "l2", "epsilon")]),
+            "printed": np.array([p.hyperparameters[k] for k in ("l1", "l2", "epsilon")]),
         }
-        for m, preset in presets_of.items()
+        for m, p in presets_of.items()
     }  # fmt: skip
-    return {"methods": of, "lambdas": np.array(lambdas), "epsilons": np.array(epsilons), "seeds": runs.used, "rounds": rounds}
+    grids = {"lambdas": np.array(lambdas), "epsilons": np.array(epsilons)}
+    return {"methods": of, **grids, "seeds": runs.used, "rounds": rounds}
 
 
 def draw(data: dict[str, Any]) -> Any:
@@ -92,7 +95,8 @@ def draw(data: dict[str, Any]) -> Any:
             axis.grid(visible=False)
             axis.set(title=f"{METHOD_NAMES[method]}: {words}", xlabel="ε", ylabel="λ₁")
             i, j = _at(data, found)
-            axis.add_patch(Rectangle((j - 0.48, i - 0.48), 0.96, 0.96, fill=False, edgecolor="#D55E00", linewidth=2.2))
+            frame: dict[str, Any] = {"fill": False, "edgecolor": "#D55E00", "linewidth": 2.2}
+            axis.add_patch(Rectangle((j - 0.48, i - 0.48), 0.96, 0.96, **frame))
     headline(
         figure, _finding(data),
         f"framed: Table 5's values; mean of {len(data['seeds'])} seeds, scikit-learn's digits, "
@@ -148,6 +152,10 @@ def caption(data: dict[str, Any]) -> str:
 
 FIGURE = Figure(
     "fedelasticnet_table5", compute, draw,
-    {"lambdas": (0.0, 1e-6, 1e-4, 1e-2), "epsilons": (0.0, 1e-3, 5e-3, 2e-2), "rounds": 20, "seeds": 2},
-    title="What λ₁ and ε of Table 5 do to sparsity and accuracy", number="Table 5", caption=caption, takes=("keep", "progress"),
+    {
+        "lambdas": (0.0, 1e-6, 1e-4, 1e-2), "epsilons": (0.0, 1e-3, 5e-3, 2e-2), "rounds": 20,
+        "seeds": 2,
+    },
+    title="What λ₁ and ε of Table 5 do to sparsity and accuracy", number="Table 5",
+    caption=caption, takes=("keep", "progress"),
 )  # fmt: skip

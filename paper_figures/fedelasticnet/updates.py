@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import METHOD_COLOURS, METHOD_NAMES, headline, legend_below, new_figure
@@ -94,6 +93,8 @@ def _sent(preset: Any, samples: Any, options: dict[str, Any]) -> np.ndarray:
 
 def _laws(deviation: float, edges: np.ndarray) -> dict[str, np.ndarray]:
     """Probabilities between the edges of the Gaussian and the Laplace law with mean 0 and this standard deviation."""
+    from scipy import stats  # takes long to import, and is for this figure alone
+
     of = {"gaussian": stats.norm(scale=deviation), "laplace": stats.laplace(scale=deviation / np.sqrt(2))}
     return {name: np.diff(law.cdf(edges)) for name, law in of.items()}
 

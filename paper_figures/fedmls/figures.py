@@ -6,18 +6,15 @@ from paper_figures.fedmls import theorem_1, theorem_1_local_work
 __all__ = ["FIGURES"]
 
 FIGURES = (
-    Figure(
-        "fedmls_bound_over_k", theorem_1.compute, theorem_1.draw,
-        quick={"rounds": (1, 2, 4, 8, 16), "scenarios": 5},
-        full={"rounds": (1, 2, 4, 8, 16, 32, 64, 128), "scenarios": 100},
-        caption=theorem_1.caption, takes=("problem",),
+    Figure.of(
+        theorem_1, "fedmls_bound_over_k", quick={"rounds": (1, 2, 4, 8, 16), "scenarios": 5},
+        full={"rounds": (1, 2, 4, 8, 16, 32, 64, 128), "scenarios": 100}, takes=("problem",),
         title="FedMLS's Theorem 1 against the gap over K",
     ),
-    Figure(
-        "fedmls_local_work", theorem_1_local_work.compute, theorem_1_local_work.draw,
+    Figure.of(
+        theorem_1_local_work, "fedmls_local_work",
         quick={"rounds": theorem_1_local_work.ROUNDS[:6], "worst_up_to": 5},
         full={"worst_up_to": 12}, seeded=False,
         title="What local work is worth in Theorem 1's bound",
-        caption=theorem_1_local_work.caption,
     ),
 )  # fmt: skip

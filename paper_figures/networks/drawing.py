@@ -12,13 +12,17 @@ from fedtheory.plotting.style import GREY, METHOD_COLOURS, METHOD_MARKERS
 
 __all__ = ["band", "dots", "from_below", "key_to_dots", "lines_of", "printed"]
 
-_HOLLOW: dict[str, Any] = {"linestyle": "", "marker": "D", "markerfacecolor": "none", "markeredgecolor": "#000000", "markersize": 7}
+_HOLLOW: dict[str, Any] = {
+    "linestyle": "", "marker": "D", "markerfacecolor": "none", "markeredgecolor": "#000000",
+    "markersize": 7,
+}
 
 
 def band(panel: Any, values: Any, **style: Any) -> None:
-    """Mean over the seeds, and the range of all of them: values (seeds, rounds + 1), NaN where a round was not measured.
+    """Mean over the seeds, and the range of all of them.
 
-    A seed without a number at the end is not drawn at all, for its run diverged.
+    Values are (seeds, rounds + 1), NaN where a round was not measured. A seed without a number at
+    the end is not drawn at all, for its run diverged.
     """
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values[:, -1])]
@@ -48,7 +52,9 @@ def dots(panel: Any, y: float, points: np.ndarray, colour: str, marker: str = "o
         panel.plot([points.mean()] * 2, [y - 0.3, y + 0.3], "-", color=colour, linewidth=2.2)
 
 
-def lines_of(panel: Any, points: Mapping[str, np.ndarray], names: Sequence[str], methods: Sequence[str] = ()) -> None:
+def lines_of(
+    panel: Any, points: Mapping[str, np.ndarray], names: Sequence[str], methods: Sequence[str] = ()
+) -> None:
     """A line of `dots` for each method, the first on top; points (seeds,), NaN where a run diverged.
 
     methods : whose colours and markers they have, where the keys are not methods
@@ -66,6 +72,7 @@ def printed(panel: Any, value: float, y: float) -> None:
 
 def key_to_dots(figure: Any, label: str) -> None:
     """What a point and a hollow diamond are, below the panels."""
-    here = Line2D([], [], linestyle="", marker="o", color=GREY, label="here: a point a seed, a bar at their mean")
+    ours = "here: a point a seed, a bar at their mean"
+    here = Line2D([], [], linestyle="", marker="o", color=GREY, label=ours)
     hollow = Line2D([], [], label=label, **_HOLLOW)
     figure.legend(handles=[here, hollow], loc="outside lower center", ncols=2)

@@ -1,4 +1,4 @@
-"""Runs of the papers' settings, over several seeds, each finished run kept in a file until all are there."""
+"""Runs of the papers' settings over several seeds, each finished run kept until all are there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fedtheory.neural.benchmarks.preset import Preset
     from fedtheory.neural.data import Data
 
-__all__ = ["AS_SET", "DIGITS", "WHOLE", "Change", "Published", "Runs", "check_local_work", "on_digits"]
+__all__ = [
+    "AS_SET", "DIGITS", "WHOLE", "Change", "Published", "Runs", "about_of", "check_local_work", "on_digits",
+]
 
 DIGITS = "digits"
 CLIENTS = 50  # of scikit-learn's digits: 28 or 29 samples each
@@ -80,8 +82,9 @@ class Change:
 
     def notes(self) -> list[str]:
         """A sentence for a caption, where something differs."""
-        both = [(k, v) for k, v in {**self.values, **self.fields}.items() if k != "rounds"]  # a caption says them anyway
-        said = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in both]
+        both = {**self.values, **self.fields}
+        both.pop("rounds", None)  # a caption says them anyway
+        said = [f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in both.items()]
         return [f"Set by the caller in all runs that have it: {', '.join(said)}."] if said else []
 
 
@@ -142,7 +145,7 @@ class Runs:
             self.progress(words)
 
     def read(self, wanted: Sequence[str], first_only: bool = False) -> list[str]:
-        """Read the stand-in, or the data sets that the folder has, or the first one of them; their names.
+        """Read the stand-in, or what the folder has of the data sets, or the first of these; the names.
 
         Raises
         ------
@@ -163,23 +166,27 @@ class Runs:
         for name in dict.fromkeys(wanted):
             if self.sets and first_only:
                 break
+            release = _RELEASE.get(name, name)
             try:
-                self.sets[name] = load_data(_RELEASE.get(name, name), self.data, self.seed, progress=False)
+                self.sets[name] = load_data(release, self.data, self.seed, progress=False)
                 self.told(f"{name}: {self.sets[name].num_train} training samples")
             except DataFileError as error:
                 errors[name] = error
                 self.told(f"{name} is left out: {error}")
         if not self.sets:
             first = next(iter(errors.values()))
-            raise DataFileError(f"none of {', '.join(wanted)} can be read from {self.data}; the first: {first}") from first
-        self.notes = [f"{name} is not shown: its files could not be read from the folder given" for name in errors]
+            none = f"none of {', '.join(wanted)} can be read from {self.data}"
+            raise DataFileError(f"{none}; the first: {first}") from first
+        why = "its files could not be read from the folder given"
+        self.notes = [f"{name} is not shown: {why}" for name in errors]
         return list(self.sets)
 
     def setting(self, preset: Preset, small: Callable[[Preset], Preset]) -> Preset:
-        """The paper's setting with no more rounds than are asked for, or what ``small`` makes of it for the stand-in."""
+        """The paper's setting with no more rounds than are asked for, or for the stand-in what ``small`` makes of it."""
         if self.small:
             return self.change(replace(small(preset), rounds=self.rounds))
-        return self.change(replace(preset, rounds=min(preset.rounds, self.published.rounds or preset.rounds)))
+        most = self.published.rounds or preset.rounds
+        return self.change(replace(preset, rounds=min(preset.rounds, most)))
 
     def measured(self, presets: Mapping[Any, Preset]) -> dict[Any, dict[str, Any]]:
         """Every setting with every seed, on ``sets[preset.dataset]``.
@@ -200,12 +207,15 @@ class Runs:
         out: dict[Any, dict[str, Any]] = {}
         for n, (key, preset) in enumerate(presets.items(), start=1):
             found = [self._one(replace(preset, seed=s)) for s in self.used]
-            row: dict[str, Any] = {m: np.stack([_series(f["metrics"].get(m), preset.rounds + 1) for f in found]) for m in METRICS}
+            length, metrics = preset.rounds + 1, [f["metrics"] for f in found]
+            row: dict[str, Any] = {m: np.stack([_series(of.get(m), length) for of in metrics]) for m in METRICS}
             row = {name: values for name, values in row.items() if np.isfinite(values).any()}
             errors = [f["error"] for f in found if f["error"]]
-            out[key] = row | {"parameters": found[0]["parameters"], "rounds": preset.rounds, "errors": errors}
-            ends = row["test_accuracy"][:, np.isfinite(row["test_accuracy"]).any(axis=0)][:, -1]
-            self.told(f"{n}/{len(presets)} {preset.name}: accuracy {_percent(ends)} ({len(self.used)} seeds)")
+            parameters = found[0]["parameters"]
+            out[key] = row | {"parameters": parameters, "rounds": preset.rounds, "errors": errors}
+            accuracy = row["test_accuracy"]
+            ends = _percent(accuracy[:, np.isfinite(accuracy).any(axis=0)][:, -1])
+            self.told(f"{n}/{len(presets)} {preset.name}: accuracy {ends} ({len(self.used)} seeds)")
         return out
 
     def _one(self, preset: Preset) -> dict[str, Any]:
@@ -214,15 +224,18 @@ class Runs:
         from fedtheory.neural.benchmarks.result import result_json
 
         def make(folder: Path | None) -> dict[str, Any]:
-            found = run.run_preset(preset, self.sets[preset.dataset], folder, progress=False, replace_others=True, **self.options)
-            if folder is not None:  # the models of all clients: large, and not needed once the run is done
+            how = {"progress": False, "replace_others": True, **self.options}
+            found = run.run_preset(preset, self.sets[preset.dataset], folder, **how)
+            if folder is not None:  # all clients' models: large, and not needed once the run is done
                 shutil.rmtree(folder, ignore_errors=True)
             return result_json(found)
 
         return self.kept_or(preset, self.options, make)
 
-    def kept_or(self, preset: Preset, what: Mapping[str, Any], make: Callable[[Path | None], Mapping[str, Any]]) -> dict[str, Any]:
-        """JSON values that ``make(folder)`` returns, or those it returned before for the same setting, data, code and ``what``.
+    def kept_or(
+        self, preset: Preset, what: Mapping[str, Any], make: Callable[[Path | None], Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """JSON values that ``make(folder)`` returns, or has returned before for the same setting, data, code and ``what``.
 
         folder : for its checkpoints, or None
         """
@@ -251,7 +264,8 @@ class Runs:
             done: dict[str, Any] = {}
 
             def look(at: Any) -> None:
-                done.update({m: np.array(v[: at.round_index + 1, 0]) for m, v in at.metrics.items()})
+                seen = {m: v[: at.round_index + 1, 0] for m, v in at.metrics.items()}
+                done.update({m: np.where(np.isfinite(v), v, np.nan) for m, v in seen.items()})
 
             try:
                 simulate(
@@ -262,15 +276,16 @@ class Runs:
                 )
             except Diverged:
                 pass
-            return {m: _series([None if not np.isfinite(v) else v for v in done.get(m, [])], preset.rounds + 1) for m in record}
+            return {m: _series(list(done.get(m, ())), preset.rounds + 1) for m in record}
 
-        laws = {"sampling": repr(sampling), "laws": getattr(sampling, "laws", None), "solver": repr(solver)}
-        about = {"simulated": list(record), **laws, **self.options}
-        rows = [self.kept_or(p, about, partial(run, p)) for p in (replace(preset, seed=s) for s in seeds)]
+        laws = {"sampling": repr(sampling), "laws": getattr(sampling, "laws", None)}
+        about = {"simulated": list(record), **laws, "solver": repr(solver), **self.options}
+        seeded = [replace(preset, seed=s) for s in seeds]
+        rows = [self.kept_or(p, about, partial(run, p)) for p in seeded]
         return {m: np.array([[float(v) for v in row[m]] for row in rows]) for m in record}
 
     def panels(self, settings: Mapping[tuple[Any, ...], Preset], **said: Any) -> dict[str, Any]:
-        """The data of a figure that has a panel a data set, or a data set and split, and several methods in each.
+        """The data of a figure with several methods in each panel, which is of a data set, or of one and a split.
 
         Parameters
         ----------
@@ -296,7 +311,8 @@ class Runs:
 
 def about_of(preset: Preset) -> dict[str, Any]:
     """A panel's data set, network and who takes part for how long."""
-    return {k: getattr(preset, k) for k in ("dataset", "network", "clients", "participation", "cohort", "rounds")}
+    told = ("dataset", "network", "clients", "participation", "cohort", "rounds")
+    return {k: getattr(preset, k) for k in told}
 
 
 def _need_torch() -> None:
@@ -310,9 +326,10 @@ def _need_torch() -> None:
 
 
 def on_digits(preset: Preset, network: str = "mlp-100-100", clients: int = CLIENTS, **more: Any) -> Preset:
-    """The same method, hyperparameters, split and participation on scikit-learn's digits and a small network."""
+    """The same method, hyperparameters, split and participation on the digits and a small network."""
     cohort = preset.cohort and max(1, round(preset.cohort * clients / preset.clients))
-    deal = preset.partition if preset.partition["partition"] != "users" else {"partition": "dirichlet", "alpha": 0.3}
+    by_users = preset.partition["partition"] == "users"
+    deal = {"partition": "dirichlet", "alpha": 0.3} if by_users else preset.partition
     small = {
         "dataset": DIGITS,
         "network": network,
@@ -336,7 +353,8 @@ def _digest(preset: Preset, data: Data, what: Mapping[str, Any]) -> str:
         "options": dict(what),
         "code": [made_with["commit"], made_with["versions"]],
     }
-    return hashlib.blake2b(json.dumps(to_jsonable(key), sort_keys=True).encode(), digest_size=12).hexdigest()
+    text = json.dumps(to_jsonable(key), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _series(values: Sequence[Any] | None, length: int) -> np.ndarray:
@@ -357,8 +375,9 @@ def check_local_work(presets: Iterable[Preset]) -> None:
         except MissingCapability as error:
             refused[preset.method] = str(error).partition(": use ")[0]
     if refused:
-        why = next(iter(refused.values()))
-        raise InvalidInput(f"local work by {type(solver).__name__} is not for {', '.join(refused)}, which is among these runs: {why}")
+        whose, why = ", ".join(refused), next(iter(refused.values()))
+        work = f"local work by {type(solver).__name__}"
+        raise InvalidInput(f"{work} is not for {whose}, which is among these runs: {why}")
 
 
 def _percent(values: np.ndarray) -> str:

@@ -112,8 +112,8 @@ def test_the_table_of_rates_fits():
 
 def test_a_long_first_cell_has_a_line_and_the_others_stay_in_theirs():
     table = stacked.Stacked(("name", "verdict"), right=(1,))
-    table.add("a name without room beside", "violated", below=["what it says, which may take all of the width"])
-    table.add("a short name", "holds")
+    table.add_row("a name without room beside", "violated", below=["what it says, which may take all of the width"])
+    table.add_row("a short name", "holds")
     console = Console(width=30, record=True, file=io.StringIO())
     console.print(table)
     assert [line.rstrip() for line in console.export_text().splitlines()] == [

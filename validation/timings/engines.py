@@ -15,6 +15,7 @@ import resource
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ import numpy as np
 
 from fedtheory import algorithms, problems, simulate
 from fedtheory.cells import Cells
-from fedtheory.cli.sweep.cell import row_of
-from fedtheory.cli.sweep.command import _Contents, _Tasks
+from fedtheory.cli.sweep.cell import content, row_of
+from fedtheory.cli.sweep.command import _Each, _task
 from fedtheory.cli.sweep.spec import Grid, Spec
 from fedtheory.parallel import as_finished, stop_workers, use_engine
 from fedtheory.provenance import write_json
@@ -79,7 +80,7 @@ def sweep(cells: int) -> dict[str, Any]:
             simulate(problem, algorithms.FedDyn(float(alpha)), 3, record=("objective", "bits"), in_place=True)
 
     with tempfile.TemporaryDirectory() as folder, Cells(Path(folder) / "cells.sqlite") as store:
-        contents, tasks = _Contents(spec), _Tasks(spec, None)
+        contents, tasks = _Each(spec, content), _Each(spec, partial(_task, None))
 
         def all_cells() -> None:
             for _ in store.compute(row_of, tasks, contents):

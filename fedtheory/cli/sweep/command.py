@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.cells import known_in
-from fedtheory.cli.common import check_out, err_console, progress, writing
+from fedtheory.cli.common import check_out, err_console, note, progress, writing
 from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.options import as_keys
@@ -80,10 +80,10 @@ def sweep(o: SweepOptions) -> int:
         engine = chosen_engine(o.workers)
         store = stack.enter_context(kept_cells(o.out / CELLS))
         running, contents = Running(o.out), _Each(spec, cells_of.content)
-        running.set_aside_damaged(_note)
+        running.set_aside_damaged(note)
         shared = engine is None or engine.shares_files
         if begun := running.begun(contents, store) if shared else 0:
-            _note(f"{begun:,} {'cell goes on in its' if begun == 1 else 'cells go on in their'} middle")
+            note(f"{begun:,} {'cell goes on in its' if begun == 1 else 'cells go on in their'} middle")
         tasks = _Each(spec, partial(_task, running if shared else None))
         try:
             with progress("cells", len(spec)) as advance:
@@ -105,10 +105,6 @@ def sweep(o: SweepOptions) -> int:
     if why := next((row["error"] for row in rows if _failed(row)), ""):
         err_console().print(f"the first that failed: {why}; the same command tries again", style="yellow", markup=False, soft_wrap=True)
     return int(bool(why))
-
-
-def _note(line: str) -> None:
-    err_console().print(line, style="dim", markup=False, soft_wrap=True)
 
 
 def _failed(row: dict[str, Any]) -> bool:
@@ -152,7 +148,7 @@ def _written(spec: Spec, rows: list[dict[str, Any]], o: SweepOptions) -> tuple[l
     if (other := table.with_suffix({".csv": ".parquet", ".parquet": ".csv"}[table.suffix])).exists():
         when = f"{datetime.fromtimestamp(other.stat().st_mtime):%d %B %Y, %H:%M}"
         written = f"an earlier `fedtheory sweep --format {other.suffix[1:]}`, of {when}"
-        _note(f"{other} is by {written}, and left as it was. sweep.json is about {table.name}; delete the other to have one table.")
+        note(f"{other} is by {written}, and left as it was. sweep.json is about {table.name}; delete the other to have one table.")
     files = [table, write_json(o.out / "sweep.json", to_jsonable(result))]
     if o.figures and any(g.values for g in found):
         from fedtheory.cli.sweep.figure import draw

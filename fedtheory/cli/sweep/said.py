@@ -81,10 +81,10 @@ def _stacked(rows: list[tuple[str, str, list[str], list[str]]], titles: list[str
     table, before = Stacked(["where;\n  method, and its best setting", *headings], right=range(1, len(headings) + 1)), None
     for where, method, setting, numbers in rows:
         if where != before:
-            table.add(where)
+            table.add_row(where)
         before = where
         below = "\n".join(f"  {line}" for line in items(setting, width, 4).splitlines())
-        table.add(f"  {method}", *(numbers[i] for i in used), below=[below])
+        table.add_row(f"  {method}", *(numbers[i] for i in used), below=[below])
     return table
 
 

@@ -117,8 +117,10 @@ class Elastic(Clients):
         return (weights * self.bent(x)).sum(axis=0)
 
     def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
-        """sum_k |H_k| |w - c_k| times a factor (d,): rounding errors of the gradients at w are proportional to it."""
-        return factor * _times(abs(self.curvatures), abs(w - self.c)).sum(axis=0)
+        """What the gradients at w are made of, times a factor (d,): rounding errors are proportional to it."""
+        away = abs(w - self.c)
+        sizes = abs(self.h).sum(axis=0) * away.max(axis=0) if self.H is None else _times(abs(self.H), away).sum(axis=0)
+        return factor * sizes
 
     def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
         """Minimise sum_k weights_k f_k + sum_i pull_i (x_i - to_i)^2/2, weights (N, 1) or (N, d)."""

@@ -80,11 +80,7 @@ def _drawn(
         view = EFLRound([_step(oracles, laws, c, w, tau) for w in points], tau, c, rule)
         seen.append(view.before)
         yield view, None
-        points = []
-        for v in view.states:
-            case = rng.choice(len(v.mass), p=v.mass / v.mass.sum())
-            path = rng.choice(len(v.batch_mass), p=v.batch_mass / v.batch_mass.sum())
-            points.append(v.wbar[case, path, -1])
+        points = [v.after(rng) for v in view.states]
         if tau + 1 == len(laws):
             seen.append(view.after)
 

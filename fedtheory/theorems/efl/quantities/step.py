@@ -143,6 +143,12 @@ class StepState:
         inner = self.over_batches(values)
         return (inner * self.mass.reshape(-1, *[1] * (inner.ndim - 1))).sum(axis=0)
 
+    def after(self, rng: np.random.Generator) -> np.ndarray:
+        """A state that the round may lead to, drawn (d,)."""
+        case = rng.choice(len(self.mass), p=self.mass / self.mass.sum())
+        path = rng.choice(len(self.batch_mass), p=self.batch_mass / self.batch_mass.sum())
+        return np.asarray(self.wbar[case, path, -1])
+
     # --- constants at this state ------------------------------------------------------------------
     @cached_property
     def sigma_sq(self) -> np.ndarray:
@@ -283,7 +289,5 @@ def reached(oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, rng
     for tau, law in enumerate(laws):
         state = state_of(oracles, law, w0, tau, gamma, theta)
         states.append(state)
-        case = rng.choice(len(state.mass), p=state.mass / state.mass.sum())
-        path = rng.choice(len(state.batch_mass), p=state.batch_mass / state.batch_mass.sum())
-        w0 = state.wbar[case, path, -1]
+        w0 = state.after(rng)
     return StepsView(states, list(range(len(laws))), laws[0].method.scheme)

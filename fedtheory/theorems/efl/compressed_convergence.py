@@ -316,6 +316,11 @@ def compressed_participation(q):
         wrong("an eight-thousandth of rho^2", share=(1, 1, Fraction(1, 8000), 1)), holds=True,
         proof=IRREGULAR_SHARPENED,
     )
+    yield from _irregular_rounds(q)
+
+
+def _irregular_rounds(q: PartialView) -> Iterator[Any]:
+    """Yield what one round does, and how large the residuals are."""
     yield form(
         "one round, sharpened",
         lambda: q.one_round(q.eta[:-1] ** 2 * q.B_sharp, q.eta[:-1] ** 3 * q.off),

@@ -74,8 +74,7 @@ def _by_state(of: Callable[[Any, int, StepState], tuple[Any, Any]]) -> Callable[
 
 def _noise(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
     """Step 1 with the run's sigma_k."""
-    plain = sides.noise(v, with_noise=0)
-    after, before = ((x * v.mass[:, None]).sum() for x in (plain.lhs, plain.rhs))
+    after, before = ((x * v.mass[:, None]).sum() for x in sides.noise(v).terms[:2])
     return after, before + v.eta**2 * (v.law.moments.p2s * c.sigma_sq).sum()
 
 
@@ -107,8 +106,8 @@ def _largest_j(c: EFLConstants, tau: int) -> tuple[Any, Any]:
 
 def _induction(c: EFLConstants, tau: int) -> tuple[Any, Any]:
     """The bound at tau, put through the recursion, is at most that at tau + 1."""
-    left, right = carried(c, np.array([tau]))
-    return left[0], right[0]
+    left, *right = (side[0] for side in carried(c, np.array([tau])))
+    return left, sum(right)
 
 
 # --- the end --------------------------------------------------------------------------------------

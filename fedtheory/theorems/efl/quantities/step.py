@@ -7,7 +7,7 @@ them count. Numbers are floats or Fractions.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -255,13 +255,17 @@ class StepsView(World):
     def each(self, sides: Callable[[StepState], Sides]) -> Sides:
         """The sides of all states, one after the other, where float64 resolves them (Fractions: everywhere)."""
         parts = [sides(state) for state in self.states]
-        joined = [np.concatenate([np.ravel(getattr(part, name)) for part in parts]) for name in ("lhs", "rhs", "scale")]
-        noise = np.concatenate([np.full(np.size(part.lhs), state.rounding) for part, state in zip(parts, self.states, strict=True)])
-        resolved = joined[2] > 10_000 * noise  # below, two rounding errors would be compared
-        if resolved.any():
-            joined, noise = [a[resolved] for a in joined], noise[resolved]
-        lhs, rhs, scale = joined
-        return Sides(lhs, rhs, scale, parts[0].relation, noise)
+
+        def joined(each: Iterable[Any]) -> np.ndarray:
+            return np.concatenate([np.ravel(np.broadcast_to(a, np.shape(p.lhs))) for a, p in zip(each, parts, strict=True)])
+
+        lhs, rhs, scale = (joined(getattr(p, name) for p in parts) for name in ("lhs", "rhs", "scale"))
+        relation = parts[0].relation
+        terms = [joined(each) for each in zip(*(p.terms for p in parts), strict=True)] if relation == "<=" else []
+        noise = joined(state.rounding for state in self.states)
+        resolved = scale > 10_000 * noise  # below, two rounding errors would be compared
+        some = resolved if resolved.any() else slice(None)
+        return Sides(lhs[some], rhs[some], scale[some], relation, noise[some], (), tuple(t[some] for t in terms))
 
 
 def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int, gamma: Any, theta: Any) -> StepState:

@@ -179,7 +179,8 @@ _ENDS = (
          lambda c: (_of(c, "positive part")[1], _of(c, "added")[1]),
          r"\theta(\sum p_k-2)_+\sum p_ks^k\le\theta(\sum p_k-2)+\sum p_ks^k"),
     _end("max for the sum", "C is printed as the larger one of two parts, and the induction adds "
-         "them up", lambda c: (sum(_of(c, "added")), max(_of(c, "added"))), "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
+         "them up", lambda c: (sum(_of(c, "added")), max(_of(c, "added"))),
+         "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
     _end("r_t as worded", "r_t is 1 where participation differs, and is printed the other way "
          "round", lambda c: tuple(c.H(flipped)[-1] * c.J / c.y[-1] for flipped in (False, True)),
          r"H_T=\#\{t:\text{the ratios differ}\}\le\#\{t:\text{the ratios are equal}\}"),

@@ -379,7 +379,9 @@ def induction(q: EFLRun, total: Any = np.add) -> Sides:
     """Sides of the bound at tau, put through the recursion, against the bound at tau + 1."""
     taus = q.horizons[q.horizons < q.constants.T]
     both = carried(q.constants, taus, total)
-    return le(*both) if q.exact else le(*(np.broadcast_to(a[:, None], (len(taus), q.lhs.shape[1])) for a in both))
+    if q.exact:
+        return le(*both)
+    return le(*(np.broadcast_to(a[:, None], (len(taus), q.lhs.shape[1])) for a in both))
 
 
 CONTRACTED = (
@@ -415,7 +417,8 @@ def step_7(q):
     )
     yield form(
         "sharpened, any correlation", at_states(q, one_round, sharp="any"), SHARP + ANY,
-        wrong(nothing, share=(1, 0, 0)), wrong("nine tenths of B and J", share=(1, Fraction(9, 10), Fraction(9, 10))),
+        wrong(nothing, share=(1, 0, 0)),
+        wrong("nine tenths of B and J", share=(1, Fraction(9, 10), Fraction(9, 10))),
         wrong("the noise term of uncorrelated mini-batches", sharp="uncorrelated"), holds=True,
         proof=PROOF,
     )
@@ -429,7 +432,8 @@ def step_7(q):
         "induction", lambda: induction(q),
         INDUCTION % r"\gamma^2\|\omega_0-\omega^*\|^2+\sum_{t<\tau}b_t",
         wrong("without the J term", share=(1, 0)),
-        wrong("nine tenths of the J term at tau + 1", share=(1, Fraction(9, 10))), holds=True, over=Runs, proof=PROOF,
+        wrong("nine tenths of the J term at tau + 1", share=(1, Fraction(9, 10))), holds=True,
+        over=Runs, proof=PROOF,
         note="(y-3E)(y+E) <= y^2 and y - 3E <= y, for the sum",
     )
     yield form(

@@ -257,15 +257,18 @@ class StepsView(World):
         parts = [sides(state) for state in self.states]
 
         def joined(each: Iterable[Any]) -> np.ndarray:
-            return np.concatenate([np.ravel(np.broadcast_to(a, np.shape(p.lhs))) for a, p in zip(each, parts, strict=True)])
+            shaped = (np.broadcast_to(a, np.shape(p.lhs)) for a, p in zip(each, parts, strict=True))
+            return np.concatenate([np.ravel(a) for a in shaped])
 
         lhs, rhs, scale = (joined(getattr(p, name) for p in parts) for name in ("lhs", "rhs", "scale"))
         relation = parts[0].relation
-        terms = [joined(each) for each in zip(*(p.terms for p in parts), strict=True)] if relation == "<=" else []
+        each_term = zip(*(p.terms for p in parts), strict=True) if relation == "<=" else ()
+        terms = [joined(each) for each in each_term]
         noise = joined(state.rounding for state in self.states)
         resolved = scale > 10_000 * noise  # below, two rounding errors would be compared
         some = resolved if resolved.any() else slice(None)
-        return Sides(lhs[some], rhs[some], scale[some], relation, noise[some], (), tuple(t[some] for t in terms))
+        lhs, rhs, scale, noise, *terms = (a[some] for a in (lhs, rhs, scale, noise, *terms))
+        return Sides(lhs, rhs, scale, relation, noise, (), tuple(terms))
 
 
 def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int, gamma: Any, theta: Any) -> StepState:

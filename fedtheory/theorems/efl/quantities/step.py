@@ -7,7 +7,7 @@ them count. Numbers are floats or Fractions.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -257,18 +257,20 @@ class StepsView(World):
         parts = [sides(state) for state in self.states]
 
         def joined(each: Iterable[Any]) -> np.ndarray:
-            shaped = (np.broadcast_to(a, np.shape(p.lhs)) for a, p in zip(each, parts, strict=True))
-            return np.concatenate([np.ravel(a) for a in shaped])
+            return np.concatenate([np.ravel(a) for a in each])
+
+        def shaped(each: Iterable[Any]) -> Iterator[np.ndarray]:
+            for a, p in zip(each, parts, strict=True):
+                yield a if np.shape(a) == p.lhs.shape else np.broadcast_to(a, p.lhs.shape)
 
         lhs, rhs, scale = (joined(getattr(p, name) for p in parts) for name in ("lhs", "rhs", "scale"))
-        relation = parts[0].relation
-        each_term = zip(*(p.terms for p in parts), strict=True) if relation == "<=" else ()
-        terms = [joined(each) for each in each_term]
-        noise = joined(state.rounding for state in self.states)
+        relation, first = parts[0].relation, parts[0].terms if parts[0].relation == "<=" else ()
+        terms = [joined(shaped(p.terms[i] for p in parts)) for i in range(1, len(first))]
+        noise = joined(np.full(p.lhs.size, state.rounding) for p, state in zip(parts, self.states, strict=True))
         resolved = scale > 10_000 * noise  # below, two rounding errors would be compared
-        some = resolved if resolved.any() else slice(None)
-        lhs, rhs, scale, noise, *terms = (a[some] for a in (lhs, rhs, scale, noise, *terms))
-        return Sides(lhs, rhs, scale, relation, noise, (), tuple(terms))
+        if resolved.any() and not resolved.all():
+            lhs, rhs, scale, noise, *terms = (a[resolved] for a in (lhs, rhs, scale, noise, *terms))
+        return Sides(lhs, rhs, scale, relation, noise, (), (lhs, *terms) if terms else ())
 
 
 def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int, gamma: Any, theta: Any) -> StepState:

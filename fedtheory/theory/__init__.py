@@ -67,7 +67,7 @@ The function gets the quantities ``q`` by name: ``quantities()`` lists them. It 
 of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a
 function without arguments that gives them when they are needed; its LaTeX, where that is not to be
 made by the code; mutants (`wrong`) that a study must reject, with sides of their own or a share of
-the form's right side; and what is on record (``holds=True``, ``fails=True``, or open). Numbers that
+the form's right side, or of each of its terms; and what is on record (``holds=True``, ``fails=True``, or open). Numbers that
 may be asked how small they could be are declared: ``q.constant("c", 1)``.
 ``needs={"mu > 0": q.mu > 0}`` says where a form is claimed. Half is ``Fraction(1, 2)``: with 0.5 in
 a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)``

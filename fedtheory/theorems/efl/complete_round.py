@@ -4,14 +4,12 @@ The proof is in docs/worst_cases.md; the semidefinite programme showed how far t
 """
 
 from fractions import Fraction
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from fedtheory.theorems.efl.notation import SYMBOLS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theorems.efl.quantities.step import COMPLETE, StepState, StepsView, sq
+from fedtheory.theorems.efl.quantities.step import COMPLETE, StepState, sq
 from fedtheory.theorems.efl.runs_world import Steps
 from fedtheory.theory import Sides, form, le, repaired, wrong
 from fedtheory.worst_cases.proofs import local_steps_are_proved
@@ -28,18 +26,11 @@ ROUND = (
 )
 
 
-def _round(v: StepState, contraction: Any = 1, floor: Any = 1) -> Sides:
+def _round(v: StepState) -> Sides:
     E, eta, q = v.law.E, v.eta, 1 - v.eta * v.mu
     c = eta**3 * (v.L - v.mu) * q * (E * (E - 1) * (2 * E - 1)) / (12 - 9 * v.turn)
     after = v.over_all(sq(v.wbar[:, :, E] - v.oracles.star))
-    return le(np.array([after]), np.array([contraction * q ** (2 * E) * v.start_sq]), np.array([floor * c * v.heterogeneity]))
-
-
-def _judged(q: StepsView, **change: Any) -> Sides:
-    """Sides at every state, in the arithmetic of the states."""
-    exact = q.states[0].w0.dtype == object
-    numbers = {name: x if exact else float(x) for name, x in change.items()}
-    return q.each(lambda state: _round(state, **numbers))
+    return le(np.array([after]), np.array([q ** (2 * E) * v.start_sq]), np.array([c * v.heterogeneity]))
 
 
 @paper.statement(
@@ -51,10 +42,10 @@ def _judged(q: StepsView, **change: Any) -> Sides:
 def complete_round(q):
     """The round's contraction, and what the clients' differences add."""
     yield repaired(
-        partial(_judged, q), ROUND,
-        wrong("nine tenths of the first term", contraction=Fraction(9, 10)),
-        wrong("a tenth of the second term", floor=Fraction(1, 10)),
-        wrong("without the second term", floor=0), holds=True, needs=(COMPLETE,),
+        lambda: q.each(_round), ROUND,
+        wrong("nine tenths of the first term", share=(Fraction(9, 10), 1)),
+        wrong("a tenth of the second term", share=(1, Fraction(1, 10))),
+        wrong("without the second term", share=(1, 0)), holds=True, needs=(COMPLETE,),
         proof="docs/worst_cases.md#potentials-of-one-round",
         note="step 7 has 1 - eta mu E/4 for the first factor and eta^2 B, with G, for the second "
         "term. The first factor is attained where all F_k have curvature mu only",

@@ -57,8 +57,10 @@ def _cancel(v: FrozenView, share: Any = 0) -> Sides:
 def _spread(v: CompressedView) -> Sides:
     """sum p ||w_i^k - vbar_i||^2 = sum p ||w_i^k - w_t||^2 - ||wbar_i - w_t||^2 + ||w_t - v_t||^2 on every path."""
     here, inner = v.local[:, :-1], v.inner[:, :-1]
-    own, moved = ((v.weights * sq(z)).sum(axis=-1) for z in (here - inner[..., None, :], here - v.w[:-1, None, :, None]))
-    return eq(own, moved - sq(inner - v.v[:-1, None]) + sq(v.w - v.v)[:-1, None], moved, noise=v.noise)
+    away = (here - inner[..., None, :], here - v.w[:-1, None, :, None])
+    own, moved = ((v.weights * sq(z)).sum(axis=-1) for z in away)
+    rest = sq(v.w - v.v)[:-1, None] - sq(inner - v.v[:-1, None])
+    return eq(own, moved + rest, moved, noise=v.noise)
 
 
 @paper.statement(
@@ -140,7 +142,9 @@ def compressed_proof(q):
     )
     yield form(
         "virtual iterate",
-        lambda: eq(q.v[1:], q.v[:-1] + q.average(q.local[:, -1] - q.local[:, 0]), noise=q.noise_of_points),
+        lambda: eq(
+            q.v[1:], q.v[:-1] + q.average(q.local[:, -1] - q.local[:, 0]), noise=q.noise_of_points
+        ),
         r"v_{t+1}=v_t+\textstyle\sum_kp^kx_t^k",
         wrong("off by a hundredth", share=Fraction(99, 100)), holds=True, proof=CONVERGES,
     )
@@ -316,6 +320,11 @@ def compressed_participation(q):
         wrong("an eight-thousandth of rho^2", share=(1, 1, Fraction(1, 8000), 1)), holds=True,
         proof=IRREGULAR_SHARPENED,
     )
+    yield from _irregular_rounds(q)
+
+
+def _irregular_rounds(q: PartialView) -> Iterator[Any]:
+    """Yield what one round does, and how large the residuals are."""
     yield form(
         "one round, sharpened",
         lambda: q.one_round(q.eta[:-1] ** 2 * q.B_sharp, q.eta[:-1] ** 3 * q.off),

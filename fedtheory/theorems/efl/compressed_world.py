@@ -259,8 +259,8 @@ class CompressedRun(efl.EFLWorld):
 
     def falling(self, B: Any) -> list[np.ndarray]:
         """gamma^2 ||w_0 - w*||^2/y^2 and t (16E/mu)^2 B/(S y)^2, t = 1..T."""
-        y, t = self.y[1:], self.times[1:]
-        return [self.gamma**2 * self.virtual_sq[0] / y**2, t * (16 * self.E / self.mu) ** 2 * B / (self.S * y) ** 2]
+        y, noise = self.y[1:], self.times[1:] * (16 * self.E / self.mu) ** 2 * B / self.S**2
+        return [self.gamma**2 * self.virtual_sq[0] / y**2, noise / y**2]
 
     def of_virtual(self, *terms: np.ndarray) -> Sides:
         """Sides of E||v_t - w*||^2 <= sum of terms, t = 1..T."""
@@ -391,7 +391,9 @@ class CompressedView(CompressedRun):
         "vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)",
     )
     inner_sq = derived(lambda q: q.mean(q.inner - q.star, axis=2), "E||vbar_i - w*||^2 (T, E + 1)")
-    message = derived(lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)")
+    message = derived(
+        lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)"
+    )
 
     def among(self, x: np.ndarray) -> np.ndarray:
         """sum_k p^k E||x_i^k||^2 (T, E), of (T, E, P, N, d)."""
@@ -561,13 +563,14 @@ class PartialView(CompressedRun):
     def residuals(self) -> np.ndarray:
         """min{44L/(3 mu) rho^2, t eta_0 (11/2) L S rho^2} eta_{t-1}^2, t = 1..T."""
         t, before = self.times[1:], self.eta[:-1]
-        return np.minimum(44 * self.L / (3 * self.mu) * self.rho_sq + 0 * t, t * self.off * self.eta[0]) * before**2
+        for_ever = 44 * self.L / (3 * self.mu) * self.rho_sq + 0 * t
+        return np.minimum(for_ever, t * self.off * self.eta[0]) * before**2
 
     def one_round(self, *new: Any) -> Sides:
         """a_{t+1} <= (1 - eta mu S/2) a_t + sum of terms + r 2 eta sum E[p s] D_k, a_t = E||v_t - w*||^2."""
         eta = self.eta[:-1]
-        kept, bias = (1 - eta * self.mu * self.S / 2) * self.virtual_sq[:-1], self.r * 2 * eta * (self.moments.ps * self.D).sum()
-        return self.of_virtual(kept, *new, bias)
+        kept = (1 - eta * self.mu * self.S / 2) * self.virtual_sq[:-1]
+        return self.of_virtual(kept, *new, self.r * 2 * eta * (self.moments.ps * self.D).sum())
 
     @classmethod
     def made(

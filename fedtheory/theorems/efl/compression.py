@@ -30,20 +30,12 @@ def _complement(v: on.CompressionView, kept: Any) -> Sides:
     return le(kept, v.square - v.error)
 
 
-def _unbiased(v: on.CompressionView, share: Any = 0) -> Sides:
-    return eq(v.compressor.expected(v.x) + share * v.x, v.x)
-
-
-def _qsgd(v: on.CompressionView, share: Any = 1) -> Sides:
+def _qsgd(v: on.CompressionView) -> Sides:
     """omega = min(n/s^2, sqrt(n)/s), squared where there is a root."""
     if not isinstance(v.compressor, compressors.QSGD):
         raise InvalidInput(f"{v.compressor.name} has no levels: omega is QSGD's")
     ratio = Fraction(v.n, v.compressor.levels**2)
-    return le(np.array([v.error, v.error**2]), share * np.array([ratio * v.square, ratio * v.square**2]) * (1 + Fraction(1, 2**40)))
-
-
-def _identity(v: on.CompressionView, share: Any = 0) -> Sides:
-    return eq(v.error + share * v.square, v.ternary)
+    return le(np.array([v.error, v.error**2]), np.array([ratio * v.square, ratio * v.square**2]) * (1 + Fraction(1, 2**40)))
 
 
 @paper.statement(
@@ -63,8 +55,7 @@ def st_lemma(q):
     yield repaired(
         lambda: _complement(q, min(1 / q.k, q.k / q.n) * q.square),
         ERR + r"(1-\min\{\tfrac1k,\tfrac kn\})\|x\|^2,\ \text{exactly }k\text{ entries}",
-        wrong("1.1 times delta",
-              lambda: _complement(q, Fraction(11, 10) * min(1 / q.k, q.k / q.n) * q.square)),
+        wrong("1.1 times delta", share=Fraction(10, 11)),
         holds=True, needs=(on.EXACT,), proof="docs/efl.md#compression, by [identity]",
         note="sharp: all entries equal, or one large entry and the rest near 0",
     )
@@ -73,8 +64,7 @@ def st_lemma(q):
         lambda: _complement(q, q.compressor.contraction_exact(q.n) * q.square),
         ERR + r"(1-\delta)\|x\|^2\text{ if }2k>n,\ \delta=\min_{m\in\{\lceil "
         r"k\rceil,n\}}\tfrac{2k-m}{k^2}\min\{1,\tfrac{m^2}n\}",
-        wrong("1.1 times delta", lambda: _complement(q, Fraction(11, 10) *
-        q.compressor.contraction_exact(q.n) * q.square)), holds=True, needs=(on.PRINTED, on.MOST),
+        wrong("1.1 times delta", share=Fraction(10, 11)), holds=True, needs=(on.PRINTED, on.MOST),
         proof="by [identity] for the m entries that are kept, whose sum S has S^2 >= min{1, m^2/n} "
         "||x||^2. (2k - m) min{1, m^2/n} rises and then falls in m, so that the ends of [ceil(k), "
         "n] are enough; fewer than k entries that are not 0 have m < k and S^2 >= ||x||^2",
@@ -85,8 +75,8 @@ def st_lemma(q):
         note="the one magnitude costs too: top-k's factor is not ST's",
     )
     yield form(
-        "identity", lambda: _identity(q), r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)",
-        wrong("off by a hundredth", lambda: _identity(q, Fraction(1, 100))), holds=True,
+        "identity", lambda: eq(q.error, q.ternary), r"\|C(x)-x\|^2=\|x\|^2-(S/k)^2(2k-m)",
+        wrong("off by a hundredth", share=Fraction(99, 100)), holds=True,
         needs=(on.EXACT,),
         proof="the m kept entries are sent as S/k, so that ||C(x) - x||^2 = ||x||^2 - 2 S^2/k + m "
         "S^2/k^2", note="S the kept magnitudes, m the number of them that are not 0",
@@ -102,7 +92,7 @@ def contraction_factors(q):
     """The least share of a message that each biased compressor keeps."""
     yield form(
         "top-k", lambda: _complement(q, q.square * q.k / q.n),
-        wrong("1.1 times delta", lambda: _complement(q, 11 * q.square * q.k / (10 * q.n))),
+        wrong("1.1 times delta", share=Fraction(10, 11)),
         after=ONE_OUTCOME, holds=True, needs=(on.TOP_K,),
         proof="the mean of the k largest squares is at least the mean of all",
     )
@@ -113,7 +103,7 @@ def contraction_factors(q):
     )
     yield form(
         "sign with scale", lambda: _complement(q, q.square / q.n),
-        wrong("1.1 times delta", lambda: _complement(q, 11 * q.square / (10 * q.n))),
+        wrong("1.1 times delta", share=Fraction(10, 11)),
         after=ONE_OUTCOME, holds=True, needs=(on.SIGN,),
         proof="||C(x) - x||^2 <= ||x||^2 - ||x||_1^2/n, and ||x||_1 >= ||x||",
     )
@@ -143,7 +133,7 @@ def variance_factors(q):
     )
     yield form(
         "QSGD", lambda: _qsgd(q), MEAN + r"\min\{\tfrac n{s^2},\tfrac{\sqrt n}s\}\|x\|^2",
-        wrong("a fifth of it", lambda: _qsgd(q, Fraction(1, 5))), holds=True, needs=(on.QSGD,),
+        wrong("a fifth of it", share=Fraction(1, 5)), holds=True, needs=(on.QSGD,),
         proof="Alistarh et al. 2017, Lemma 3.1; it also follows from [QSGD, sharpened]",
         note="Alistarh et al. 2017, Lemma 3.1; above what is sharpened below by 1 for s <= "
         "sqrt(n)/2, by the factor 4 s/sqrt(n) from there to s = sqrt(n), by 4 beyond",
@@ -180,7 +170,7 @@ def variance_factors(q):
         ("stochastic rounding", on.TO_MAX), ("rounding to a grid", on.TO_GRID),
     ):  # fmt: skip
         yield form(
-            f"{name}, unbiased", lambda: _unbiased(q), r"\mathbb EC(x)=x",
-            wrong("off by a hundredth", lambda: _unbiased(q, Fraction(1, 100))), holds=True,
+            f"{name}, unbiased", lambda: eq(q.compressor.expected(q.x), q.x), r"\mathbb EC(x)=x",
+            wrong("off by a hundredth", share=Fraction(99, 100)), holds=True,
             needs=(fact,), proof="each entry's outcomes have the entry for their mean",
         )

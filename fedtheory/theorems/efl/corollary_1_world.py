@@ -328,9 +328,7 @@ class CertifiedAbandonView(ClosedView):
 
     def __post_init__(self) -> None:
         self.y = float(self.y)
-        self.mu, self.L = float(self.problem.mu_k.min()), float(self.problem.beta_k.max())
-        if not self.mu > 0:
-            raise InvalidInput(f"mu_k = {self.mu:.6g}, the limit is > 0: the limits are not unique; add a ridge")
+        self.L, self.mu = given.curvatures(self.problem)
         others = np.arange(self.problem.num_clients) != self.a
         self.rest, self.p_a = given.reweighted(self.problem, self.problem.weights * others), float(self.problem.weights[self.a])
         self.alone = given.reweighted(self.problem, (~others).astype(float))

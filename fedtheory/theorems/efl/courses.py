@@ -13,9 +13,8 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.randomness import Stream
-from fedtheory.rational import integer, vector
 from fedtheory.theorems.efl.cases.theorem_1 import as_enumerated
-from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
+from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, read_run
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
 from fedtheory.theory import Case, derived
@@ -23,7 +22,6 @@ from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.coefficients import RoundLaw
-from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of
 from fedtheory.theory.rounds.second_moments import QuadraticOracles
 
 ROUNDS, DRAWN_ROUNDS = 50, 10  # where none are asked for: of runs with one state in every round, and of others
@@ -80,11 +78,7 @@ def _drawn(
         view = EFLRound([_step(oracles, laws, c, w, tau) for w in points], tau, c, rule)
         seen.append(view.before)
         yield view, None
-        points = []
-        for v in view.states:
-            case = rng.choice(len(v.mass), p=v.mass / v.mass.sum())
-            path = rng.choice(len(v.batch_mass), p=v.batch_mass / v.batch_mass.sum())
-            points.append(v.wbar[case, path, -1])
+        points = [v.after(rng) for v in view.states]
         if tau + 1 == len(laws):
             seen.append(view.after)
 
@@ -105,8 +99,8 @@ def replayed(witness: Witness, proof: Proof) -> Course:
     data = witness.data
     if witness.kind != "run":
         raise InvalidInput(f"{witness.name} is an instance of kind {witness.kind!r}: a proof is walked along a run")
-    oracles, T, w0 = exact_oracles(data), integer(data["T"], "T", 1, 20_000), vector(data["w0"], "w0")
-    laws = round_laws(data["scheme"], laws_of(data["laws"], oracles.shape[0]), T, oracles.weights, data.get("every"))
+    oracles, laws, w0 = read_run(data)
+    T = len(laws)
     branches = max(_branches(oracles, law) for law in laws)
     if branches ** (T - 1) > STATES:
         raise InvalidInput(

@@ -117,8 +117,11 @@ class Elastic(Clients):
         return (weights * self.bent(x)).sum(axis=0)
 
     def size(self, w: np.ndarray, factor: Any = 1) -> np.ndarray:
-        """sum_k |H_k| |w - c_k| times a factor (d,): rounding errors of the gradients at w are proportional to it."""
-        return factor * _times(abs(self.curvatures), abs(w - self.c)).sum(axis=0)
+        """What the gradients at w are made of, times a factor (d,): rounding errors are proportional to it."""
+        away = abs(w - self.c)
+        if self.H is None:
+            return factor * abs(self.h).sum(axis=0) * away.max(axis=0)
+        return factor * _times(abs(self.H), away).sum(axis=0)
 
     def pulled(self, weights: np.ndarray, pull: Any, to: Any) -> np.ndarray:
         """Minimise sum_k weights_k f_k + sum_i pull_i (x_i - to_i)^2/2, weights (N, 1) or (N, d)."""
@@ -140,7 +143,9 @@ class Elastic(Clients):
             y = y - eta * (self.gradients(y) + lam * (self.U * y - V))
         return y
 
-    def round(self, w: np.ndarray, V: np.ndarray, eta: Any, lam: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def round(
+        self, w: np.ndarray, V: np.ndarray, eta: Any, lam: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """One round: the server's model and V = sum_k u_k y_k."""
         y = self.steps(w, V, eta, self.lam if lam is None else lam)
         return self.weights @ y, (self.u * y).sum(axis=0)
@@ -148,8 +153,8 @@ class Elastic(Clients):
     def recursion(self, lam: Any) -> np.ndarray:
         """The matrix (2d, 2d) by which a round takes (w, V) on around its fixed point."""
         linear, d = replace(self, c=0 * self.c), len(self.U)
-        units = identity(2 * d, self.U.dtype)
-        return np.stack([np.concatenate(linear.round(e[:d], e[d:], self.eta, lam)) for e in units], axis=1)
+        rounds = [linear.round(e[:d], e[d:], self.eta, lam) for e in identity(2 * d, self.U.dtype)]
+        return np.stack([np.concatenate(both) for both in rounds], axis=1)
 
     def factors(self, lam: Any) -> tuple[np.ndarray, np.ndarray]:
         """r_k^E and q_k = (1 - r_k^E)/(h_k + lambda U) (N, d), r_k = 1 - eta (h_k + lambda U)."""
@@ -174,7 +179,8 @@ class Elastic(Clients):
         spectral radius (1,); without lambda V plays no part."""
         if self.H is None:
             return self.criterion(*self.trace_and_determinant(lam))
-        size = np.concatenate([0 * self.U + 1, np.where(self.U > 0, self.U, 1)])  # so that w and V are of one size
+        # so that w and V are of one size
+        size = np.concatenate([0 * self.U + 1, np.where(self.U > 0, self.U, 1)])
         some = slice(len(self.U) if lam == 0 else None)
         scaled = self.recursion(lam) * size / size[:, None]
         return 1 - abs(np.linalg.eigvals(scaled[some, some])).max(keepdims=True)

@@ -187,8 +187,9 @@ class FeedbackView(EFLWorld):
 
     @classmethod
     def made(
-        cls, weights: Any, h: Any, c: Any, variant: str, q: Any, eta: Any, x0: Any, E: int, schedule: Any, rounds: int
-    ) -> Self:
+        cls, weights: Any, h: Any, c: Any, variant: str, q: Any, eta: Any, x0: Any, E: int,
+        schedule: Any, rounds: int,
+    ) -> Self:  # fmt: skip
         """Make the run of quadratics; the schedule is a row of N whole numbers a round."""
         if not 0 < eta * h.max() <= 1:
             raise InvalidInput(f"the data of 'feedback' must have 0 < eta h <= 1: eta = {eta}")
@@ -219,11 +220,13 @@ class FeedbackView(EFLWorld):
                 w, R_G, R = after, D_G - down, kept
             return seen
 
-        path, dense, many = [x0], [x0], np.arange(rounds if consistent else 0) % len(work)  # rounds of others are not counted
+        many = np.arange(rounds if consistent else 0) % len(work)  # rounds of others are not counted
+        path, dense = [x0], [x0]
         for t, seen in zip(many, play() if consistent else (), strict=True):
             path.append(seen.after)
             dense.append(dense[-1] + (seen.p[:, None] * moves(dense[-1], work[t])).sum(axis=0))
-        away = (((np.stack(p) - clients.star) ** 2).sum(axis=1)[: None if len(many) else 0] for p in (path, dense))
+        counted = slice(None if len(many) else 0)
+        away = (((np.stack(p) - clients.star) ** 2).sum(axis=1)[counted] for p in (path, dense))
         costs = Costs(len(x0), st.sizes(len(x0))[0], work[many], *away)
         facts = {LOOPS[variant], SHORT, *costs.facts}
         if E == 1 and (work == 1).all():

@@ -1,23 +1,20 @@
 """EFL: the limits of uncompressed iterates under irregular participation, for all four schemes."""
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedtheory.theorems.efl import limit_world as on
+from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
 LIMIT = r"\lim\mathbb E\omega_\tau=\text{argmin}\,\textstyle\sum_k%sf_k"
 
 
-def _constant_step(v: on.LimitView, factor: Any = 1) -> Sides:
-    """|w_eta - limit| sum E[ps] h <= eta sum E[p s(s-1)/2] h^2 |w_eta - c|."""
-    return le(v.curvature * abs(v.fixed - v.limit), factor * v.eta * v.second(v.fixed))
-
-
-def _decaying(v: on.LimitView, factor: Any = 1) -> Sides:
+def _decaying(v: on.LimitView) -> Sides:
     """|E w_tau - limit| <= max{offset |w_0 - limit|, step^2 Q/(step M - 1)}/(tau + offset), M = sum
     E[ps] h, Q = max_t of `second`."""
     q = v.run[0] * 0
@@ -25,16 +22,11 @@ def _decaying(v: on.LimitView, factor: Any = 1) -> Sides:
         q = np.maximum(q, v.second(w))
     top = np.maximum(v.offset * abs(v.run[0] - v.limit), v.step**2 * q / (v.step * v.curvature - 1))
     ages = np.arange(len(v.run))[:, None] + v.offset
-    return le(abs(v.run - v.limit)[1:], (factor * top / ages)[1:])
+    return le(abs(v.run - v.limit)[1:], (top / ages)[1:])
 
 
 def _same(v: on.LimitView, shift: Any = 0) -> Sides:
     return eq(v.limit + shift, v.star, noise=v.noise)
-
-
-def _moved(v: on.LimitView, share: Any = 0) -> Sides:
-    """The fixed point for a constant step is where one round changes nothing."""
-    return eq(v.map(v.fixed, v.eta) + share * v.eta, v.fixed)
 
 
 @paper.statement(
@@ -56,12 +48,12 @@ def scheme_limit(q):
         "Zhang, Liang and Joe-Wong (2021)",
     )
     yield repaired(
-        partial(_decaying, q), r"|\mathbb "
+        lambda: _decaying(q), r"|\mathbb "
         r"E\omega_\tau-\omega_\infty|\le\frac{\max\{b|\omega_0-\omega_\infty|,\,a^2Q/(aM-1)\}}{"
         r"\tau+b},\ \omega_\infty=\text{argmin}\,\textstyle\sum_k\mathbb E[p_\tau^ks_\tau^k]f_k,\ "
         r"\eta_\tau=\tfrac a{\tau+b},\ M=\sum_k\mathbb E[ps]h_k,\ Q=\max_t\sum_k\mathbb "
         r"E[p\tfrac{s(s-1)}2]h_k^2|\mathbb E\omega_t-c_k|",
-        wrong("nine tenths of the bound", factor=9 * q.weights.sum() / 10), holds=True,
+        NINE_TENTHS, holds=True,
         needs=(on.LEMMA,),
         proof="0 <= s eta h - 1 + (1 - eta h)^s <= s(s - 1)/2 (eta h)^2, so that |x_{tau+1}| <= (1 "
         "- eta M)|x_tau| + eta^2 Q for x_tau = E omega_tau - omega_infinity. The bound follows by "
@@ -69,10 +61,11 @@ def scheme_limit(q):
         note="quadratics, coordinate by coordinate",
     )
     yield form(
-        "constant step", partial(_constant_step, q),
+        "constant step",
+        lambda: le(q.curvature * abs(q.fixed - q.limit), q.eta * q.second(q.fixed)),
         r"|\omega_\eta-\omega_\infty|\textstyle\sum_k\mathbb E[ps]h_k\le\eta\sum_k\mathbb "
         r"E[p\tfrac{s(s-1)}2]h_k^2|\omega_\eta-c_k|",
-        wrong("nine tenths of eta", factor=9 * q.weights.sum() / 10), holds=True,
+        NINE_TENTHS, holds=True,
         needs=(on.FRACTIONS,),
         proof="[fixed point], with 0 <= s eta h - 1 + (1 - eta h)^s <= s(s - 1)/2 (eta h)^2",
         note="the fixed point of a constant step is O(eta) away from the limit; exactly there for "
@@ -87,9 +80,9 @@ def scheme_limit(q):
         "h_k) is the same for all k",
     )
     yield form(
-        "fixed point", lambda: _moved(q),
+        "fixed point", lambda: eq(q.map(q.fixed, q.eta), q.fixed),
         r"\omega_\eta:\ \textstyle\sum_k\mathbb E[p(1-(1-\eta h_k)^s)](\omega_\eta-c_k)=0",
-        wrong("moved by eta/100", lambda: _moved(q, q.weights.sum() / 100)), holds=True,
+        wrong("99 hundredths of it", share=Fraction(99, 100)), holds=True,
         needs=(on.COORDINATES,),
         proof="the mean after a round is E omega - sum_k E[p (1 - (1 - eta h_k)^s)] (E omega - "
         "c_k)",

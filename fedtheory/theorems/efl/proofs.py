@@ -74,8 +74,7 @@ def _by_state(of: Callable[[Any, int, StepState], tuple[Any, Any]]) -> Callable[
 
 def _noise(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
     """Step 1 with the run's sigma_k."""
-    plain = sides.noise(v, with_noise=0)
-    after, before = ((x * v.mass[:, None]).sum() for x in (plain.lhs, plain.rhs))
+    after, before = ((x * v.mass[:, None]).sum() for x in sides.noise(v).terms[:2])
     return after, before + v.eta**2 * (v.law.moments.p2s * c.sigma_sq).sum()
 
 
@@ -107,8 +106,8 @@ def _largest_j(c: EFLConstants, tau: int) -> tuple[Any, Any]:
 
 def _induction(c: EFLConstants, tau: int) -> tuple[Any, Any]:
     """The bound at tau, put through the recursion, is at most that at tau + 1."""
-    left, right = carried(c, np.array([tau]))
-    return left[0], right[0]
+    left, *right = (side[0] for side in carried(c, np.array([tau])))
+    return left, sum(right)
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -180,7 +179,8 @@ _ENDS = (
          lambda c: (_of(c, "positive part")[1], _of(c, "added")[1]),
          r"\theta(\sum p_k-2)_+\sum p_ks^k\le\theta(\sum p_k-2)+\sum p_ks^k"),
     _end("max for the sum", "C is printed as the larger one of two parts, and the induction adds "
-         "them up", lambda c: (sum(_of(c, "added")), max(_of(c, "added"))), "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
+         "them up", lambda c: (sum(_of(c, "added")), max(_of(c, "added"))),
+         "+".join(_PARTS) + r"\le\max\{" + ",".join(_PARTS) + r"\}"),
     _end("r_t as worded", "r_t is 1 where participation differs, and is printed the other way "
          "round", lambda c: tuple(c.H(flipped)[-1] * c.J / c.y[-1] for flipped in (False, True)),
          r"H_T=\#\{t:\text{the ratios differ}\}\le\#\{t:\text{the ratios are equal}\}"),

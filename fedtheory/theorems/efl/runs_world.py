@@ -51,15 +51,9 @@ def participation_laws(participation: str, clients: int, E: int, rng: np.random.
     if participation == "inactive":
         return [absent(rng.choice([0.0, 0.1, 0.5, 0.9], clients) * rng.random(clients))]
     if participation == "rare":
-        p = np.full(clients, 0.9)
-        p[0] = 0.99
-        return [absent(p)]
+        return [absent(np.where(np.arange(clients) == 0, 0.99, 0.9))]
     if participation == "departure":
-        gone = full.copy()
-        if clients > 1:
-            gone[-1] = 0.0
-            gone[-1, 0] = 1.0
-        return [full, full, full, gone]
+        return [full, full, full, absent((np.arange(clients) == max(clients - 1, 1)).astype(float))]
     concentration = rng.choice([0.2, 1.0, 5.0])
 
     def any_law(rows: int) -> np.ndarray:
@@ -69,9 +63,7 @@ def participation_laws(participation: str, clients: int, E: int, rng: np.random.
 
     if participation == "same incomplete":
         return [np.repeat(any_law(1), clients, axis=0)]
-    if participation == "incomplete":
-        return [any_law(clients)]
-    return [any_law(clients), any_law(clients)] * 5
+    return [any_law(clients)] if participation == "incomplete" else [any_law(clients), any_law(clients)] * 5
 
 
 class Named:

@@ -111,7 +111,8 @@ def _affine(C: _After0, slope: Any) -> Sides:
 def _converges(C: _After0) -> Sides:
     """The bound of Theorem 1 is at most K/(E^2 tau) + (J/E) H_tau/tau, K the constant with C_tau <= K tau."""
     c, H, y = C.c, C.c.H()[C.at], C.c.y[C.at]
-    return C.le((C.start + C.noise) / y**2 + H * c.J / y, (C.start + C.most) / (c.E**2 * C.at), c.J / c.E * H / C.at)
+    K = C.start + C.most
+    return C.le((C.start + C.noise) / y**2 + H * c.J / y, K / (c.E**2 * C.at), c.J / c.E * H / C.at)
 
 
 @paper.statement(

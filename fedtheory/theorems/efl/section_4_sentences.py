@@ -210,9 +210,9 @@ FEWER = r"n_a'<n_a\Rightarrow"
 QUADRATICS = ("a quadratic client, full gradients, factor times eta at most 1/L", "factor >= 1")
 
 
-def _equivalent(v: on.CoefficientView, tenths: int = 10) -> Sides:
+def _equivalent(v: on.CoefficientView) -> Sides:
     """factor times s steps of eta, against s steps of factor eta."""
-    return eq(tenths * v.factor * v.moved(v.s) / 10, v.moved(v.s, v.factor), v.factor * abs(v.away))
+    return eq(v.factor * v.moved(v.s), v.moved(v.s, v.factor), v.factor * abs(v.away))
 
 
 def _excess(v: on.CoefficientView) -> Sides:
@@ -261,7 +261,7 @@ def coefficient_as_step(q):
         note="from the second local step on the gradients are taken at other points",
     )
     yield form(
-        "one local step", partial(_equivalent, q), wrong("nine tenths of it", tenths=9),
+        "one local step", lambda: _equivalent(q), NINE_TENTHS,
         before=r"s=1:\ ", holds=True, needs=(on.ONE_STEP,), proof="one step is linear in its size",
     )
     yield form(

@@ -496,10 +496,10 @@ class Leg:
     y: np.ndarray  # (T + 1,) tau E + gamma as the steps of these rounds have it
     distance_sq: np.ndarray  # (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
 
-    def bound(self, start_sq: Any, start: Any = 1, rest: Any = 1) -> np.ndarray:
-        """(y_0^2 start_sq + (16E/mu)^2 sum E[B_t]/S_t^2)/y^2 + H J/y, (T + 1,): Theorem 1 from y_0 on, repaired."""
+    def terms(self, start_sq: Any) -> tuple[np.ndarray, ...]:
+        """y_0^2 start_sq/y^2, (16E/mu)^2 sum E[B_t]/S_t^2/y^2 and H J/y, (T + 1,): Theorem 1 from y_0 on, repaired."""
         c = self.constants
-        return (start * self.y[0] ** 2 * start_sq + rest * c.noise_sum(c.B())) / self.y**2 + c.H() * c.J / self.y
+        return self.y[0] ** 2 * start_sq / self.y**2, c.noise_sum(c.B()) / self.y**2, c.H() * c.J / self.y
 
 
 @dataclass
@@ -566,7 +566,7 @@ class ShiftedRunView(EFLWorld):
     def reached(self, kept: bool = False) -> Any:
         """Theorem 1's bound of E||w_{tau_0} - omega*||^2."""
         leg = self.before_kept if kept else self.before
-        return leg.bound(leg.constants.start_sq)[-1]
+        return sum(term[-1] for term in leg.terms(leg.constants.start_sq))
 
     @classmethod
     def made(cls, event: str, scheme: str, law: np.ndarray, tau_0: int, rounds: int, **clients: Any) -> Any:

@@ -4,7 +4,8 @@ eta_tau = 16E/(mu ((tau + 1)E + gamma) S_tau); E[B_t], H_tau, J and gamma are le
 `fedtheory.theorems.efl.quantities.run.EFLConstants`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -87,33 +88,39 @@ COMMON_DRAWS = r",\ \text{where all clients draw the same mini-batch in a step}"
 
 
 def bound(
-    q: EFLRun, total: str = "sum", flipped: bool = False, reading: str = "positive part",
-    gap: str = "repaired", sharp: str = "", first: Any = 1, rest: Any = 1, bias: Any = 1,
+    q: EFLRun, total: Callable[..., Any] = np.stack, flipped: bool = False, reading: str = "positive part",
+    gap: str = "repaired", sharp: str = "",
 ) -> Sides:
     """Sides of E||w_tau - w*||^2 <= C_tau/(tau E + gamma)^2 + H_tau J/(tau E + gamma).
 
-    ``total``: 'sum', 'max' or '2 max' of the two parts of C_tau. ``flipped``: r_t = 1 where the
-    ratio is the same. ``reading``: of the last bracket of B_t, or 'no last term'. ``gap``:
-    'repaired', or 'printed' with D_k in the denominator of J. ``sharp``: B+ and J+, for
-    'uncorrelated' mini-batches or for 'any'. ``first, rest, bias`` scale the parts
-    of C_tau and H_tau J, for mutants. At tau = 0 both sides are ||w_0 - w*||^2.
+    ``total``: callable([start, noise]) -> the terms of C_tau, their sum by default. ``flipped``:
+    r_t = 1 where the ratio is the same. ``reading``: of the last bracket of B_t, or 'no last term'.
+    ``gap``: 'repaired', or 'printed' with D_k in the denominator of J. ``sharp``: B+ and J+, for
+    'uncorrelated' mini-batches or for 'any'. At tau = 0 both sides are ||w_0 - w*||^2.
     """
     q = q.later
     c, at = q.constants, q.horizons
     y = c.y[at]
-    start = first * c.gamma**2 * c.start_sq + 0 * y
     b = {"uncorrelated": c.B_sharp, "any": c.B_any}[sharp] if sharp else c.B(reading)
-    noise = rest * c.noise_sum(b)[at]
-    if total == "sum":
-        parts = [start, noise]
-    else:
-        parts = [np.maximum(start, noise) * (2 if total == "2 max" else 1)]
+    parts = total([c.gamma**2 * c.start_sq + 0 * y, c.noise_sum(b)[at]])
     if sharp:
         hj = c.before(c.J_sharp)
     else:
         hj = c.H(flipped) * (c.J if gap == "repaired" else c.J_printed)
-    terms = [part / y**2 for part in parts] + [bias * hj[at] / y]
+    terms = [*(part / y**2 for part in parts), hj[at] / y]
     return le(q.lhs, *(q.column(term) for term in terms), noise=q.noise)
+
+
+def largest(parts: Any, times: Any = 1) -> list[Any]:
+    """The larger part of C_tau, so many times."""
+    return [times * np.maximum(*parts)]
+
+
+FIRST, NO_NOISE, NO_BIAS = (
+    wrong("9 tenths of the first term", share=(Fraction(9, 10), 1, 1)),
+    wrong("without B_t", share=(1, 0, 1)), wrong("without the J term", share=(1, 1, 0)),
+)  # fmt: skip
+NEARLY = wrong("99 hundredths of the first term", share=(Fraction(99, 100), 1, 1))
 
 
 @paper.statement(
@@ -124,20 +131,15 @@ def bound(
 )
 def theorem_1(q):
     """As printed, as repaired, sharpened, and with each repair undone."""
-    mutants = (
-        wrong("9 tenths of the first term", lambda: bound(q, first=q.part(90))),
-        wrong("without B_t", lambda: bound(q, rest=0)),
-        wrong("without the J term", lambda: bound(q, bias=0)),
-    )
     yield printed(
-        lambda: bound(q, "max", True, "added", "printed"),
+        lambda: bound(q, largest, True, "added", "printed"),
         BOUND + C_MAX + MAX + SAME + J_PRINTED + B_PRINTED, fails=True, needs=(EVERY_D,),
         note="p_k stands for p_tau^k. Read literally: the max, r_t as worded, sum p s + theta "
         "(sum p - 2) + sum p s in B_t, D_k in J's denominator; but for the s_t^K in B_t's last "
         "bracket, which is read as s_t^k",
     )
     yield repaired(
-        partial(bound, q), BOUND + SUM + DIFFERS + J + B, *mutants,
+        partial(bound, q), BOUND + SUM + DIFFERS + J + B, FIRST, NO_NOISE, NO_BIAS,
         wrong("without the last term of B_t", reading="no last term"), holds=True,
         worst=worst_at(bound), proof=PROOF,
         note="proved by the steps below; no compression, lambda = 0. Mini-batches of different "
@@ -146,7 +148,7 @@ def theorem_1(q):
     )
     yield form(
         "frozen anchors", lambda: bound(q), BOUND + FROZEN_STAR + SUM + DIFFERS + J + B + TILDE,
-        *mutants[:2], holds=True, needs=(FROZEN,),
+        FIRST, NO_NOISE, holds=True, needs=(FROZEN,),
         note="with lambda > 0 the theorem is literal only so: while the anchors move, argmin "
         "sum_k p^k F~_k is not one point",
         proof="the repaired form for the fixed losses F~_k, which are L~-smooth and mu~-strongly "
@@ -163,8 +165,10 @@ def theorem_1(q):
         "which A2 allows as well, it is not refuted",
     )
     yield form(
-        "2 max", partial(bound, q, "2 max"), BOUND + C_MAX + "2" + MAX + DIFFERS + J + B,
-        wrong("without B_t", rest=0), wrong("0.49 of the first term", first=q.part(49)), holds=True,
+        "2 max", partial(bound, q, total=partial(largest, times=2)), BOUND + C_MAX + "2" + MAX + DIFFERS + J + B,
+        wrong("without B_t", total=lambda parts: [2 * parts[0]]),
+        wrong("0.49 of the first term", total=lambda parts: largest((49 * parts[0] / 100, parts[1]), 2)),
+        holds=True,
         note="twice the maximum is at least the sum",
         proof="twice the maximum of two numbers >= 0 is at least their sum, so that the repaired "
         "form gives it",
@@ -173,35 +177,29 @@ def theorem_1(q):
     yield from undone(q)
 
 
-def sharp(q: EFLRun, noise: str = "uncorrelated", **how: Any) -> Sides:
-    """Sides of the sharpened bound, for this noise of the mini-batches."""
-    return bound(q, sharp=noise, **how)
+uncorrelated = partial(bound, sharp="uncorrelated")
 
 
 def sharpened(q: EFLRun) -> Iterator[Any]:
     """Yield the forms with what the proof needs, by how mini-batches are correlated."""
     yield form(
-        "sharpened", partial(sharp, q), UNCORRELATED_NOISE,
-        wrong("99 hundredths of the first term", first=q.part(99)), wrong("without B_t", rest=0),
-        wrong("without the J term", bias=0), holds=True, needs=(UNCORRELATED,),
-        worst=worst_at(sharp), proof=PROOF,
+        "sharpened", lambda: uncorrelated(q), UNCORRELATED_NOISE, NEARLY, NO_NOISE, NO_BIAS,
+        holds=True, needs=(UNCORRELATED,), worst=worst_at(uncorrelated), proof=PROOF,
         note="the same proof gives B+ (no G when E = 1), and J+, which needs no r_t: it vanishes "
         "with the heterogeneity of the participation, continuously. Its noise term needs "
         "mini-batches of different clients uncorrelated within a step",
     )
     yield form(
-        "sharpened, any correlation", partial(sharp, q, "any"), ANY_NOISE,
-        wrong("nine tenths of B_t", rest=q.part(90)),
-        wrong("99 hundredths of the first term", first=q.part(99)),
-        wrong("without the J term", bias=0),
-        wrong("the noise term of uncorrelated mini-batches", lambda: sharp(q)), holds=True,
+        "sharpened, any correlation", lambda: bound(q, sharp="any"), ANY_NOISE,
+        wrong("nine tenths of B_t", share=(1, Fraction(9, 10), 1)), NEARLY, NO_BIAS,
+        wrong("the noise term of uncorrelated mini-batches", lambda: uncorrelated(q)), holds=True,
         proof=PROOF,
         note="however the mini-batches of different clients are correlated within a step, by "
         "Cauchy-Schwarz with the weights p^k; attained for E = 1 by clients with one optimum and "
         "the same noise, started there",
     )
     yield form(
-        "sharpened, common mini-batches", lambda: sharp(q), UNCORRELATED_NOISE + COMMON_DRAWS,
+        "sharpened, common mini-batches", lambda: uncorrelated(q), UNCORRELATED_NOISE + COMMON_DRAWS,
         fails=True, needs=(COMMON,),
         note="common noise does not average out: off by a factor of up to N, attained for equal "
         "weights",
@@ -211,14 +209,14 @@ def sharpened(q: EFLRun) -> Iterator[Any]:
 def undone(q: EFLRun) -> Iterator[Any]:
     """Yield the repaired form with each of its repairs undone."""
     yield form(
-        "max", lambda: bound(q, "max"), BOUND + C_MAX + MAX + DIFFERS + J + B, fails=True,
+        "max", lambda: bound(q, largest), BOUND + C_MAX + MAX + DIFFERS + J + B, fails=True,
         note="false, not merely unproved: one client, one noisy step. The witness does not depend "
         "on where A4's G is taken: its maximum is gamma^2 ||w_0 - w*||^2 for every G^2 <= 4, and "
         "||g||^2 <= 4 surely in all rounds",
     )
     yield form(
-        "r_t flipped", partial(bound, q, flipped=True), BOUND + SUM + SAME + J + B,
-        wrong("99 hundredths of the first term", first=q.part(99), bias=0), rules=UNLESS_CORRECTED,
+        "r_t flipped", lambda: bound(q, flipped=True), BOUND + SUM + SAME + J + B,
+        wrong("99 hundredths of the first term", share=(Fraction(99, 100), 1, 0)), rules=UNLESS_CORRECTED,
         note="with participation that differs between clients the limit is not w*, and almost "
         "nothing in this bound stays above 0: a client that is active in every hundredth round "
         "makes one round in a hundred count",
@@ -229,8 +227,8 @@ def undone(q: EFLRun) -> Iterator[Any]:
         fails=True, note="the bracket can be negative, and with it B_t",
     )
     yield form(
-        "J", partial(bound, q, gap="printed"), BOUND + SUM + DIFFERS + J_PRINTED + B,
-        wrong("half of the first term", first=q.part(50)), rules=UNLESS_CORRECTED, needs=(EVERY_D,),
+        "J", lambda: bound(q, gap="printed"), BOUND + SUM + DIFFERS + J_PRINTED + B,
+        wrong("half of the first term", share=(Fraction(1, 2), 1, 1)), rules=UNLESS_CORRECTED, needs=(EVERY_D,),
         note="J then falls while D_k grows; it has the wrong dimension, and is undefined where "
         "some D_k = 0",
         proof="with the corrected C all ratios are equal: H = 0, so that it is the repaired bound",

@@ -102,7 +102,7 @@ def test_how_many_cases_are_gone_through(monkeypatch):
 
 def test_what_has_no_curvature_is_refused():
     only = inactive(2, 1, [0.0, 0.4])
-    flat = "mu_k = 0, the limit is > 0: the limits are not unique; add a ridge"
+    flat = "client 1 has mu_k = 0, the limit is > 0: add a ridge"
     refused(MAKE["abandon"], {"sampling": only, "problem": FLAT}, flat)
     refused(MAKE["rates"], {"problem": FLAT}, "client 1 has mu_k = 0, the limit is > 0: add a ridge")
     elastic = {"problem": FLAT, "algorithm": EFL(lam=0.5), "given": {"u_0": np.ones((2, 2))}}

@@ -125,6 +125,13 @@ def moving_anchors(
     return EFLRun(constants, distance_sq, laws[0].method.scheme, horizons, facts=frozenset({MOVING}))
 
 
+def read_run(data: dict[str, Any]) -> tuple[QuadraticOracles, list[RoundLaw], np.ndarray]:
+    """The clients, the laws of all rounds and w_0 of a witness."""
+    oracles, T, w0 = exact_oracles(data), integer(data["T"], "T", 1, 20_000), vector(data["w0"], "w0")
+    laws = laws_of(data["laws"], oracles.shape[0])
+    return oracles, round_laws(data["scheme"], laws, T, oracles.weights, data.get("every")), w0
+
+
 def run_of(data: dict[str, Any]) -> EFLRun:
     """The run of a witness (`IrregularRun.from_data`), with its scheme.
 
@@ -132,10 +139,8 @@ def run_of(data: dict[str, Any]) -> EFLRun:
     """
     if "lam" not in data:
         return EFLRun.from_data(data)
-    oracles, T, w0 = exact_oracles(data), integer(data["T"], "T", 1, 20_000), vector(data["w0"], "w0")
-    laws = laws_of(data["laws"], oracles.shape[0])
-    rounds = round_laws(data["scheme"], laws, T, oracles.weights)
+    oracles, rounds, w0 = read_run(data)
     lam, u = fraction(data["lam"], "lam"), table(data["u"], "u")
     if lam <= 0 or u.shape != oracles.b[:, 0].shape or u.min() < 0:
         raise InvalidInput(f"lambda = {lam}, u {u.shape}: lambda must be > 0, and u >= 0 with a row of d numbers for every client")
-    return moving_anchors(oracles, rounds, w0, lam, u, np.array([T - 1, T]))
+    return moving_anchors(oracles, rounds, w0, lam, u, np.array([len(rounds) - 1, len(rounds)]))

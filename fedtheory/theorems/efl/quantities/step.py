@@ -7,7 +7,7 @@ them count. Numbers are floats or Fractions.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -143,6 +143,12 @@ class StepState:
         inner = self.over_batches(values)
         return (inner * self.mass.reshape(-1, *[1] * (inner.ndim - 1))).sum(axis=0)
 
+    def after(self, rng: np.random.Generator) -> np.ndarray:
+        """A state that the round may lead to, drawn (d,)."""
+        case = rng.choice(len(self.mass), p=self.mass / self.mass.sum())
+        path = rng.choice(len(self.batch_mass), p=self.batch_mass / self.batch_mass.sum())
+        return np.asarray(self.wbar[case, path, -1])
+
     # --- constants at this state ------------------------------------------------------------------
     @cached_property
     def sigma_sq(self) -> np.ndarray:
@@ -249,13 +255,22 @@ class StepsView(World):
     def each(self, sides: Callable[[StepState], Sides]) -> Sides:
         """The sides of all states, one after the other, where float64 resolves them (Fractions: everywhere)."""
         parts = [sides(state) for state in self.states]
-        joined = [np.concatenate([np.ravel(getattr(part, name)) for part in parts]) for name in ("lhs", "rhs", "scale")]
-        noise = np.concatenate([np.full(np.size(part.lhs), state.rounding) for part, state in zip(parts, self.states, strict=True)])
-        resolved = joined[2] > 10_000 * noise  # below, two rounding errors would be compared
-        if resolved.any():
-            joined, noise = [a[resolved] for a in joined], noise[resolved]
-        lhs, rhs, scale = joined
-        return Sides(lhs, rhs, scale, parts[0].relation, noise)
+
+        def joined(each: Iterable[Any]) -> np.ndarray:
+            return np.concatenate([np.ravel(a) for a in each])
+
+        def shaped(each: Iterable[Any]) -> Iterator[np.ndarray]:
+            for a, p in zip(each, parts, strict=True):
+                yield a if np.shape(a) == p.lhs.shape else np.broadcast_to(a, p.lhs.shape)
+
+        lhs, rhs, scale = (joined(getattr(p, name) for p in parts) for name in ("lhs", "rhs", "scale"))
+        relation, first = parts[0].relation, parts[0].terms if parts[0].relation == "<=" else ()
+        terms = [joined(shaped(p.terms[i] for p in parts)) for i in range(1, len(first))]
+        noise = joined(np.full(p.lhs.size, state.rounding) for p, state in zip(parts, self.states, strict=True))
+        resolved = scale > 10_000 * noise  # below, two rounding errors would be compared
+        if resolved.any() and not resolved.all():
+            lhs, rhs, scale, noise, *terms = (a[resolved] for a in (lhs, rhs, scale, noise, *terms))
+        return Sides(lhs, rhs, scale, relation, noise, (), (lhs, *terms) if terms else ())
 
 
 def state_of(oracles: QuadraticOracles, law: RoundLaw, w0: np.ndarray, tau: int, gamma: Any, theta: Any) -> StepState:
@@ -283,7 +298,5 @@ def reached(oracles: QuadraticOracles, laws: list[RoundLaw], w0: np.ndarray, rng
     for tau, law in enumerate(laws):
         state = state_of(oracles, law, w0, tau, gamma, theta)
         states.append(state)
-        case = rng.choice(len(state.mass), p=state.mass / state.mass.sum())
-        path = rng.choice(len(state.batch_mass), p=state.batch_mass / state.batch_mass.sum())
-        w0 = state.wbar[case, path, -1]
+        w0 = state.after(rng)
     return StepsView(states, list(range(len(laws))), laws[0].method.scheme)

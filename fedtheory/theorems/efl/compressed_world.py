@@ -23,12 +23,14 @@ import numpy as np
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
+from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.optimum.certify import Optimum
 from fedtheory.participation.coefficients import SCHEMES, coefficients
-from fedtheory.participation.irregular import complete
 from fedtheory.participation.moments import Moments, moments
+from fedtheory.simulation.simulate import simulate
+from fedtheory.steps import Loop
 from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
@@ -180,6 +182,22 @@ def check_full_gradients(case: Case) -> None:
     solver = case.local_solver
     if isinstance(solver, LocalSGD) and (solver.batch_size is not None or solver.noise_std):
         raise InvalidInput("mini-batches or noise: a run is judged with full gradients here; leave them out")
+
+
+def local_work(case: Case, models: np.ndarray, etas: list[float], E: int) -> tuple[np.ndarray, float]:
+    """The clients' models within each round (T, E + 1, 1, N, d), and the largest squared gradient that they meet."""
+    rounds, loop = list(zip(models, etas, strict=True)), Loop("local work", ([], 0.0))
+    out, most = loop.state
+    for t in loop.upto(len(rounds)):
+        w, eta = rounds[t - 1]
+        path = [np.broadcast_to(w, (case.problem.num_clients, len(w)))]
+        for _ in range(E):
+            g = np.asarray(case.problem.gradient_each(path[-1]))
+            most = max(most, float((g * g).sum(axis=-1).max()))
+            path.append(path[-1] - eta * g)
+        out.append(np.stack(path)[:, None])
+        loop.state = out, most
+    return np.stack(out), most
 
 
 def gamma_under_compression(E: int, L: Any, mu: Any, delta: Any) -> Any:
@@ -454,14 +472,23 @@ class CompressedView(CompressedRun):
         own = isinstance(solver, LocalSGD) and callable(solver.lr)
         if own and any(abs(solver.lr(t + 1) - e) > 1e-9 * e for t, e in enumerate(etas)):
             raise InvalidInput("the schedule of lr is not the theorem's, 16/(mu ((t + 1) E + gamma)): leave it out")
-        everybody = cases_of("C", complete(problem.num_clients, E).law(1), problem.weights)
-        found = played(case, everybody, etas, E)
+        run = simulate(
+            problem, algorithm, T, case.x0, None, 1, case.seed,
+            LocalSGD(E, TheoremStep(mu, E, gamma, float(E))), record=(), keep_states=True, dense=True,
+        )  # fmt: skip
+        states = list(run.states or ())[-T:]
+        w = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states)])
+        R, R_G = np.zeros((T + 1, 1, problem.num_clients, problem.dim)), np.zeros((T + 1, 1, problem.dim))
+        for t, s in enumerate(states, start=1):
+            R[t, 0] = 0 if s.residuals is None else np.asarray(s.residuals)[0]
+            R_G[t, 0] = 0 if s.server_residual is None else np.asarray(s.server_residual)[0]
+        local, G_sq = local_work(case, w[:-1], etas, E)
+        sent = R[:-1] + local[:, -1] - local[:, 0] - R[1:]
         made = cls(
-            problem.weights, E, gamma, known.L, mu, float(found.G_sq), known.up, known.down, known.D,
-            optimum.x, found.w, found.R, found.R_G, found.mass, np.zeros(problem.num_clients),
-            found.local, found.sent,
+            problem.weights, E, gamma, known.L, mu, G_sq, known.up, known.down, known.D, optimum.x,
+            w[:, None], R, R_G, np.ones(1), np.zeros(problem.num_clients), local, sent,
         )
-        made.noise_of_points, made.noise = made.rounding(optimum, known.off, found.local)
+        made.noise_of_points, made.noise = made.rounding(optimum, known.off, local)
         return made
 
 
@@ -621,7 +648,11 @@ class PartialView(CompressedRun):
         m, cases = moments(algorithm.scheme, law, E, weights), cases_of(algorithm.scheme, law, weights)
         gamma = gamma_with_participation(E, known.L, known.mu, known.least, m, float(cases.pi.min()))
         T = min(case.rounds or 20, 20, max(1, int(np.log(MOST) / np.log(len(cases.steps)))) if len(cases.steps) > 1 else 20)
-        found = played(case, cases, steps_of(E, known.mu, gamma, T, m.sum_ps), E)
+        found = play(
+            lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
+            algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float),
+            steps_of(E, known.mu, gamma, T, m.sum_ps), E,
+        )  # fmt: skip
         made = cls(
             weights, E, gamma, known.L, known.mu, float(found.G_sq), known.up, known.down, known.D,
             known.optimum.x, found.w, found.R, found.R_G, found.mass, m, cases.pi,
@@ -716,12 +747,3 @@ def play(
 
     w, R, R_G = (each(kept, i) for i in range(3))
     return Paths(mass, most, w, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))
-
-
-def played(case: Case, cases: Cases, etas: list[Any], E: int) -> Paths:
-    """All paths of the user's method, in floats."""
-    problem, algorithm = case.problem, case.algorithm
-    return play(
-        lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
-        algorithm.down_compressor, problem.weights, np.asarray(case.x0, dtype=float), etas, E,
-    )

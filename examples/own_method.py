@@ -52,8 +52,8 @@ class RelaxedAveraging(Algorithm):
     def round(self, state, clients):
         x = clients.broadcast(state.x)
         y = clients.minimise(LocalObjective(center=x), start=x).y
-        clients.send(y - x)
-        return RelaxedState(state.x + self.alpha * clients.mean(y - x))
+        update = clients.send(y - x)  # what arrives of it
+        return RelaxedState(state.x + self.alpha * clients.mean(update))
 
 
 paper = Paper("relaxed-averaging", title="Relaxed averaging", source="An example of fedtheory")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedtheory.participation.cohorts import Sampling
     from fedtheory.problems.base import Problem
 
-__all__ = ["Compressed"]
+__all__ = ["Compressed", "check_goes_by_what_arrives"]
 
 OWN = ("residuals", "server_residual", "missed_bits")  # of the state, behind the method's
 
@@ -80,6 +80,8 @@ class Compressed(Algorithm):
         for side in ("up", "down", "control"):
             check_compressor(self, side)
         require(bool(self._sides), "up", None, "nothing is compressed: give a compressor as up, down or control")
+        one = self.feedback not in ("up", "down") or self.feedback in self._sides
+        require(one, "feedback", self.feedback, "there is no compressor on that side: use True or False")
         for side in self._sides:
             method.check_compressed(side)
         if self.up is not None:
@@ -91,6 +93,8 @@ class Compressed(Algorithm):
         object.__setattr__(self, "method", method)
         for word in ("name", "source", "local_work", "parameters_from"):
             object.__setattr__(self, word, getattr(method, word))
+        if not type(method).__module__.startswith("fedtheory."):
+            check_goes_by_what_arrives(self)
 
     @property
     def _sides(self) -> list[str]:
@@ -127,7 +131,7 @@ class Compressed(Algorithm):
 
     def round(self, state: Any, clients: Clients) -> Any:
         made = type(state)
-        wire = _Wire(self, clients, state)
+        wire = _Wire(self, clients, state.x, state[-len(OWN) :])
         after = self.method.round(made.plain(*state[: -len(OWN)]), cast("Clients", wire))
         wire.check()
         return made(*after, wire.residuals, wire.server_residual, wire.missed_bits)
@@ -136,9 +140,9 @@ class Compressed(Algorithm):
 class _Wire:
     """A round's clients whose messages are compressed on their way; all else is the clients' own."""
 
-    def __init__(self, how: Compressed, clients: Clients, state: Any) -> None:
-        self._how, self._clients, self._model, self._count = how, clients, state.x, 0
-        self.residuals, self.server_residual, self.missed_bits = state[-len(OWN) :]
+    def __init__(self, how: Compressed, clients: Clients, model: Array, own: Any = (None, None, None)) -> None:
+        self._how, self._clients, self._model, self._count = how, clients, model, 0
+        self.residuals, self.server_residual, self.missed_bits = own
         self._served = how.down is None
 
     def __getattr__(self, name: str) -> Any:
@@ -178,6 +182,53 @@ class _Wire:
         sent = f"{how.name} calls clients.send {self._count} times in a round: leave it out"
         require(self._count >= needs, side, getattr(how, side), sent)
         require(self._served, "down", how.down, f"{how.name} does not call clients.send_down: leave it out")
+
+
+class _Altered(_Wire):
+    """A wire on which one message of a round, by its number, or the server's step (0) arrives with the other sign."""
+
+    number: int
+
+    def send(self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None) -> Array:
+        self._count += 1
+        arrived = self._clients.send(message, compressor, senders)[...]
+        return -arrived if self._count == self.number else arrived
+
+    def send_down(self, step: Array) -> Array:
+        return step if self.number else -step
+
+
+def check_goes_by_what_arrives(how: Compressed) -> None:
+    """Raise `InvalidInput` for a method of one's own whose model is the same whatever arrives of its messages.
+
+    Two rounds of two clients are run for it; a method that they are too few for is not checked.
+    """
+    from fedtheory.clients.clients import Clients
+    from fedtheory.local import GradientSteps
+    from fedtheory.participation.cohorts import Cohort
+    from fedtheory.problems import Quadratic
+
+    losses = Quadratic(np.stack([np.eye(2), 2 * np.eye(2)]), np.array([[4.0, 2.0], [-2.0, 3.0]]))
+
+    def end(number: int) -> Array:
+        state = how.method.init(np.ones((1, 2)), 2)
+        for t in (1, 2):
+            clients = Clients(losses, Cohort(2, members=np.array([[0, 1]])), GradientSteps(2, 0.2), state.x, round_index=t)
+            wire = _Altered(how, clients, state.x)
+            wire.number = number
+            state = how.method.round(state, cast("Clients", wire))
+        return state.x
+
+    try:
+        plain = end(-1)
+        numbers = {"up": 1, "control": 2, "down": 0}
+        same = [side for side in how._sides if (end(numbers[side]) == plain).all()]
+    except Exception:
+        return
+    for side in same:
+        door = "send_down" if side == "down" else "send"
+        lost = f"{how.name} goes on with what it sends, not with what clients.{door} gives back: use what arrives"
+        require(False, side, getattr(how, side), lost)
 
 
 @cache

@@ -134,6 +134,9 @@ class EFL(Algorithm):
             value = getattr(self, field)
             require(value is None or self.variant != "none", field, value, "variant='none' compresses nothing: use 'consistent'")
 
+    def check_compressed(self, message: str) -> None:
+        raise InvalidInput("EFL compresses its own messages: use EFL(compressor=..., down_compressor=...) in place of Compressed")
+
     # --- before the run -----------------------------------------------------------------------------------------------
     def check_run(self, problem: Problem, rounds: int) -> None:
         check_dimension(problem, self.compressor, self.down_compressor)

@@ -37,6 +37,7 @@ __all__ = [
     "hyperparameter_options",
     "hyperparameters",
     "make_algorithm",
+    "of_messages",
     "refuse_foreign",
     "settings_of",
     "taken_by",
@@ -198,7 +199,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "D": "D~, in place of ||x_0 - x*||^2. ",
     "lipschitz": "G, in place of the problem's. ",
     "compressor": "How clients compress, as in top-k:q=0.1 or qsgd:levels=4. ",
-    "down_compressor": "How the server compresses. ",
+    "down_compressor": "How the server compresses its step. What else it sends is whole. ",
     "control_compressor": "How clients compress the change of their control variate. ",
     "control": "The change of the control variate is sent, or recovered from the update. ",
     "stored": "A client keeps the gradient of its own update, or of what is received. ",
@@ -362,6 +363,13 @@ def defaults_of(cls: type[Algorithm]) -> dict[str, Any]:
     return own | {n: cls.error_feedback if n == "client_feedback" else default for n, default in wire.items()}
 
 
+def of_messages(method: str, name: str) -> bool:
+    """True of an option that makes a method `algorithms.Compressed`, which statements about the method leave out."""
+    from fedtheory import algorithms
+
+    return any(name in options for m, options in WIRE.items() if m in algorithms.get(method).compresses)
+
+
 def settings_of(algorithm: Algorithm) -> dict[str, Any]:
     """The hyperparameters of a method, by its options' names where it is `algorithms.Compressed`."""
     from fedtheory.algorithms import Compressed
@@ -491,8 +499,10 @@ def _compressed(
         models = "model" in method.compresses
         either = ", or client_feedback=False to compress models" if models else ""
         require(models and not up, "send", of, f"with a compressor, use send='update'{either}")
-    feedback: Any = {(True, True): True, (True, False): "up", (False, True): "down", (False, False): False}
-    kept = feedback[up, server_feedback]
+    sides = {"up": (compressor, up), "down": (down_compressor, server_feedback)}
+    fed = [side for side, (given, kept) in sides.items() if given is not None and kept]
+    lost = [side for side, (given, kept) in sides.items() if given is not None and not kept]
+    kept: Any = fed[0] if fed and lost else not lost
     return Compressed(method, compressor, down_compressor, control_compressor, kept, of if compressor is not None else "update")
 
 

@@ -12,8 +12,9 @@ from typer.main import get_command
 
 from fedtheory.cli.app import app
 from fedtheory.cli.common import problem_of, sampling_of
-from fedtheory.cli.options import flag, hyperparameters, make_algorithm
+from fedtheory.cli.options import flag, hyperparameters, make_algorithm, of_messages
 from fedtheory.errors import InvalidInput
+from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE
 
 __all__ = ["CommandRequest"]
 
@@ -75,14 +76,16 @@ class CommandRequest:
 
         return participation_in_words(problem, self.options, self.participants)
 
-    def algorithm(self, method: str, problem: Any, **defaults: Any) -> Any:
-        """The method with the hyperparameters given, else these, else its own."""
+    def algorithm(self, method: str, problem: Any, compressed: bool = False, **defaults: Any) -> Any:
+        """The method with the hyperparameters given, else these, else its own; ``compressed``: its messages may be."""
         given = {k: v for k, v in self.options.items() if v is not None}
         if given.get("l2_over_beta") is not None:
             defaults.pop("l2", None)
         if given.get("l2") is not None:
             defaults.pop("l2_over_beta", None)
         takes = {**self.options, "allow_long": None, **{k: v for k, v in defaults.items() if k not in given}}
+        if not compressed and of_messages(method, "compressor"):
+            self.refuse(COMPRESSORS, SENT_WHOLE)
         return make_algorithm(method, problem, takes)
 
     def local_sgd(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:

@@ -190,9 +190,10 @@ _FIRST_OF = {"verify": ("rounds", "figure", "out"), "proof": ("form", "round", "
 def _of_statement(statement: Any, method: str, on_a_set: bool) -> tuple[str, ...]:
     """Hyperparameters of the paper's method; of mopes and moles the set and the accuracy."""
     from fedtheory.cli.central import MINE
+    from fedtheory.cli.options import of_messages
 
     if not on_a_set:
-        return tuple(n for n in own_options(method) if n != "noise_std") if method else ()
+        return tuple(n for n in own_options(method) if n != "noise_std" and not of_messages(method, n)) if method else ()
     moles = statement.id.partition("/")[2].startswith("moles")
     return (
         *(n for n in MINE if moles or n != "allowance"), "epsilon", "lam", "D", "noise",

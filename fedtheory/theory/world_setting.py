@@ -17,7 +17,7 @@ from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import paper_of
 from fedtheory.theory.judge.replay import read_kind_and_data
-from fedtheory.theory.judge.request import Prepared, Request, Tuned
+from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE, Prepared, Request, Tuned
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
@@ -233,6 +233,7 @@ class WorldSetting(Setting):
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""
         world = self._world(statement)
         if world is not None and _symbolic(statement):
+            request.refuse(COMPRESSORS, SENT_WHOLE)
             head = ["an identity between symbols: no data enter"]
             return Prepared(request.problem(world.problem), None, head=head)
         if world is None or not world.of_problems():

@@ -7,7 +7,7 @@ of it, 2 bits of the count (0 to 2), and its place, as 0 in one bit or as 1 in t
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fedtheory import Full, Uniform, algorithms, messages, problems, simulate
+from fedtheory.algorithms.compressed import check_goes_by_what_arrives
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput
 from fedtheory.local import Exact, GradientSteps, LocalObjective
@@ -183,6 +184,8 @@ def test_h_is_off_by_the_mean_residual(compressor):
         (lambda: algorithms.Compressed(algorithms.FedDyn(1), TOP, TOP), "message = 'down': of the messages of feddyn, 'up' can"),
         (lambda: algorithms.Compressed(algorithms.Mime(), TOP), "of the messages of mime, none can be compressed"),
         (lambda: algorithms.Compressed(algorithms.FedAvg()), "nothing is compressed"),
+        (lambda: algorithms.Compressed(algorithms.FedAvg(), TOP, feedback="down"), "there is no compressor on that side"),
+        (lambda: algorithms.Compressed(algorithms.EFL(), TOP), "EFL compresses its own messages"),
         (lambda: algorithms.Compressed("fedavg", TOP), "method = 'fedavg': give a method"),
         (lambda: algorithms.Compressed(algorithms.Compressed(algorithms.FedAvg(), TOP), TOP), "give a method"),
         (lambda: algorithms.Compressed(algorithms.FedAvg(), TOP, feedback="client"), "feedback = 'client': use True, False, 'up'"),
@@ -239,11 +242,41 @@ def test_a_method_of_ones_own_is_compressed_as_fedavg_is():
     assert type(again) is type(runs[0].final) and (again.residuals == runs[0].final.residuals).all()
 
 
-def test_a_method_of_ones_own_that_does_not_send_is_told():
+def test_a_method_of_ones_own_that_goes_on_with_what_it_sends_is_refused():
+    class Deaf(Mine):
+        def round(self, state, clients):
+            x = clients.broadcast(state.x)
+            update = clients.minimise(LocalObjective(center=x), start=x).y - x
+            clients.send(update)
+            return Averaged(state.x + clients.send_down(clients.mean(update)))
+
+    for method in (Mine(sends=False), Deaf()):
+        with pytest.raises(InvalidInput, match=r"up = TopK.*mine goes on with what it sends, not with what clients.send gives back"):
+            algorithms.Compressed(method, TOP)
+        algorithms.Compressed(method, down=TOP)
+    with pytest.raises(InvalidInput, match=r"down = TopK.*not with what clients.send_down gives back"):
+        algorithms.Compressed(Mine(serves=False), down=TOP)
+
+
+@pytest.mark.parametrize(
+    "method", [algorithms.get(name) for name in algorithms.names() if algorithms.get(name).compresses], ids=lambda c: c.name
+)
+def test_methods_of_the_package_go_by_what_arrives(method):
+    made = {"alpha": 1.0, "l1": 0.1, "l2": 2.0, "mu": 1.0}
+    plain = method(**{f.name: made[f.name] for f in fields(method) if f.name in made})
+    sides = {side: TOP for side in ("up", "down", "control") if side in method.compresses}
+    check_goes_by_what_arrives(algorithms.Compressed(plain, **sides))
+
+
+def test_a_method_that_says_it_sends_and_does_not_is_told_in_its_round():
+    late = algorithms.Compressed(Mine(), TOP, TOP)
+    object.__setattr__(late.method, "sends", False)
     with pytest.raises(InvalidInput, match=r"up = TopK.*mine calls clients.send 0 times in a round"):
-        simulate(PROBLEM, algorithms.Compressed(Mine(sends=False), TOP), 1, local_solver=STEP)
+        simulate(PROBLEM, late, 1, local_solver=STEP)
+    object.__setattr__(late.method, "sends", True)
+    object.__setattr__(late.method, "serves", False)
     with pytest.raises(InvalidInput, match=r"down = TopK.*mine does not call clients.send_down"):
-        simulate(PROBLEM, algorithms.Compressed(Mine(serves=False), down=TOP), 1, local_solver=STEP)
+        simulate(PROBLEM, late, 1, local_solver=STEP)
 
     class Plain(Mine):
         def init(self, x, num_clients):

@@ -396,3 +396,22 @@ def test_an_interrupt_behind_an_import_is_no_error_of_the_file(tmp_path):
     file.write_text("raise ImportError('initialization failed')\n")
     with pytest.raises(InvalidInput, match="initialization failed"):
         registry.load_file(file)
+
+
+def test_a_file_may_import_from_beside_it_and_a_compressed_method_is_told(tmp_path):
+    """As `python FILE.py` may; the folder is on the path no longer than that."""
+    (tmp_path / "method_beside.py").write_text("from fedtheory.algorithms import FedAvg\n")
+    (tmp_path / "theorem.py").write_text(
+        "from method_beside import FedAvg\n"
+        "from fedtheory.algorithms import Compressed\n"
+        "from fedtheory.messages import TopK\n"
+        "from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, printed, upto\n"
+        "paper = Paper('beside', title='t', source='s')\n"
+        "@paper.statement('one', about=Compressed(FedAvg(), up=TopK(q=0.5)), local=GradientSteps(1, lr=upto(lambda c: 1 / c.beta)),\n"
+        "                 sampling=Uniform, problems=SmoothConvex(clients=(2, 4), dimension=(1, 3)))\n"
+        "def one(q):\n"
+        "    yield printed(le(q.F_next, q.F), fails=True)\n"
+    )
+    told = call("verify", tmp_path / "theorem.py", code=2).stderr
+    assert "no instance of the class could be run: messages are compressed" in " ".join(told.split())
+    assert str(tmp_path) not in sys.path

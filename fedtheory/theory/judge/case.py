@@ -107,5 +107,5 @@ def named(value: Any) -> str:
     if not is_dataclass(value):
         return repr(value)
     given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
-    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={v!r}" for name, v in given]
-    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 40)})"
+    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={named(v)}" for name, v in given]
+    return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 80)})"

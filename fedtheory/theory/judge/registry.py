@@ -270,6 +270,7 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
     module.__file__, before = str(where), sys.modules.get(name)
     lead, rest = "it cannot be imported, ", f"; it must run by itself, as `python {path}` shows"
     sys.modules[name] = module
+    sys.path.insert(0, str(where.parent))  # as Python does with a file that it runs
     try:  # always the text as it is now, never a cached one
         exec(compile(where.read_bytes(), str(where), "exec"), module.__dict__)
         found: dict[str, RegisteredPaper] = {}
@@ -301,6 +302,8 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
         if told := missing_import(error):
             raise InvalidInput(f"{path}{line}: {told}") from error
         raise InvalidInput(f"{path}{line}: {lead}{type(error).__name__}: {error}{rest}") from error
+    finally:
+        sys.path.remove(str(where.parent))
 
 
 def missing_import(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fedtheory.theory.judge.check import Check
 
-__all__ = ["Prepared", "Request", "Tuned"]
+__all__ = ["COMPRESSORS", "SENT_WHOLE", "Prepared", "Request", "Tuned"]
 
 
 class Request(Protocol):
@@ -52,8 +52,11 @@ class Request(Protocol):
     def participation_in_words(self, problem: Any) -> str:
         """The clients that take part, for the line above the table."""
 
-    def algorithm(self, method: str, problem: Any, **defaults: Any) -> Any:
-        """The method with the hyperparameters that were given, else these defaults, else its own."""
+    def algorithm(self, method: str, problem: Any, compressed: bool = False, **defaults: Any) -> Any:
+        """The method with the hyperparameters that were given, else these defaults, else its own.
+
+        compressed : its messages may be compressed; else that is refused
+        """
 
     def local_sgd(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
         """Local SGD as the options of local work say."""
@@ -63,6 +66,10 @@ class Request(Protocol):
 
     def refuse_hyperparameters(self, why: str) -> None:
         """The same for every hyperparameter of every method."""
+
+
+COMPRESSORS = ("compressor", "down_compressor", "control_compressor")  # options
+SENT_WHOLE = "the statement is about messages that are sent whole; leave it out"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ VISIBLE = 1e-6  # of the sides' terms
 
 def probe(setting: MethodSetting) -> Quantities:
     """A small view in floats, on which every form says something if there is such a view among the first."""
-    rng, first = Stream(0).generator("authoring probe"), None
+    rng, first, why = Stream(0).generator("authoring probe"), None, ""
     for i in range(VIEWS):
         if first is not None and i >= PROBES:
             break
@@ -39,12 +39,10 @@ def probe(setting: MethodSetting) -> Quantities:
             found = setting.of_statement.on(view)
             if not found.absent and found.ended is None:
                 return view
-        except SILENT:
-            continue
+        except SILENT as error:
+            why = str(error)
     if first is None:
-        raise InvalidInput(
-            f"{setting.of_statement.place}: no instance of the class could be run: is the step size declared rightly?"
-        )
+        raise InvalidInput(f"{setting.of_statement.place}: no instance of the class could be run: {why or 'is the step size right?'}")
     return first
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps as Steps
 from fedtheory.local.exact import Exact
@@ -65,6 +66,9 @@ def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapp
 
 def _method(where: str, about: Method, facts: Facts, algorithm: Any) -> Method:
     """The method with the algorithm's hyperparameters."""
+    if isinstance(algorithm, Compressed):
+        whole = "whose messages are sent whole"
+        raise InvalidInput(f"{where} is about {about.cls.__name__}, {whole}, not {named(algorithm)}; give it without Compressed")
     if not _one_class(type(algorithm), about.cls):
         raise InvalidInput(f"{where} is about {about.cls.__name__}, not {named(algorithm)}; leave the algorithm out")
     numbers = dict(about.hyperparameters)

@@ -136,10 +136,11 @@ class OfRounds(ElasticWorld):
     ) -> Prepared:
         """Make a case of rounds of cohorts of P."""
         sampling, beta = request.sampling(problem), float(problem.beta_k.max())
+        plain = getattr(algorithm, "method", algorithm)  # what is compressed
         told = (
             f"m = {problem.num_clients}, P = {request.participants or problem.num_clients}, d = "
-            f"{problem.dim}, lambda_1 = {algorithm.l1:g}, lambda_2 = "
-            f"{algorithm.l2:.6g}{in_units_of(algorithm.l2, beta)}, {what}"
+            f"{problem.dim}, lambda_1 = {plain.l1:g}, lambda_2 = "
+            f"{plain.l2:.6g}{in_units_of(plain.l2, beta)}, {what}"
         )
         return cls.case_of(
             request, problem, algorithm, told, {"sampling": repr(sampling)}, sampling=sampling,

@@ -271,8 +271,7 @@ class WireView(rounds.OfRounds):
                 "FedElasticNetDyn(l1, l2, 'sign', epsilon)"
             )
         check_everybody(case, plain=False)
-        on_the_wire = isinstance(sent, Compressed) and isinstance(sent.up, Threshold)
-        epsilon = float(sent.up.epsilon if on_the_wire else algorithm.epsilon)
+        on_the_wire, epsilon = _threshold(sent)
         if not epsilon > 0 or algorithm.stored != "own":
             raise InvalidInput(
                 f"epsilon = {epsilon}: give a threshold > 0, and clients that go by their own "
@@ -296,6 +295,12 @@ class WireView(rounds.OfRounds):
         defaults = {"l1": 0.1, "epsilon": 0.01}
         if request.options.get("l2") is None:
             defaults["l2_over_beta"] = 30.0
-        algorithm = request.algorithm("fedelasticnet-dyn", problem, **defaults)
-        what = f"Algorithm 3 (sign rule), epsilon = {algorithm.epsilon:g} on the messages"
+        algorithm = request.algorithm("fedelasticnet-dyn", problem, compressed=True, **defaults)
+        what = f"Algorithm 3 (sign rule), epsilon = {_threshold(algorithm)[1]:g} on the messages"
         return cls.of_rounds(request, problem, algorithm, what)
+
+
+def _threshold(sent: Any) -> tuple[bool, float]:
+    """Tell of Algorithm 3, compressed or not, if its threshold is on the wire; and epsilon."""
+    on_the_wire = isinstance(sent, Compressed) and isinstance(sent.up, Threshold)
+    return on_the_wire, float(sent.up.epsilon if on_the_wire else getattr(sent, "method", sent).epsilon)

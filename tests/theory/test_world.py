@@ -280,6 +280,20 @@ def test_a_fact_that_there_is_not_is_told(tmp_path, needs, words):
     assert re.search(words, " ".join(said.split())), said
 
 
+def test_why_an_instance_has_a_fact_not_is_told_with_its_numbers(tmp_path):
+    told = 'Fact("a > 9", lambda q: q.a > 9, lambda q: f"a = {q.a + 1 / (q.a - 1)}")'
+    text = MIXED.replace("needs=(POSITIVE,)", f"needs=({told},)")
+    (tmp_path / "large.py").write_text(text.replace('"mixed"', '"large"'))
+    (found,) = registry.load_file(tmp_path / "large.py")
+    try:
+        made, form = found.setting.parts[1].builders["numbers"], found.statements[0].forms[0]
+        assert made({"a": "2"}).applies(form) == "not a > 9 (a = 3)"
+        with pytest.raises(InvalidInput, match="the reason of the fact 'a > 9': ZeroDivisionError"):
+            made({"a": "1"}).applies(form)
+    finally:
+        registry._forget(registry.paper("large"))
+
+
 # --- mistakes of an author's ------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("old", "new", "words"),

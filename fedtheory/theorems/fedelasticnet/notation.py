@@ -13,7 +13,7 @@ from fedtheory.theory.rounds.forms import form as authored
 
 __all__ = [
     "ALGORITHM_3", "CONVEX_SMOOTH", "EXACT", "LAST_SIGN", "MORE", "ONE", "PRINTED_THRESHOLD",
-    "PROOF_OF_A", "PROOF_OF_B", "PROOF_OF_B6", "RATIO", "REPAIRED_THRESHOLD", "RULES", "SIGN_NOTE",
+    "PROOF_OF_A", "PROOF_OF_B", "PROOF_OF_B6", "RATIO", "REPAIRED_THRESHOLD", "RULES", "SIGN_FAILS", "SIGN_NOTE",
     "SMOOTH", "START_NOTE", "STORED_GRADIENTS", "STRONGLY_CONVEX", "STRONGLY_CONVEX_CLIENTS", "SYMBOLS", "TENTH",
     "THEOREM_A_THRESHOLD", "THEOREM_B_THRESHOLD", "THEOREM_C_THRESHOLD", "THEOREM_E_THRESHOLD",
     "Share", "in_units_of", "nine_tenths", "part", "ratio_above", "tight", "total",
@@ -36,6 +36,7 @@ SYMBOLS = {
 }
 Rule = Literal["sign", "true-gradient"]
 RULES: tuple[Rule, ...] = ("sign", "true-gradient")  # of what Algorithm 3 stores
+SIGN_FAILS = {"sign": "violated", "true-gradient": "holds"}
 
 RATIO = "lambda_2/beta"
 STRONGLY_CONVEX = "a strongly convex R"

@@ -26,14 +26,21 @@ class Fact(str):
     ----------
     words : they follow "not an instance with"
     holds : callable(view) -> bool
+    unmet : callable(view) -> str, why it does not hold there, with the numbers that decide it
     """
 
     holds: Callable[[Any], Any] | None
+    unmet: Callable[[Any], str] | None
 
-    def __new__(cls, words: str, holds: Callable[[Any], Any] | None = None) -> Self:
+    def __new__(
+        cls,
+        words: str,
+        holds: Callable[[Any], Any] | None = None,
+        unmet: Callable[[Any], str] | None = None,
+    ) -> Self:
         """Make the words, with their test."""
         made = super().__new__(cls, words)
-        made.holds = holds
+        made.holds, made.unmet = holds, unmet
         return made
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
@@ -69,7 +76,9 @@ class ClosedView:
         """The first thing the form needs that this instance has not, or None."""
         for need in form.needs:
             if not self.has(need):
-                return f"not an instance with {need}"
+                if (why := getattr(need, "unmet", None)) is None:
+                    return f"not an instance with {need}"
+                return f"not {need} ({self._asked(need, why, 'reason')})"
         return None
 
     def has(self, fact: str) -> bool:
@@ -82,14 +91,18 @@ class ClosedView:
             return fact in self.facts
         known: dict[Any, bool] = self.__dict__.setdefault("tested", {})
         if test not in known:
-            try:
-                known[test] = bool(test(self))
-            except FedTheoryError:
-                raise
-            except MISTAKES as error:
-                what = f"{type(error).__name__}: {error}"
-                raise InvalidInput(f"the test of the fact {str(fact)!r}: {what}") from error
+            known[test] = bool(self._asked(fact, test, "test"))
         return known[test]
+
+    def _asked(self, fact: str, function: Callable[[Any], Any], name: str) -> Any:
+        """What a function of a fact says of this instance."""
+        try:
+            return function(self)
+        except FedTheoryError:
+            raise
+        except MISTAKES as error:
+            what = f"{type(error).__name__}: {error}"
+            raise InvalidInput(f"the {name} of the fact {str(fact)!r}: {what}") from error
 
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""

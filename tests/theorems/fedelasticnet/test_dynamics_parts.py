@@ -11,8 +11,8 @@ from fedelasticnet_worlds import BUILDERS
 from fedtheory import problems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.dynamics import motion_view
-from fedtheory.theorems.fedelasticnet.dynamics.motion_view import FROZEN, HALF, OWN, RESTS, STRONG, TWO_STILL
+from fedtheory.theorems.fedelasticnet.dynamics import facts
+from fedtheory.theorems.fedelasticnet.dynamics.facts import FROZEN, HALF, OWN, RESTS, STRONG, TWO_STILL
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.dynamics.standstills import _between
@@ -21,7 +21,7 @@ from fedtheory.theory import Fact
 
 SIGN, TRUE = "sign", "true-gradient"
 TINY = F(1, 10**9)
-FACTS = [fact for fact in vars(motion_view).values() if isinstance(fact, Fact)]
+FACTS = [fact for fact in vars(facts).values() if isinstance(fact, Fact)]
 
 
 def motion(losses, l1, l2, theta, rounds, stored=None, rule=SIGN):
@@ -135,7 +135,7 @@ def test_states_are_one_up_to_their_size():
 
 def test_a_curvature_that_is_not_there_is_said():
     jumps, flat = motion([[absolute(0)]], 1, 1, [1], 1), motion([[Piece()]], 1, 1, [1], 1)
-    assert "lambda_2 is unknown of it" in jumps._why_not(HALF) and "lambda_2 is inf of it" in flat._why_not(HALF)
+    assert "lambda_2 is unknown of it" in HALF.unmet(jumps) and "lambda_2 is inf of it" in HALF.unmet(flat)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn, FedElasticNetProx
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.theorems.fedelasticnet.dynamics.motion_view import FROZEN, RETURNS, SILENT
+from fedtheory.theorems.fedelasticnet.dynamics.facts import FROZEN, RETURNS, SILENT
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of, drift_of_one
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp

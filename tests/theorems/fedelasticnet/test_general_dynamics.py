@@ -8,7 +8,7 @@ import pytest
 from fedelasticnet_worlds import BUILDERS
 
 from fedtheory import theorems
-from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
+from fedtheory.theorems.fedelasticnet.dynamics.facts import (
     CONVERGES,
     FROZEN,
     HALF,
@@ -210,13 +210,13 @@ def test_why_a_form_is_not_about_a_run_is_said_with_its_numbers():
         OWN: abs(view.stored[0]).max(), STRONG: view.mu,
     }  # fmt: skip
     for fact, number in largest.items():
-        assert f" {float(number):.3g}" in view._why_not(fact), fact
+        assert f" {float(number):.3g}" in fact.unmet(view), fact
     steepest = max(abs(x) for row in own_slopes(BOWLS, THETA) for x in row)
-    assert all(f"{float(x):.6g}" in view._why_not(SILENT) for x in (steepest, view.lambda1, view.lambda2))
-    assert f"lambda_2 is {float(view.lambda2 / view.beta_joint):.6g} of it" in view._why_not(HALF)
+    assert all(f"{float(x):.6g}" in SILENT.unmet(view) for x in (steepest, view.lambda1, view.lambda2))
+    assert f"lambda_2 is {float(view.lambda2 / view.beta_joint):.6g} of it" in HALF.unmet(view)
     for fact in (WIDE, CONVERGES):
         told = f"lambda_2 = {float(view.lambda2):.6g}, beta = {float(view.beta):.6g}"
-        assert told in view._why_not(fact)
+        assert told in fact.unmet(view)
 
 
 def test_two_entries_by_pencil():

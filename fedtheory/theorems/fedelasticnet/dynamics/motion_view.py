@@ -7,46 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.notation import STRONGLY_CONVEX
 from fedtheory.theorems.fedelasticnet.quantities import norm_sq, soft
 from fedtheory.theorems.fedelasticnet.world import ElasticWorld
-from fedtheory.theory import Fact, Form, Sides, derived
+from fedtheory.theory import Sides, derived
 from fedtheory.theory.judge.statement import le
 
-__all__ = [
-    "CONVERGES", "FROZEN", "HALF", "OWN", "QUADRATIC", "RESTS", "RETURNS", "SILENT", "SMOOTH", "STILL", "STRONG",
-    "TWO_ROUNDS", "TWO_STILL", "WIDE", "MotionView",
-]  # fmt: skip
-
-RESTS = Fact(
-    "a state that the last round leaves as it is", lambda q: q.same(len(q.y) - 1, len(q.y))
-)
-RETURNS = Fact("a state that comes back", lambda q: q.period > 0)
-STILL = Fact("a round in which no client moves", lambda q: q.still.any())
-TWO_STILL = Fact(
-    "two rounds in a row in which no client moves", lambda q: (q.still[1:] & q.still[:-1]).any()
-)
-FROZEN = Fact("a state from which no client ever moves again", lambda q: q.frozen)
-OWN = Fact(
-    "the algorithm's own start, g_k = 0", lambda q: not q.stored[0].any() and not q.h[0].any()
-)
-SMOOTH = Fact("smooth losses", lambda q: q.beta is not None)
-SILENT = Fact(
-    "a silent start: g_k = 0, every slope at most lambda_1, and lambda_2 >= sqrt(d) beta",
-    lambda q: q.has(SMOOTH)
-    and q.has(OWN)
-    and q.most <= q.lambda1
-    and q.lambda2**2 >= q.d * q.beta**2,
-)
-STRONG = Fact(STRONGLY_CONVEX, lambda q: q.mu > 0)
-QUADRATIC = Fact("a quadratic R", lambda q: q.top is not None)
-HALF = Fact(
-    "lambda_2 at least half the largest curvature of R",
-    lambda q: q.beta_joint is not None and 2 * q.lambda2 >= q.beta_joint,
-)
-WIDE = Fact("lambda_2 > 27 beta", lambda q: q.has(SMOOTH) and q.lambda2 > 27 * q.beta)
-CONVERGES = Fact("lambda_2 > beta/2", lambda q: q.has(SMOOTH) and 2 * q.lambda2 > q.beta)
-TWO_ROUNDS = Fact("two rounds or more", lambda q: len(q.y) > 1)
+__all__ = ["MotionView"]
 
 
 @dataclass(kw_only=True)
@@ -157,35 +123,6 @@ class MotionView(ElasticWorld):
             return self.noise
         away = abs(self.theta[-1] - self.theta_star).sum() + abs(self.h[-1]).sum() / self.lambda2
         return self.noise + self.gradient_noise * float(away)
-
-    def applies(self, form: Form) -> str | None:
-        """Why the form is not claimed here, with the value that decides it, or None."""
-        missing = next((need for need in form.needs if not self.has(need)), None)
-        return None if missing is None else f"not {missing} ({self._why_not(missing)})"
-
-    def _why_not(self, need: Any) -> str:
-        moved = float(abs(self.theta[-1] - self.theta[-2]).max())
-        last = float(abs(self.delta[-1]).max())
-        ratio = "unknown" if self.beta_joint is None else f"{float(self.lambda2 / self.beta_joint):.6g}" if self.beta_joint else "inf"
-        beta = "infinite" if self.beta is None else f"{float(self.beta):.6g}"
-        return {
-            RESTS: f"round {len(self.y)} moves the model by {moved:.3g}: take more rounds, or start where every slope is at most "
-            "lambda_1",
-            RETURNS: f"none of the {len(self.y)} states before is the last one: take more rounds, or another start",
-            STILL: f"some client moves in each of the {len(self.y)} rounds",
-            TWO_STILL: f"no two of the {len(self.y)} rounds in a row are without a move",
-            FROZEN: f"a client moves by {last:.3g} in the last round, or will; or its slopes at infinity are not known",
-            OWN: f"the largest |g_k| is {float(abs(self.stored[0]).max()):.3g}: leave the stored gradients out",
-            SILENT: f"the largest slope of a client at the start is {float(abs(self.grad[0]).max()):.6g} and lambda_1 is "
-            f"{float(self.lambda1):.6g}; lambda_2 = {float(self.lambda2):.6g}: raise them, or start nearer to the optimum",
-            SMOOTH: "the slope of a loss jumps",
-            STRONG: f"R's least curvature is {float(self.mu):.3g}: add a ridge",
-            QUADRATIC: "R has no constant Hessian: take quadratics or least squares",
-            HALF: f"lambda_2 is {ratio} of it: raise lambda_2",
-            WIDE: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}: raise lambda_2",
-            CONVERGES: f"lambda_2 = {float(self.lambda2):.6g}, beta = {beta}: raise lambda_2",
-            TWO_ROUNDS: "it compares each round with the next: take more rounds",
-        }[need]
 
     spread = derived(
         lambda v: v.mean(norm_sq(v.delta)[..., None])[..., 0],

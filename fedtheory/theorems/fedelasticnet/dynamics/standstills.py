@@ -30,13 +30,12 @@ from fedtheory.theorems.fedelasticnet.quantities import exact_s
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, start_of
 from fedtheory.theory import Fact, Prepared, derived, number, whole
 
-__all__ = ["AGREE", "PARABOLAS", "SMOOTH_CLIENTS", "Standstill"]
+__all__ = ["AGREE", "PARABOLAS", "Standstill"]
 
 PARABOLAS = Fact("quadratic losses", lambda q: not any(p.ramps for row in q.pieces for p in row))
 AGREE = Fact(
     "points where every client's slope is at most lambda_1", lambda q: q.agreed is not None
 )
-SMOOTH_CLIENTS = Fact("smooth losses", lambda q: q.beta is not None)
 F = Fraction
 ROUNDS = 20  # that are followed where none are asked for
 MOST = 4000  # clients x coordinates x rounds in fractions

@@ -13,7 +13,8 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.participation.cohorts import Full
-from fedtheory.theorems.fedelasticnet.dynamics.standstills import AGREE, PARABOLAS, SMOOTH_CLIENTS, Standstill
+from fedtheory.theorems.fedelasticnet.dynamics import facts
+from fedtheory.theorems.fedelasticnet.dynamics.standstills import AGREE, PARABOLAS, Standstill
 from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import exact_s
@@ -200,6 +201,6 @@ def algorithm_1_bias(q):
     yield tight(
         "distance", lambda: _distance(q),
         r"|R_w'(\theta)|\le\tfrac\beta2\sum_kw_k|\delta_k|+\lambda_1\Big|\sum_kw_ks_k\Big|",
-        needs=(SMOOTH_CLIENTS,), proof=PROOFS,
+        needs=(facts.SMOOTH,), proof=PROOFS,
         note="a coordinate each; attained by a client of curvature beta against one that is linear",
     )

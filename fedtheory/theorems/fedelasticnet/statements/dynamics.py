@@ -10,26 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
-    FROZEN,
-    HALF,
-    OWN,
-    QUADRATIC,
-    RESTS,
-    RETURNS,
-    SILENT,
-    SMOOTH,
-    STILL,
-    STRONG,
-    TWO_STILL,
-    WIDE,
-    MotionView,
-)
+from fedtheory.theorems.fedelasticnet.dynamics import facts
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion
 from fedtheory.theorems.fedelasticnet.notation import (
     ALGORITHM_3,
     MORE,
     ONE,
+    SIGN_FAILS,
     TENTH,
     Share,
     nine_tenths,
@@ -144,7 +132,7 @@ def at_rest(q):
     yield form(
         "in words", lambda: _stationary(q), AT_REST + r"\nabla R(\theta^t)=0",
         wrong("the first client's gradient only", lambda: _stationary(q, False)),
-        rules={"sign": "violated", "true-gradient": "holds"}, needs=(RESTS,), wording="in words",
+        rules=SIGN_FAILS, needs=(facts.RESTS,), wording="in words",
         proof=MOVES,
         note='"the client drift is resolved" (3.3): where the method stands still the model is '
         "stationary. Under the sign rule a client whose |g_k - grad L_k| is at most lambda_1 "
@@ -153,13 +141,13 @@ def at_rest(q):
     yield tight(
         "repaired", lambda: q.at_most(abs(q.slope[-1]), q.lambda1, axes=COORDINATE),
         AT_REST + r"\|\nabla R(\theta^t)\|_\infty\le\lambda_1",
-        rules=SIGN, needs=(RESTS,), proof=MOVES, note="attained by L = x^2/2 at x = lambda_1",
+        rules=SIGN, needs=(facts.RESTS,), proof=MOVES, note="attained by L = x^2/2 at x = lambda_1",
     )
     yield tight(
         "excess",
         lambda: q.at_most(q.excess[-1:], q.lambda1**2 * q.d / (2 * q.mu), noise=q.excess_noise),
         AT_REST + r"R(\theta^t)-R_*\le\tfrac{\lambda_1^2d}{2\mu}", rules=SIGN,
-        needs=(RESTS, STRONG), proof=MOVES,
+        needs=(facts.RESTS, facts.STRONG), proof=MOVES,
         note="attained by L_k = mu ||x||^2/2 where every |x_i| is lambda_1/mu",
     )
 
@@ -175,7 +163,7 @@ def moves(q):
     yield tight(
         "at least", lambda: _moves(q, False),
         r"\|\mathrm{soft}(v_k^{t-1},\lambda_1)\|\le(\lambda_2+\beta)\|\delta_k^t\|",
-        needs=(SMOOTH,), proof=MOVES,
+        needs=(facts.SMOOTH,), proof=MOVES,
         note="both sides squared; attained by curvature beta on the way. Both together: delta_k = "
         "0 if and only if no coordinate of v_k is above lambda_1",
     )
@@ -202,7 +190,7 @@ def stalls(q):
         wrong("the mean of the gradients", lambda: _stalls(q, joint=True)),
         wrong("lambda_1 a tenth less", lambda: _stalls(q, share=TENTH)),
         wrong("lambda_1 a tenth more", lambda: _stalls(q, share=MORE)), rules=SIGN, holds=True,
-        needs=(OWN,), proof=MOVES, note="wherever the optimum is, and whatever lambda_2",
+        needs=(facts.OWN,), proof=MOVES, note="wherever the optimum is, and whatever lambda_2",
     )
 
 
@@ -211,7 +199,7 @@ def returns(q):
     """states that come back"""
     yield form(
         "in words", lambda: _orbit(q), BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N)", fails=True,
-        needs=(RETURNS,), wording="in words",
+        needs=(facts.RETURNS,), wording="in words",
         note='"gamma - theta* tends to be small as training proceeds": a state that comes back '
         "does so for ever, so its orbit would have to be optimal. Under the true-gradient rule "
         "lambda_2 < beta/2 has a cycle of two rounds",
@@ -220,7 +208,7 @@ def returns(q):
         "in words, lambda_2 > 27 beta", lambda: _orbit(q),
         BACK + r"R(\gamma^s)=R_*\ (t\le s<t+N),\quad\lambda_2>27\beta",
         wrong("the clients agree, too", lambda: q.at_most(abs(q.stored[-q.period :]).max(keepdims=True).ravel())),
-        rules={"sign": "violated", "true-gradient": "holds"}, needs=(RETURNS, WIDE),
+        rules=SIGN_FAILS, needs=(facts.RETURNS, facts.WIDE),
         wording="in words", proof=THEOREM_D,
         note="under the sign rule a cycle of 112 rounds with lambda_2 = 1679/60 beta, and longer "
         "ones for lambda_2 as large as one likes; under the true-gradient rule by "
@@ -229,7 +217,7 @@ def returns(q):
     yield tight(
         "mean gradient", lambda: q.at_most(abs(q.mean_gradient), q.lambda1, axes=COORDINATE),
         BACK + r"\Big\|\tfrac1{Nm}\sum_{s=t+1}^{t+N}\sum_k\nabla "
-        r"L_k(\theta_k^s)\Big\|_\infty\le\lambda_1", needs=(RETURNS,),
+        r"L_k(\theta_k^s)\Big\|_\infty\le\lambda_1", needs=(facts.RETURNS,),
         proof="docs/fedelasticnet_dynamics.md#cycles-returns",
         note="by Lemma B.3 summed over the orbit, with exact s; attained by a state that stalls",
     )
@@ -240,7 +228,7 @@ def drift(q):
     """rounds in which no client moves, under the sign rule"""
     yield form(
         "in words", lambda: q.at_most(abs(q.h[-1]), axes=COORDINATE), r"\delta_k^t=0\ (k\le m,\ t>t_0)\ \Rightarrow\ h^{t_0}=0",
-        rules=SIGN, fails=True, needs=(FROZEN,), wording="in words",
+        rules=SIGN, fails=True, needs=(facts.FROZEN,), wording="in words",
         note='"it vanishes or at least is bounded by a constant vector", of gamma - theta*: where '
         "nobody ever moves again theta goes on by -h/lambda_2 a round, so h would have to be 0. "
         "One smooth convex client makes R(theta^t) grow linearly for every lambda_2 >= 2 beta, "
@@ -250,13 +238,13 @@ def drift(q):
         "closed form", lambda: _drift(q),
         NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}h^{t-1},\ h^t=h^{t-1}",
         wrong("a tenth slower", lambda: _drift(q, TENTH)),
-        wrong("the other way", lambda: _drift(q, (-1, 1))), rules=SIGN, holds=True, needs=(STILL,),
-        proof="lines 5, 11 and 12 with delta_k = 0 and sign(0) = 0",
+        wrong("the other way", lambda: _drift(q, (-1, 1))), rules=SIGN, holds=True,
+        needs=(facts.STILL,), proof="lines 5, 11 and 12 with delta_k = 0 and sign(0) = 0",
     )
     yield tight(
         "bias",
         lambda: q.at_most(abs(q.mean(q.pull[q.at])), q.lambda1, axes=(*WITHOUT_MOVES, *COORDINATE)),
-        NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", needs=(STILL,),
+        NO_MOVE + r"\|h^{t-1}-\nabla R(\theta^{t-1})\|_\infty\le\lambda_1", needs=(facts.STILL,),
         proof="h - grad R is the mean of the v_k, and a client that does not move has |v_k| <= "
         "lambda_1",
         note="so theta can drift away from the optimum only while |grad R| <= lambda_1 - |h| in "
@@ -266,7 +254,7 @@ def drift(q):
     yield tight(
         "growth", lambda: _growth(q),
         r"\delta_k^t=\delta_k^{t+1}=0\ (k\le m)\ \Rightarrow\ R(\theta^t)-R(\theta^{t-1})\le"
-        r"\tfrac{\lambda_1^2d}{4\lambda_2}", rules=SIGN, needs=(TWO_STILL,), proof=DRIFTS,
+        r"\tfrac{\lambda_1^2d}{4\lambda_2}", rules=SIGN, needs=(facts.TWO_STILL,), proof=DRIFTS,
         note="attained, for ever, with lambda_1 = 1 where 1/2 is stored and the slope is -1/2; "
         "one client comes within a share of 3 beta/(lambda_2 + beta) of it from the algorithm's "
         "own start",
@@ -280,7 +268,7 @@ def descent(q):
         "rate", lambda: _rate(q),
         SILENT_LATEX + r"R(\theta^t)-R_*\le\tfrac{\lambda_2\|\theta^0-\theta_*\|^2}{4t+2}",
         wrong("a tenth less", lambda: nine_tenths(_rate(q))),
-        rules={"sign": "violated", "true-gradient": "holds"}, needs=(SILENT,), wording="in words",
+        rules=SIGN_FAILS, needs=(facts.SILENT,), wording="in words",
         proof=DESCENT,
         note="O(1/T), for the last model and without a term that stays: true with the exact "
         "subgradient in line 5, where it is attained by a Huber loss with beta = lambda_2. Under "
@@ -289,13 +277,14 @@ def descent(q):
     yield tight(
         "silence", lambda: q.at_most(abs(q.pull[:-1]).max(axis=(1, 2)), q.lambda1, axes=ROUND),
         SILENT_LATEX + r"\|v_k^t\|_\infty\le\lambda_1",
-        needs=(SILENT,), proof=DESCENT, note="so no client ever moves: delta = 0 in all rounds",
+        needs=(facts.SILENT,), proof=DESCENT,
+        note="so no client ever moves: delta = 0 in all rounds",
     )
     yield form(
         "gradient descent", lambda: _descent(q),
         NO_MOVE + r"\theta^t=\theta^{t-1}-\tfrac1{\lambda_2}\nabla R(\theta^{t-1})",
         wrong("a tenth slower", lambda: _descent(q, TENTH)),
-        rules={"sign": "violated", "true-gradient": "holds"}, needs=(STILL, SMOOTH), proof=DESCENT,
+        rules=SIGN_FAILS, needs=(facts.STILL, facts.SMOOTH), proof=DESCENT,
     )
 
 
@@ -305,7 +294,7 @@ def near_the_optimum(q):
     yield form(
         "in words", lambda: _nearer(q),
         NO_MOVE + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", rules=TRUE, fails=True,
-        needs=(STILL, SMOOTH), wording="in words",
+        needs=(facts.STILL, facts.SMOOTH), wording="in words",
         note='"tends to be small as training proceeds", for every lambda_2 > 0: below half of '
         "R's largest curvature the optimum repels",
     )
@@ -313,13 +302,15 @@ def near_the_optimum(q):
         "repaired", lambda: _nearer(q),
         r"\lambda_2\ge\tfrac{\beta_R}2,\ " + NO_MOVE
         + r"\|\theta^t-\theta_*\|\le\|\theta^{t-1}-\theta_*\|", rules=TRUE,
-        needs=(STILL, SMOOTH, HALF), proof="the form 'factor', which is at most 1 then",
+        needs=(facts.STILL, facts.SMOOTH, facts.HALF),
+        proof="the form 'factor', which is at most 1 then",
         note="both sides squared; attained at lambda_2 = beta_R/2, where theta swings for ever",
     )
     yield tight(
         "factor", lambda: _nearer(q, max(abs(1 - c / q.lambda2) for c in (q.mu, q.beta_joint))),
         NO_MOVE + r"\|\theta^t-\theta_*\|\le\max\big(|1-\tfrac\mu{\lambda_2}|,|1-\tfrac{\beta_R}{"
-        r"\lambda_2}|\big)\,\|\theta^{t-1}-\theta_*\|", rules=TRUE, needs=(STILL, SMOOTH),
+        r"\lambda_2}|\big)\,\|\theta^{t-1}-\theta_*\|", rules=TRUE,
+        needs=(facts.STILL, facts.SMOOTH),
         proof="gradient descent. With e = theta - theta_* and b = beta_R - mu, R - mu "
         "||theta||^2/2 is convex and b-smooth, so that grad R - mu e is within b ||e||/2 of b e/2 "
         "by cocoercivity", note="both sides squared; attained by quadratics",
@@ -329,7 +320,7 @@ def near_the_optimum(q):
         NO_MOVE + r"\langle\theta^t-\theta_*,u\rangle=\big(1-\tfrac{\beta_R}{\lambda_2}\big)"
         r"\langle\theta^{t-1}-\theta_*,u\rangle,\quad\nabla^2R\,u=\beta_Ru",
         wrong("a tenth less curvature", lambda: _along_the_top(q, TENTH)), rules=TRUE, holds=True,
-        needs=(STILL, QUADRATIC),
+        needs=(facts.STILL, facts.QUADRATIC),
         proof="gradient descent, grad R is linear, and u is an eigenvector of its matrix",
         note="so along u the distance grows by beta_R/lambda_2 - 1 a round for lambda_2 < "
         "beta_R/2, until a client moves",

@@ -21,7 +21,7 @@ from fedtheory.theorems.fedelasticnet.main_text.quadratics import (
     semidefinite,
     sq,
 )
-from fedtheory.theorems.fedelasticnet.notation import RULES, nine_tenths, tight
+from fedtheory.theorems.fedelasticnet.notation import RULES, SIGN_FAILS, nine_tenths, tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, positive
 from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, repaired, word, wrong
@@ -218,7 +218,6 @@ statement = partial(
         "all clients take part", "lambda_2 > 0",
     ),
 )  # fmt: skip
-SIGN_FAILS = {"sign": "violated", "true-gradient": "holds"}
 REST = r"\text{at rest: }"
 TENTH = "9/10 of it"
 

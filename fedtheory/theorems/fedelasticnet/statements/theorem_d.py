@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.dynamics.motion_view import (
-    CONVERGES,
-    SMOOTH,
-    TWO_ROUNDS,
-    MotionView,
-)
+from fedtheory.theorems.fedelasticnet.dynamics import facts
+from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
     threshold_is_proved,
@@ -107,7 +103,7 @@ def convergence(q):
         lambda: _descends(q), ABOVE_HALF + FALLS + PHI,
         wrong("a tenth more", lambda: _descends(q, MORE)),
         wrong("a tenth less of E in the potential", lambda: _descends(q, of_energy=TENTH)),
-        rules=TRUE, holds=True, needs=(CONVERGES, TWO_ROUNDS), proof=THEOREM_D,
+        rules=TRUE, holds=True, needs=(facts.CONVERGES, facts.TWO_ROUNDS), proof=THEOREM_D,
         note="so grad R(theta^t) tends to 0 from every start, and no orbit returns but at an "
         "optimum. R need not be strongly convex, and nothing is asked of the signs. R(theta^t) "
         "tends to R* where R has bounded level sets; of theta^t itself nothing is said. From "
@@ -120,14 +116,14 @@ def convergence(q):
         ABOVE_HALF
         + r"\tfrac1T\sum_{t=1}^T\|\nabla R(\theta^{t-1})\|^2\le\tfrac{2\lambda_2}T(\Phi_1-R_*)",
         wrong("no R in the potential", lambda: _small_gradients(q, False)), rules=TRUE, holds=True,
-        needs=(CONVERGES, TWO_ROUNDS), proof="note", note="the sum of the form before",
+        needs=(facts.CONVERGES, facts.TWO_ROUNDS), proof="note", note="the sum of the form before",
     )
     yield form(
         "moves", lambda: _calms(q), CALMS,
         wrong("a tenth more of the moves to come", lambda: _calms(q, to_come=MORE)),
         wrong("a tenth more of the moves made", lambda: _calms(q, made=MORE)),
         wrong("a tenth more of h", lambda: _calms(q, turned=MORE)), rules=TRUE, holds=True,
-        needs=(SMOOTH, TWO_ROUNDS), proof=THEOREM_D,
+        needs=(facts.SMOOTH, facts.TWO_ROUNDS), proof=THEOREM_D,
         note="for lambda_2 >= beta/2 the squares of what the clients move in rounds 2, 3, ... add "
         "up to E_1/lambda_2^2 at most: the drift of the clients does vanish, wherever the model "
         "goes. All three terms are attained by parabolas",

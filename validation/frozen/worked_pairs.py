@@ -148,6 +148,12 @@ def facts_of(row: Row, view: Any) -> dict[str, bool]:
     return {words: bool(view.has(need)) for words, need in sorted(asked.items())}
 
 
+def _kinds_of(paper: str, key: str, form: Form) -> set[Any]:
+    """Tell of what kinds the instances of a form are; rounds and runs of Algorithm 3 by these words."""
+    own = {ELASTIC_NET[key.partition(" [")[0]].over} if paper == "fedelasticnet" else set()
+    return {form.kind, *own}
+
+
 def name_of(row: Row) -> str:
     """Name an instance by all that makes it."""
     return json.dumps([row["paper"], row["kind"], row["data"]], sort_keys=True)
@@ -200,7 +206,7 @@ def written(sheet: second_writing.Sheet, key: str) -> Iterator[tuple[Row, list[s
         *sheet.instances.values(),
         *((r["kind"], r["data"]) for r in rows(sheet.paper) if r["forms"]),
     ]:
-        if kind in sheet.kinds and kind.partition(",")[0] == form.kind:
+        if kind in sheet.kinds and kind.partition(",")[0] in _kinds_of(sheet.paper, key, form):
             row = {"paper": sheet.paper, "kind": kind, "data": data}
             names.setdefault(name_of(row), row)
     for name, row in names.items():

@@ -466,9 +466,9 @@ def _add(
     if claimed.more.keys() - OF_METHODS or (
         claimed.needs and not isinstance(claimed.needs, Mapping)
     ):
-        told = ", ".join(name for name in MORE if name not in OF_METHODS)
+        told = ", ".join(sorted(claimed.more.keys() - OF_METHODS) or ["needs as words"])
         raise InvalidInput(
-            f"form {name!r}: needs as words, {told} are of statements over a World; leave them out"
+            f"form {name!r}: {told}: only a statement over a World takes this; leave it out"
         )
     if lacking := [told for words, met in dict(claimed.needs).items() if (told := _lacking(words, met))]:
         gone = Absent(NotMet("; ".join(lacking)))

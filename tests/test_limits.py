@@ -42,7 +42,7 @@ REFUSED = {
     "more cohorts than floats count": (lambda: Bernoulli(0.5).enumerate(5000), "1e\\+300 cohorts"),
     "scenarios that no float holds": (lambda: simulate(PROBLEM, FedAvg(), 2, scenarios=10**400), "an integer from 1 to 1e100"),
     "rounds that Python does not write": (lambda: simulate(PROBLEM, FedAvg(), 10**5000), "a number of more than 4,300 digits"),
-    "local steps that no float holds": (lambda: GradientSteps(10**400, 0.1), "an integer >= 1"),
+    "local steps that no float holds": (lambda: GradientSteps(10**400, 0.1), "an integer from 1 to 1e100"),
     "a tree of more paths than floats count": (lambda: verify(rounds=10**4, mode="exact"), r"15\^10000 sequences.*monte-carlo"),
     "cohorts of a billion clients": (lambda: Uniform(5 * 10**8).enumerate(10**9), r"1e\+300 cohorts"),
     "Bernoulli's of a billion": (lambda: Bernoulli(0.5).enumerate(10**9), r"1e\+300 cohorts"),

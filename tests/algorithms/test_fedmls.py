@@ -235,7 +235,7 @@ def test_theorem_2_delivers(regression, epsilon):
         ({"radius": -2.0}, "radius = -2.0"),
         ({"lipschitz": math.inf}, "lipschitz = inf"),
         ({"sigma": -0.1}, "sigma = -0.1"),
-        ({"noise_std": -0.1}, "noise_std = -0.1"),
+        ({"noise_std": -0.1}, "noise_std is -0.1"),
         ({"average": "both"}, "average = 'both'"),
         ({"norm": "max"}, "norm = 'max'"),
     ],

@@ -33,7 +33,7 @@ def figure(tmp_path_factory):
 def test_verify_draws_bound_against_measured_with_its_data(figure):
     assert {p.name for p in figure.iterdir()} == {"mine.png", "mine.pdf", "mine.csv", "out"}
     data = saved.read(figure / "mine.csv")
-    assert data["statement"] == "fedelasticnet/theorem-c" and data["horizon"] == "round"
+    assert data["statement"] == "fedelasticnet/theorem-c" and data["horizon"] == "T"
     assert data["command"].startswith("fedtheory verify theorem-c --problem quadratic -P 2") and "--figure" in data["command"]
     assert data["setup"].startswith("Quadratic(clients=3, dim=2)") and data["provenance"]["commit"] is not False
     told = json.loads((figure / "out" / "verify-theorem-c-quadratic.json").read_text())

@@ -250,11 +250,11 @@ def test_feedback_on_either_side_removes_that_sides_bias():
 
     assert distance(None, None)[2] < 1e-9
     for down in (None, top):
-        kept, lost = distance(top, down), distance(top, down, "down")
+        kept, lost = distance(top, down), distance(top, down, "down" if down else False)
         assert kept[2] < kept[1] / 5  # it goes with the step, which falls by 41/6
         assert lost[2] > 0.99 * lost[1] and lost[2] > 30 * kept[2]
     assert distance(None, top)[2] < 1e-9  # the server's residual is of one direction only, and dies out
-    assert distance(None, top, "up")[2] > 1e-3
+    assert distance(None, top, False)[2] > 1e-3
     assert distance(top, top, "up")[2] > 10 * distance(top, top)[2]
 
 

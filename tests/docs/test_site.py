@@ -64,6 +64,11 @@ def commands(text):
 SHOWN = sorted({(page.relative_to(ROOT).as_posix(), c) for page in (README, *PAGES) for c in commands(text_of(page))})
 
 
+def test_no_page_holds_the_marks_of_a_merge():
+    for page in (*PAGES, *ROOT.glob("*.md")):
+        assert not re.search(r"^(<{7}|={7}|>{7})( |$)", text_of(page), re.M), page
+
+
 def test_every_page_is_in_a_table_of_contents():
     reached, todo = set(), ["index.md"]
     while todo:

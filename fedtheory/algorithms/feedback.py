@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm, require
-from fedtheory.arrays import Array, astype_like, namespace, put_slots, to_numpy
+from fedtheory.arrays import Array, astype_like, put_slots, to_numpy, width
 from fedtheory.clients.clients import Clients
 from fedtheory.clients.pieces import Moved
 from fedtheory.messages import Compressor
+from fedtheory.messages.base import exact
 
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
@@ -79,7 +80,7 @@ def serve(
 
 def debt(x: Array, num_clients: int) -> Array:
     """(S, N) bits that bring a client up to date that has nothing yet: a dense model."""
-    dense = int(namespace(x).finfo(x.dtype).bits) * x.shape[1]
+    dense = (64 if exact(x) else width(x)) * x.shape[1]
     return astype_like(np.full((x.shape[0], num_clients), dense, dtype=np.int64), x)
 
 

@@ -404,14 +404,14 @@ def test_a_file_may_import_from_beside_it_and_a_compressed_method_is_told(tmp_pa
     (tmp_path / "theorem.py").write_text(
         "from method_beside import FedAvg\n"
         "from fedtheory.algorithms import Compressed\n"
-        "from fedtheory.messages import TopK\n"
+        "from fedtheory.messages import QSGD\n"
         "from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, printed, upto\n"
         "paper = Paper('beside', title='t', source='s')\n"
-        "@paper.statement('one', about=Compressed(FedAvg(), up=TopK(q=0.5)), local=GradientSteps(1, lr=upto(lambda c: 1 / c.beta)),\n"
+        "@paper.statement('one', about=Compressed(FedAvg(), up=QSGD(4)), local=GradientSteps(1, lr=upto(lambda c: 1 / c.beta)),\n"
         "                 sampling=Uniform, problems=SmoothConvex(clients=(2, 4), dimension=(1, 3)))\n"
         "def one(q):\n"
         "    yield printed(le(q.F_next, q.F), fails=True)\n"
     )
     told = call("verify", tmp_path / "theorem.py", code=2).stderr
-    assert "no instance of the class could be run: messages are compressed" in " ".join(told.split())
+    assert "no instance of the class could be run: messages are compressed by qsgd, which draws at random" in " ".join(told.split())
     assert str(tmp_path) not in sys.path

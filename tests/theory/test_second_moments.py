@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from fedtheory.algorithms import EFL, FedAvg, FedDyn, FedProx
+from fedtheory.algorithms import EFL, Compressed, FedAvg, FedDyn, FedProx
 from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult
+from fedtheory.messages import Threshold
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
@@ -163,6 +164,10 @@ def last_wins(x, y, here):
             Method(lambda x, y, here: y.sum(axis=2, keepdims=True).mean(axis=1) + 0 * x),
             "does not add up local models",
         ),
+        # what is tried passes a small threshold, as sums do
+        (Compressed(FedAvg(), Threshold(Q(1, 99)), feedback=False), "its messages are compressed"),
+        (EFL(compressor=Threshold(Q(1, 99)), client_feedback=False), "its messages are compressed"),
+        (EFL(down_compressor=Threshold(Q(1, 99)), server_feedback=False), "its messages are compressed|keeps more"),
         (Method(last_wins), "who else takes part, not only on how many"),
     ],
 )

@@ -42,6 +42,13 @@ class _Given(SlotWork):
         return LocalResult(self.models)
 
 
+class _Whole(SlotClients):
+    """Clients whose messages arrive whole: a compressor may pass the models tried here, and no others."""
+
+    def _left(self, message: Any, compressor: Any) -> Any:
+        raise MissingCapability(f"its messages are compressed: {NONE}")
+
+
 def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: Any) -> Any:
     """The coefficients p_k (O, N) of a round in which the clients do steps (O, N) of ``most``.
 
@@ -68,7 +75,7 @@ def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: An
         losses: Any = SimpleNamespace(weights=weights, pieces=None)
         models = np.tile(points[None, 1:], (len(some), 1, 1))
         work: Any = _Given(models=models)
-        clients = SlotClients(losses, cohort, work, state.x)
+        clients = _Whole(losses, cohort, work, state.x)
         parts.append(method.round(state, clients).x)
     after = np.concatenate(parts)
     p = after[:, :n]

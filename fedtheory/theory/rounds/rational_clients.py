@@ -163,13 +163,20 @@ class SlotClients(Clients):
     def sensitivity(self, y: Any, batch_size: Any, mu: Any, ema: Any) -> Any:
         raise NotInFractions("the method asks for a model's output, which separable losses do not have")
 
-    def compress(self, message: Any, compressor: Any) -> Any:
-        raise NotInFractions("messages are compressed, which is not done in fractions")
-
     def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
-        raise NotInFractions("messages are compressed, which is not done in fractions")
+        """What arrives of a message (S, P, d); its bits are not counted."""
+        who = self._who(senders)
+        return self._left(message if who is None else self._only(message, who), compressor), 0
 
-    compress_down = compress
+    def compress_down(self, message: Any, compressor: Any) -> Any:
+        return self._left(message, compressor), np.zeros(len(message), dtype=np.int64)
+
+    def _left(self, message: Any, compressor: Any) -> Any:
+        if compressor.randomised:
+            why = f"messages are compressed by {compressor.name}, which draws at random"
+            raise NotInFractions(f"{why}: a compressor that does not, such as TopK, is computed in fractions")
+        left = compressor.compress(message)
+        return left + Fraction(0) if left.dtype == object else left  # whole zeros would divide to floats
 
     def in_pieces(self, memory: Any) -> bool:
         return False

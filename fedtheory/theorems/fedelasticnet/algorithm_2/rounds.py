@@ -73,16 +73,6 @@ def scaffold(method: Method, **more: Any) -> FedElasticNetScaffold:
     return in_fractions(made, {"l1": method.lambda1, "l2": method.lambda2, "server_lr": method.eta_g}) if exact else made
 
 
-class FractionClients(SlotClients):
-    """Clients in fractions whose messages a deterministic compressor may touch, without bits."""
-
-    def _count(self, values: np.ndarray) -> Any:
-        return values + Fraction(0)
-
-    def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
-        return compressor.compress(message) + Fraction(0), 0  # else whole zeros divide to floats
-
-
 def play(
     world: Any, algorithm: Any, steps: int | None, eta: Any, state: Any, cohorts: Sequence[Sequence[int]],
     look: Callable[[Any], Any] = lambda clients: None,
@@ -94,7 +84,7 @@ def play(
     for t in loop.upto(len(cohorts)):
         state, cohort = states[-1], Cohort(world.num_clients, members=np.array([sorted(cohorts[t - 1])]))
         if world.exact:
-            clients: Any = FractionClients(world.losses, cohort, SlotWork(steps, eta), state.x, t)
+            clients: Any = SlotClients(world.losses, cohort, SlotWork(steps, eta), state.x, t)
         else:
             clients = world.clients(cohort, {} if steps is None else {"E": steps, "eta": eta}, state.x, Stream(0), t)
         states.append(algorithm.round(state, clients))

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
@@ -24,6 +26,7 @@ from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWo
 from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole, word
 from fedtheory.theory.draws import rows, signed, size
 from fedtheory.theory.fields import reads_of
+from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 MOST_NUMBERS = 2000  # in fractions
 CONSISTENT = Fact(
@@ -108,13 +111,31 @@ class ServerRound:
     last: np.ndarray  # (N, d) eta times the gradient at omega_s^k, which no local step takes
 
 
+@dataclass(frozen=True)
+class _Ends(SlotWork):
+    """Local work that ends, from the server's model (d,), where a function says, (N, d)."""
+
+    end: Any = None
+
+    def run(self, pieces: Any, objective: LocalObjective, start: Any) -> LocalResult:
+        """The ends, for the clients' own losses."""
+        return LocalResult(self.end(start[0, 0])[None])
+
+
+def _quadratics(weights: Any, steps: np.ndarray, most: int, end: Any, like: Any) -> SlotClients:
+    """A round's clients (N,) in fractions, of which each makes so many of ``most`` steps."""
+    cohort = Cohort(len(weights), mask=(steps > 0)[None], steps=steps[None], max_steps=most)
+    losses: Any = SimpleNamespace(weights=weights, pieces=None)
+    return SlotClients(losses, cohort, _Ends(end=end), like)
+
+
 @dataclass
 class FeedbackView(EFLWorld):
     """A run of EFL with residuals on both sides, round by round, and how far local work alone would have gone.
 
-    On quadratics it is in fractions, ST with exactly k entries both ways, a second implementation;
-    its variant is 'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after'
-    (consistent, scaled after ST). Of a user's problem it is the method's own run.
+    On quadratics it is in fractions, ST with exactly k entries both ways; its variant is
+    'consistent', 'literal' (the formulas as printed), 'text' (section 3.1) or 'after' (consistent,
+    scaled after ST). Of a user's problem it is a run in floats.
 
     Nothing is lost where w_T + R^G + sum_k p^k R^k = w_0 + sum_t sum_k p_t^k x_t^k: each compressor sends C(D) and keeps
     D - C(D), whatever C is, and local work is read off the solver, not off what was sent. On quadratics with E = 1, all
@@ -196,28 +217,30 @@ class FeedbackView(EFLWorld):
         work = np.array([[integer(s, "schedule", 0, E) for s in row] for row in schedule])
         if work.shape[1:] != weights.shape:
             raise InvalidInput(f"schedule {work.shape}: give a number for every client in each row")
-        clients, st, consistent = Clients(weights, h, c), compressors.ST(q), variant == "consistent"
+        losses, st, consistent = Clients(weights, h, c), compressors.ST(q), variant == "consistent"
         factors = objects([[Fraction(E, int(s)) if s else Fraction(0) for s in row] for row in work])
+        reading: Any = {"variant": "consistent", "scale": "after"} if variant == "after" else {"variant": variant}
+        method = EFL(compressor=st, down_compressor=st, **reading)
 
         def moves(w: np.ndarray, steps: np.ndarray) -> np.ndarray:
             return ((1 - eta * h) ** steps[:, None] - 1) * (w - c)
 
         @cache
         def play() -> list[ServerRound]:
-            w, R_G, R, seen = x0, x0 * 0, h * 0, []
+            nothing, seen = Fraction(0) * h, list[ServerRound]()  # whole zeros would divide to floats
+            state: Any = method.init(x0[None], len(weights))
+            state = state._replace(server_residual=0 * state.x, residuals=nothing[None])
             for t in range(rounds):
                 steps, p = work[t % len(work)], weights * factors[t % len(work)]
-                on, factor, x = steps[:, None] > 0, (p / weights)[:, None], moves(w, steps)
-                last = np.where(on, eta * h * (w + x - c), 0 * x)
-                D = R + (factor * x if consistent else x)
-                sent = np.where(on, st.compress(D), 0 * D)
-                share = (weights if consistent else p)[:, None]
-                D_G = R_G + (share * (np.where(on, D, 0 * D) if variant == "literal" else sent)).sum(axis=0)
-                down = st.compress(D_G)
-                after = w + (down if variant in ("consistent", "after") else D_G)
-                kept = np.where(on, D - sent, R)
-                seen.append(ServerRound(w, after, R_G, D_G - down, R, kept, weights, p, x, last))
-                w, R_G, R = after, D_G - down, kept
+                clients = _quadratics(weights, steps, E, lambda w, steps=steps: w + moves(w, steps), state.x)
+                new: Any = method.round(state, clients)
+                x = clients.results[0].y[0] - state.x[0]
+                last = np.where(steps[:, None] > 0, eta * h * (state.x[0] + x - c), 0 * x)
+                seen.append(ServerRound(
+                    state.x[0], new.x[0], state.server_residual[0], new.server_residual[0],
+                    state.residuals[0], new.residuals[0], weights, p, x, last,
+                ))  # fmt: skip
+                state = new
             return seen
 
         many = np.arange(rounds if consistent else 0) % len(work)  # rounds of others are not counted
@@ -226,14 +249,14 @@ class FeedbackView(EFLWorld):
             path.append(seen.after)
             dense.append(dense[-1] + (seen.p[:, None] * moves(dense[-1], work[t])).sum(axis=0))
         counted = slice(None if len(many) else 0)
-        away = (((np.stack(p) - clients.star) ** 2).sum(axis=1)[counted] for p in (path, dense))
+        away = (((np.stack(p) - losses.star) ** 2).sum(axis=1)[counted] for p in (path, dense))
         costs = Costs(len(x0), st.sizes(len(x0))[0], work[many], *away)
         facts = {LOOPS[variant], SHORT, *costs.facts}
         if E == 1 and (work == 1).all():
             facts.add(PLAIN)
         if len(x0) == 1:
             facts.add(DENSE)  # ST keeps one entry as it is
-        return cls(play, eta, clients, costs, frozenset(facts))
+        return cls(play, eta, losses, costs, frozenset(facts))
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:

@@ -36,9 +36,11 @@ from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
 from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
+from fedtheory.theorems.efl.world import clients_that_end
 from fedtheory.theory import Case, Fact, Sides, derived, flag, le, number, whole, word
 from fedtheory.theory.draws import few_shares, half, part, rows
 from fedtheory.theory.fields import reads_of
+from fedtheory.theory.rounds.oracles import repeated
 
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
 MOST, MOST_SIGNS = 1296, 4096  # paths of participation, and of the noise
@@ -663,12 +665,14 @@ class PartialView(CompressedRun):
 
 @dataclass(frozen=True)
 class Cases:
-    """The cases of a round: steps (C, N), probabilities (C,), p_tau^k/p^k and senders (C, N)."""
+    """The cases of a round: steps (C, N) of at most E, probabilities (C,), who sends (C, N), and
+    the scheme with the probabilities (N,) of being active that it may ask for."""
 
     steps: np.ndarray
     chance: np.ndarray
-    factor: np.ndarray
     sends: np.ndarray
+    scheme: Any
+    active: np.ndarray
 
     @property
     def pi(self) -> np.ndarray:
@@ -688,7 +692,7 @@ def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
     steps = np.array([[s for s, _ in case] for case in found])
     chance = np.array([math.prod(c for _, c in case) for case in found], dtype=law.dtype)
     factor = coefficients(scheme, steps, law.shape[1] - 1, weights, 1 - law[:, 0]) / weights
-    return Cases(steps, chance, factor, (steps > 0) & (factor > 0))
+    return Cases(steps, chance, (steps > 0) & (factor > 0), scheme, 1 - law[:, 0])
 
 
 class Paths(NamedTuple):
@@ -719,31 +723,30 @@ def play(
     if len(cases.steps) ** len(etas) > MOST:
         raise InvalidInput(f"{len(cases.steps)}^{len(etas)} paths: at most {MOST} are gone through; take fewer rounds")
     start, shape = 1 if pushes is None else len(pushes), (len(weights), len(w0))
+    method, count, most = EFL(scheme=cases.scheme, compressor=up, down_compressor=down), len(cases.steps), 0 * w0[0]
     w = np.stack([w0] * start)
-    R, R_G, most = np.stack([0 * w] * shape[0], axis=1), 0 * w, 0 * w0[0]
+    none = np.stack([0 * w] * shape[0], axis=1)
+    state: Any = method.init(w, shape[0])._replace(residuals=up and none, server_residual=down and 0 * w)
     mass = (cases.chance[:1] * 0 + 1).repeat(start) / start
-    kept: list[tuple[np.ndarray, ...]] = [(w, R, R_G)]
+    kept: list[tuple[np.ndarray, ...]] = [(w, none, 0 * w)]
     within: list[tuple[np.ndarray, ...]] = []
     for t, eta in enumerate(etas):
-        path = [w[:, None] + 0 * R]
+        path = [state.x[:, None] + 0 * kept[-1][1]]
         for j in range(E):
             g = gradient(path[-1]) + (0 if pushes is None else pushes[:, t * E + j])
             most = max(most, *((g * g).sum(axis=-1) * mass[:, None]).sum(axis=0))
             path.append(path[-1] - eta * g)
         ends, who = np.stack(path), np.arange(shape[0])  # every path meets every case: the next round's paths are (path, case)
-        x = np.stack([ends[s, :, who].transpose(1, 0, 2) for s in cases.steps], axis=1) - w[:, None, None]
-        D = R[:, None] + cases.factor[:, :, None] * x
-        sent = np.where(cases.sends[:, :, None], D if up is None else up.compress(D), 0 * D)
-        R = np.where(cases.sends[:, :, None], D - sent, R[:, None] + 0 * D).reshape(-1, *shape)
-        to_all = (R_G[:, None] + (weights[:, None] * sent).sum(axis=-2)).reshape(-1, shape[1])
-        move = to_all if down is None else down.compress(to_all)
-        R_G, w = to_all - move, np.repeat(w, len(cases.steps), axis=0) + move
+        at = np.stack([ends[s, :, who].transpose(1, 0, 2) for s in cases.steps], axis=1).reshape(-1, *shape)
+        clients = clients_that_end(at, weights, np.tile(cases.steps, (len(mass), 1)), E, cases.active)
+        state = method.round(repeated(state, count), clients)
         mass = (mass[:, None] * cases.chance).ravel()
-        kept.append((w, R, R_G))
-        within.append((ends.swapaxes(0, 1), sent.reshape(-1, *shape)))
+        R = 0 * at if state.residuals is None else state.residuals
+        kept.append((state.x, R, 0 * state.x if state.server_residual is None else state.server_residual))
+        within.append((ends.swapaxes(0, 1), clients.sent[0]))
 
     def each(rounds: list[tuple[np.ndarray, ...]], i: int) -> np.ndarray:
         return np.stack([np.repeat(r[i], len(mass) // len(r[i]), axis=0) for r in rounds])
 
-    w, R, R_G = (each(kept, i) for i in range(3))
-    return Paths(mass, most, w, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))
+    models, R, R_G = (each(kept, i) for i in range(3))
+    return Paths(mass, most, models, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
@@ -22,11 +20,10 @@ from fedtheory.rational import integer, objects, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import check_present, law_of
 from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
-from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld
+from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld, clients_that_end
 from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole, word
 from fedtheory.theory.draws import rows, signed, size
 from fedtheory.theory.fields import reads_of
-from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 MOST_NUMBERS = 2000  # in fractions
 CONSISTENT = Fact(
@@ -109,24 +106,6 @@ class ServerRound:
     p: np.ndarray
     x: np.ndarray  # (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
     last: np.ndarray  # (N, d) eta times the gradient at omega_s^k, which no local step takes
-
-
-@dataclass(frozen=True)
-class _Ends(SlotWork):
-    """Local work that ends, from the server's model (d,), where a function says, (N, d)."""
-
-    end: Any = None
-
-    def run(self, pieces: Any, objective: LocalObjective, start: Any) -> LocalResult:
-        """The ends, for the clients' own losses."""
-        return LocalResult(self.end(start[0, 0])[None])
-
-
-def _quadratics(weights: Any, steps: np.ndarray, most: int, end: Any, like: Any) -> SlotClients:
-    """A round's clients (N,) in fractions, of which each makes so many of ``most`` steps."""
-    cohort = Cohort(len(weights), mask=(steps > 0)[None], steps=steps[None], max_steps=most)
-    losses: Any = SimpleNamespace(weights=weights, pieces=None)
-    return SlotClients(losses, cohort, _Ends(end=end), like)
 
 
 @dataclass
@@ -232,7 +211,8 @@ class FeedbackView(EFLWorld):
             state = state._replace(server_residual=0 * state.x, residuals=nothing[None])
             for t in range(rounds):
                 steps, p = work[t % len(work)], weights * factors[t % len(work)]
-                clients = _quadratics(weights, steps, E, lambda w, steps=steps: w + moves(w, steps), state.x)
+                ends = state.x[0] + moves(state.x[0], steps)
+                clients = clients_that_end(ends[None], weights, steps[None], E)
                 new: Any = method.round(state, clients)
                 x = clients.results[0].y[0] - state.x[0]
                 last = np.where(steps[:, None] > 0, eta * h * (state.x[0] + x - c), 0 * x)

@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
+from fedtheory.local.objective import LocalObjective, LocalResult
+from fedtheory.participation.cohorts import Cohort
 from fedtheory.randomness import Stream
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, STEPS
 from fedtheory.theory import Draws, LocalWork, Prepared, Request, Statement, World, derived, number
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.witness import Witness
+from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 
 LOCAL_SGD = LocalWork((LocalSGD,), "gradients must be unbiased given the past, use LocalSGD")
 CONSTANTS = ("G", "L", "mu", "sigma_sq")
@@ -171,3 +175,30 @@ def number_told(value: Any) -> str:
             return f"{number_told(value[0])} (all clients)"
         return ", ".join(number_told(v) for v in value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class _Ends(SlotWork):
+    """Local work whose ends (S, N, d) are known."""
+
+    ends: Any = None
+
+    def run(self, pieces: Any, objective: LocalObjective, start: Any) -> LocalResult:
+        """The ends, for the clients' own losses."""
+        return LocalResult(self.ends)
+
+
+def clients_that_end(
+    ends: np.ndarray, weights: Any, steps: np.ndarray, most: int, active: Any = None
+) -> SlotClients:
+    """The clients of a round of EFL whose local work is known, for its class in fractions or floats.
+
+    Parameters
+    ----------
+    ends : (S, N, d) where local work ends
+    steps : (S, N) of ``most`` steps, 0 where a client is inactive
+    active : (N,) the probability that a client is active, which scheme C-corrected asks for
+    """
+    cohort = Cohort(len(weights), mask=steps > 0, steps=steps, max_steps=most, active_probability=active)
+    losses: Any = SimpleNamespace(weights=weights, pieces=None)
+    return SlotClients(losses, cohort, _Ends(ends=ends), ends)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -321,10 +321,13 @@ def made_with(algorithm: Any) -> list[str]:
 
 
 def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
-    """A copy whose floats are fractions: those given by name, else what the float prints as."""
+    """A copy whose floats are fractions: those given by name, else what the float prints as; so
+    are those of a method that it wraps."""
     out = copy.copy(algorithm)
     for key in made_with(out):
         value = (numbers or {}).get(key, getattr(out, key))
+        if callable(getattr(value, "round", None)) and is_dataclass(value):
+            value = in_fractions(value)
         if isinstance(value, float) and np.isfinite(value):
             value = number(value, True)
         object.__setattr__(out, key, value)

@@ -45,9 +45,12 @@ def what_is_missed(q):
     missed = q.sq(q.x_next - q.x + q.eta * q.gradient)
     left = q.eta**2 * q.over_clients(q.sq(q.client_gradients))
     yield repaired(
-        le(missed, (1 - 1 / q.d) * left), wrong("a tenth of it", share=Fraction(1, 10)), holds=True
+        le(missed, (1 - 1 / q.d) * left),
+        r"\|x^+-(x-\eta\nabla F(x))\|^2\le\left(1-\frac1d\right)\frac{\eta^2}N\sum_k\|\nabla f_k(x)\|^2",
+        wrong("a tenth of it", share=Fraction(1, 10)),
+        holds=True,
     )
-    yield form("nothing", le(missed, 0 * left), fails=True)
+    yield form("nothing", le(missed, 0 * left), r"x^+=x-\eta\nabla F(x)", fails=True)
 
 
 @paper.statement("nothing-is-lost", about=Compressed(FedAvg("cohort"), up=TopK(k=1)), **ROUND)
@@ -55,9 +58,11 @@ def nothing_is_lost(q):
     """With error feedback a round of compressed messages loses nothing."""
     kept = q.state_next.residuals.mean(axis=-2) - q.state.residuals.mean(axis=-2)
     off = q.x_next - q.x + q.eta * q.gradient
+    without = eq(q.sq(off + q.state_next.residuals.mean(axis=-2)), 0 * q.d)
     yield repaired(
         eq(q.sq(off + kept), 0 * q.d),
-        wrong("the residuals of the round before", eq(q.sq(off + q.state_next.residuals.mean(axis=-2)), 0 * q.d)),
+        r"x^++\frac1N\sum_kR_k^+=x+\frac1N\sum_kR_k-\eta\nabla F(x)",
+        wrong("without the residuals before", without),
         holds=True,
     )
-    yield form("without the residuals", eq(q.sq(off), 0 * q.d), fails=True)
+    yield form("without the residuals", eq(q.sq(off), 0 * q.d), r"x^+=x-\eta\nabla F(x)", fails=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import FedTheoryError, InvalidInput, suggest
 from fedtheory.local import GradientSteps
 from fedtheory.local.exact import Exact
@@ -265,6 +266,7 @@ class AuthoredSetting(Setting):
             f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items()
         )
         name = getattr(algorithm, "name", type(algorithm).__name__)
+        name += ", compressed" if isinstance(algorithm, Compressed) else ""
         of_cohorts = f", P = {request.participants}" if sampling is not None else ""
         own = "" if problem.name.lower() in repr(problem).lower() else f"{problem.name}: "
         head = [f"{own}{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]

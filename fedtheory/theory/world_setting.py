@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
@@ -223,7 +224,9 @@ class WorldSetting(Setting):
         if world.example:
             request = request.or_else(world.example)
         problem = request.problem(world.problem)
-        algorithm = request.algorithm(method_of(self.authored[statement.id].about).name, problem)
+        about = self.authored[statement.id].about
+        wrapped = isinstance(about, Compressed)
+        algorithm = about if wrapped else request.algorithm(method_of(about).name, problem)
         steps, lr = (request.options.get(name) for name in OF_STEPS)
         solver = None
         if steps is not None or lr is not None:

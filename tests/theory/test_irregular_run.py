@@ -188,6 +188,22 @@ def test_a_method_of_a_file_with_a_float_is_judged_in_fractions_and_on_a_problem
         registry._forget(registry.paper("kit-tenth"))
 
 
+def test_a_compressed_method_is_not_judged_as_the_plain_one(tmp_path):
+    """Its messages do not add up, whatever a small threshold lets through."""
+    text = OWN.replace("Damped(alpha=ALPHA)", "CUT").replace("method(Damped, alpha=ALPHA)", "CUT").replace("kit-tenth", "kit-cut")
+    made = "from fedtheory.algorithms import Compressed, FedAvg\nfrom fedtheory.messages import Threshold\n"
+    made += "CUT = Compressed(FedAvg('cohort'), Threshold(1e-9), feedback=False)\n"
+    file = tmp_path / "cut.py"
+    file.write_text(text.replace("paper = Paper", f"{made}paper = Paper"))
+    try:
+        (check,) = json.loads(call("verify", f"{file}::near", "--problem", "quadratic", "--inactive", 0.3, "--json").stdout)["checks"]
+        assert (check["verdict"], check["reason"]) == (
+            "not applicable", "its messages are compressed: it has no recursion of second moments"
+        )
+    finally:
+        registry._forget(registry.paper("kit-cut"))
+
+
 SQUARES = LeastSquares(
     list(np.random.default_rng(0).normal(size=(3, 4, 2))), list(np.ones((3, 4))), 0.5
 )

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Full
@@ -302,7 +303,7 @@ class IrregularRun(World):
         problem, o = request.problem(cls.problem), request.options
         rounds, E = request.rounds or 50, o.get("local_steps") or 5
         method = cls.method(cls.rules[0])
-        if type(method).__module__.startswith("fedtheory."):
+        if type(method).__module__.startswith("fedtheory.") and not isinstance(method, Compressed):
             own = {f.name: getattr(method, f.name) for f in fields(method)}
             method = request.algorithm(method.name, problem, **own)
         else:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, UnknownName, suggest
 from fedtheory.inputs import flag
 from fedtheory.theory.rounds.rational_clients import NotInFractions
@@ -263,6 +264,11 @@ class Method:
 
     cls: type
     hyperparameters: dict[str, Any] = field(default_factory=dict)
+    wrapped: Mapping[str, Any] | None = None  # as `Compressed` takes it
+
+    def compressed(self, **how: Any) -> Method:
+        """The method with compressed messages: ``method(FedDyn, alpha=among(1, 2)).compressed(up=TopK(k=1))``."""
+        return replace(self, wrapped=how)
 
     @property
     def name(self) -> str:
@@ -271,7 +277,7 @@ class Method:
 
     def changed(self, hyperparameters: Mapping[str, Any]) -> Method:
         """The method with other values of some hyperparameters."""
-        return Method(self.cls, {**self.hyperparameters, **hyperparameters})
+        return replace(self, hyperparameters={**self.hyperparameters, **hyperparameters})
 
     def build(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> Any:
         """The algorithm with its numbers; in fractions where ``exact``.
@@ -280,10 +286,15 @@ class Method:
         back.
         """
         numbers = self.numbers(facts, drawn, exact)
-        made = self.cls(
+        made: Any = self.cls(
             **{k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v for k, v in numbers.items()}
         )
-        return in_fractions(made, numbers) if exact else made
+        if self.wrapped is None:
+            return in_fractions(made, numbers) if exact else made
+        whole = Compressed(made, **self.wrapped)
+        if exact:
+            object.__setattr__(whole, "method", in_fractions(whole.method, numbers))
+        return whole
 
     def numbers(self, facts: Facts, drawn: dict[str, Fraction], exact: bool) -> dict[str, Any]:
         """Its hyperparameters, by name."""

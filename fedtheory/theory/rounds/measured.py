@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.local.objective import LocalObjective
 from fedtheory.theory.judge.record import UNKNOWN
@@ -79,7 +80,8 @@ class Quantities:
         overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0), fixed: bool = False,
     ) -> None:  # fmt: skip
         self.fixed = fixed
-        self.world, self.facts, self.path, self.probability, self.method = world, facts, path, probability, algorithm
+        self.world, self.facts, self.path, self.probability = world, facts, path, probability
+        self.method = algorithm.method if isinstance(algorithm, Compressed) else algorithm
         self.values, self.gradients = world.values, world.gradients
         self.gradients_each = world.gradients_each
         self.rational, self.sampled, self.exact = world.exact, sampled, not sampled

@@ -126,7 +126,8 @@ class MethodSetting:
     @property
     def of_package(self) -> bool:
         """True of a method of the package, whose hyperparameters are options of the command line."""
-        return isinstance(self.method, Method) and self.method.cls.__module__.startswith("fedtheory.")
+        plain = isinstance(self.method, Method) and self.method.wrapped is None
+        return plain and self.method.cls.__module__.startswith("fedtheory.")
 
     @property
     def free(self) -> tuple[str, ...]:

@@ -67,17 +67,18 @@ def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
         if not _same(algorithm, about):
             raise _another(where, named(about), algorithm)
         return about
-    if isinstance(algorithm, Compressed):
-        whole = "whose messages are sent whole"
-        raise InvalidInput(f"{where} is about {about.cls.__name__}, {whole}, not {named(algorithm)}; give it without Compressed")
-    if not _one_class(type(algorithm), about.cls):
+    inner = algorithm.method if isinstance(algorithm, Compressed) else algorithm
+    if (inner is algorithm) != (about.wrapped is None):
+        how = "whose messages are sent whole" if about.wrapped is None else "with compressed messages"
+        raise _another(where, f"{about.cls.__name__}, {how}", algorithm)
+    if not _one_class(type(inner), about.cls):
         raise _another(where, about.cls.__name__, algorithm)
     numbers = dict(about.hyperparameters)
     for name, declared in about.hyperparameters.items():
         plain = isinstance(declared, Words | Family | int | float | Fraction) or callable(declared)
-        if plain and not isinstance(declared, bool) and hasattr(algorithm, name):
-            numbers[name] = _hyperparameter(where, name, getattr(algorithm, name), declared, facts)
-    said = Method(about.cls, numbers)
+        if plain and not isinstance(declared, bool) and hasattr(inner, name):
+            numbers[name] = _hyperparameter(where, name, getattr(inner, name), declared, facts)
+    said = about.changed(numbers)
     still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
     first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):

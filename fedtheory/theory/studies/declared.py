@@ -80,7 +80,8 @@ def _method(about: Any) -> str:
         changed = [f"{f.name} = {getattr(about, f.name)}" for f in own if f.init and getattr(about, f.name) != f.default]
         return f"{type(about).__name__}({', '.join(changed)})"
     given = ", ".join(f"{k} = {as_written(v)}" for k, v in about.hyperparameters.items())
-    return f"{about.cls.__name__}({given})"
+    wrapped = "".join(f", {k} = {v}" for k, v in (about.wrapped or {}).items())
+    return f"{about.cls.__name__}({given})" + (f", compressed{wrapped}" if wrapped else "")
 
 
 def as_written(value: Any) -> str:

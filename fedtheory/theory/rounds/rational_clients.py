@@ -98,7 +98,8 @@ class SlotClients(Clients):
         return 64
 
     def _count(self, values: np.ndarray) -> Any:
-        return values.astype(object) if self._like.dtype == object else values.astype(float)
+        exact = self._like.dtype == object  # whole zeros would divide to floats
+        return values + Fraction(0) if exact else values.astype(float)
 
     @property
     def size(self) -> Any:

@@ -64,7 +64,8 @@ def finding(check: Any) -> str:
         return f"is not decided here: {reason}"
     if check.mode in ("symbolic", "proved"):
         known = "an identity between symbols" if check.mode == "symbolic" else "a proof for every instance"
-        return f"holds, by {known}" if check.verdict == "holds" else f"is false: {known} was tried and fails"
+        whatever = "whatever problem and method are given: it looks at neither"
+        return f"holds, by {known}, {whatever}" if check.verdict == "holds" else f"is false: {known} was tried and fails"
     if check.verdict == "holds":
         return f"holds here{in_runs(check)}{_ratio(check)}"
     return f"is false here{_sides(check)}"

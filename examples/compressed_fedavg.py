@@ -1,4 +1,4 @@
-"""FedAvg with compressed updates, with and without error feedback: a theorem about a wrapped method.
+"""FedAvg with compressed updates, with and without error feedback.
 
 One round of all N clients, each with one gradient step of size eta, of which top-1 sends the
 largest entry. Without feedback the round misses the plain step by the mean of what is left out.
@@ -46,7 +46,8 @@ def what_is_missed(q):
     left = q.eta**2 * q.over_clients(q.sq(q.client_gradients))
     yield repaired(
         le(missed, (1 - 1 / q.d) * left),
-        r"\|x^+-(x-\eta\nabla F(x))\|^2\le\left(1-\frac1d\right)\frac{\eta^2}N\sum_k\|\nabla f_k(x)\|^2",
+        r"\|x^+-(x-\eta\nabla F(x))\|^2\le\left(1-\frac1d\right)\frac{\eta^2}N"
+        r"\sum_k\|\nabla f_k(x)\|^2",
         wrong("a tenth of it", share=Fraction(1, 10)),
         holds=True,
     )
@@ -65,4 +66,6 @@ def nothing_is_lost(q):
         wrong("without the residuals before", without),
         holds=True,
     )
-    yield form("without the residuals", eq(q.sq(off), 0 * q.d), r"x^+=x-\eta\nabla F(x)", fails=True)
+    yield form(
+        "without the residuals", eq(q.sq(off), 0 * q.d), r"x^+=x-\eta\nabla F(x)", fails=True
+    )

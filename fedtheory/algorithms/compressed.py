@@ -1,16 +1,23 @@
-"""Compression of any method's messages, with error feedback on either side, as a wrapper around the method."""
+"""Compression of messages, with error feedback on either side, as a wrapper around a method."""
 
 from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm, Sent, check_choice, per_client, require
-from fedtheory.algorithms.feedback import check_compressor, debt, debt_after, download, serve, upload
+from fedtheory.algorithms.feedback import (
+    check_compressor,
+    debt,
+    debt_after,
+    download,
+    serve,
+    upload,
+)
 from fedtheory.arrays import Array, namespace
 
 if TYPE_CHECKING:
@@ -29,9 +36,9 @@ OWN = ("residuals", "server_residual", "missed_bits")  # of the state, behind th
 class Compressed(Algorithm):
     """A method with compressed messages: ``Compressed(FedAvg(), up=TopK(q=0.1))``.
 
-    Its state is the method's, and behind it ``residuals`` (S, N, d) and ``server_residual`` (S, d),
-    what the compressors left out so far, and ``missed_bits`` (S, N), the bits that bring a client up
-    to date. They are None where there is no such thing.
+    Its state has the method's fields, and then ``residuals`` (S, N, d) and ``server_residual``
+    (S, d), what the compressors left out so far, and ``missed_bits`` (S, N), the bits that bring a
+    client up to date. They are None where there is no such thing.
 
     Parameters
     ----------
@@ -47,8 +54,8 @@ class Compressed(Algorithm):
         client adds what arrives to its control variate, so that what is left out is in the next
         change anyway and no residual is kept.
     feedback : bool, 'up', 'down' or None
-        Error feedback: what ``up`` and ``down`` leave out is added to the next message of that side.
-        'up' and 'down': on that side alone. False: it is lost. None: the method's own
+        Error feedback: what ``up`` and ``down`` leave out is added to the next message of that
+        side. 'up' and 'down': on that side alone. False: it is lost. None: the method's own
         ``error_feedback``, which is True but for FedGATE.
     of : 'update' or 'model'
         What a method sends that can send either, in place of its own ``send``.
@@ -67,27 +74,45 @@ class Compressed(Algorithm):
     feedback: bool | Literal["up", "down"] | None = None
     of: Sent = "update"
 
-    if TYPE_CHECKING:
-        name: ClassVar[str]
-
     def __post_init__(self) -> None:
         method = self.method
         plain = isinstance(method, Algorithm) and not isinstance(method, Compressed)
-        require(plain, "method", method, "give a method of fedtheory.algorithms, such as FedAvg(), or one of your own")
+        require(
+            plain,
+            "method",
+            method,
+            "give a method of fedtheory.algorithms, such as FedAvg(), or one of your own",
+        )
         check_choice(self, "of", ("update", "model"))
-        known = self.feedback is None or isinstance(self.feedback, bool) or self.feedback in ("up", "down")
+        known = (
+            self.feedback is None
+            or isinstance(self.feedback, bool)
+            or self.feedback in ("up", "down")
+        )
         require(known, "feedback", self.feedback, "use True, False, 'up', 'down' or None")
         for side in ("up", "down", "control"):
             check_compressor(self, side)
-        require(bool(self._sides), "up", None, "nothing is compressed: give a compressor as up, down or control")
+        require(
+            bool(self._sides),
+            "up",
+            None,
+            "nothing is compressed: give a compressor as up, down or control",
+        )
         one = self.feedback not in ("up", "down") or self.feedback in self._sides
-        require(one, "feedback", self.feedback, "there is no compressor on that side: use True or False")
+        require(
+            one, "feedback", self.feedback, "there is no compressor on that side: use True or False"
+        )
         for side in self._sides:
             method.check_compressed(side)
         if self.up is not None:
             if self.of == "model":
                 method.check_compressed("model")
-                require(not self.feeds("up"), "of", self.of, "with feedback, use of='update', or feedback=False to compress models")
+                require(
+                    not self.feeds("up"),
+                    "of",
+                    self.of,
+                    "with feedback, use of='update', or feedback=False to compress models",
+                )
             if getattr(method, "send", self.of) != self.of:
                 method = replace(method, send=self.of)
         object.__setattr__(self, "method", method)
@@ -120,7 +145,8 @@ class Compressed(Algorithm):
         begun = self.method.init(x, num_clients)
         kind: Any = type(begun)
         named = hasattr(kind, "_fields") and not {*OWN} & {*kind._fields}
-        says = f"its state must be a NamedTuple with the model x (S, d) first, without {', '.join(OWN)}"
+        says = "its state must be a NamedTuple with the model x (S, d) first"
+        says += f", without {', '.join(OWN)}"
         require(named, "method", self.method, says)
         return _state_of(kind)(
             *begun,
@@ -138,9 +164,11 @@ class Compressed(Algorithm):
 
 
 class _Wire:
-    """A round's clients whose messages are compressed on their way; all else is the clients' own."""
+    """A round's clients whose messages are compressed on their way. All else is their own."""
 
-    def __init__(self, how: Compressed, clients: Clients, model: Array, own: Any = (None, None, None)) -> None:
+    def __init__(
+        self, how: Compressed, clients: Clients, model: Array, own: Any = (None, None, None)
+    ) -> None:
         self._how, self._clients, self._model, self._count = how, clients, model, 0
         self.residuals, self.server_residual, self.missed_bits = own
         self._served = how.down is None
@@ -155,13 +183,17 @@ class _Wire:
         download(self._clients, self.missed_bits)
         return self._clients.spread(x)
 
-    def send(self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None) -> Array:
+    def send(
+        self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None
+    ) -> Array:
         """Client to server: the first message of a round by ``up``, the second by ``control``."""
         self._count += 1
         if compressor is not None:
             return self._clients.send(message, compressor, senders)
         if self._count == 1 and self._how.up is not None:
-            arrived, self.residuals = upload(self._clients, message, self._how.up, self.residuals, senders)
+            arrived, self.residuals = upload(
+                self._clients, message, self._how.up, self.residuals, senders
+            )
             return arrived
         return self._clients.send(message, self._how.control if self._count == 2 else None, senders)
 
@@ -170,7 +202,9 @@ class _Wire:
         if self._how.down is None:
             return step
         self._served = True
-        _, message, self.server_residual, bits = serve(self._clients, step, self._how.down, self.server_residual)
+        _, message, self.server_residual, bits = serve(
+            self._clients, step, self._how.down, self.server_residual
+        )
         self.missed_bits = debt_after(self._clients, self.missed_bits, bits, step.shape[1])
         return message
 
@@ -181,15 +215,23 @@ class _Wire:
         side = "control" if needs == 2 else "up"
         sent = f"{how.name} calls clients.send {self._count} times in a round: leave it out"
         require(self._count >= needs, side, getattr(how, side), sent)
-        require(self._served, "down", how.down, f"{how.name} does not call clients.send_down: leave it out")
+        require(
+            self._served,
+            "down",
+            how.down,
+            f"{how.name} does not call clients.send_down: leave it out",
+        )
 
 
 class _Altered(_Wire):
-    """A wire on which one message of a round, by its number, or the server's step (0) arrives with the other sign."""
+    """A wire on which one message of a round arrives with the other sign: that of a number, or
+    the server's step (0)."""
 
     number: int
 
-    def send(self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None) -> Array:
+    def send(
+        self, message: Any, compressor: Compressor | None = None, senders: np.ndarray | None = None
+    ) -> Array:
         self._count += 1
         arrived = self._clients.send(message, compressor, senders)[...]
         return -arrived if self._count == self.number else arrived
@@ -199,7 +241,7 @@ class _Altered(_Wire):
 
 
 def check_goes_by_what_arrives(how: Compressed) -> None:
-    """Raise `InvalidInput` for a method of one's own whose model is the same whatever arrives of its messages.
+    """Raise `InvalidInput` for a method whose model is the same whatever arrives of its messages.
 
     Two rounds of two clients are run for it; a method that they are too few for is not checked.
     """
@@ -213,7 +255,13 @@ def check_goes_by_what_arrives(how: Compressed) -> None:
     def end(number: int) -> Array:
         state = how.method.init(np.ones((1, 2)), 2)
         for t in (1, 2):
-            clients = Clients(losses, Cohort(2, members=np.array([[0, 1]])), GradientSteps(2, 0.2), state.x, round_index=t)
+            clients = Clients(
+                losses,
+                Cohort(2, members=np.array([[0, 1]])),
+                GradientSteps(2, 0.2),
+                state.x,
+                round_index=t,
+            )
             wire = _Altered(how, clients, state.x)
             wire.number = number
             state = how.method.round(state, cast("Clients", wire))
@@ -227,14 +275,16 @@ def check_goes_by_what_arrives(how: Compressed) -> None:
         return
     for side in same:
         door = "send_down" if side == "down" else "send"
-        lost = f"{how.name} goes on with what it sends, not with what clients.{door} gives back: use what arrives"
+        lost = f"{how.name} goes on with what it sends, not with what clients.{door} gives back"
+        lost += ": use what arrives"
         require(False, side, getattr(how, side), lost)
 
 
 @cache
 def _state_of(plain: Any) -> Any:
     """The type of a compressed method's state: the fields of the method's, and `OWN`."""
-    base: Any = namedtuple(f"Compressed{plain.__name__}", [*plain._fields, *OWN])  # type: ignore[misc]
+    names = [*plain._fields, *OWN]
+    base: Any = namedtuple(f"Compressed{plain.__name__}", names)  # type: ignore[misc]
     return type(base.__name__, (base,), {"__slots__": (), "plain": plain, "__reduce__": _reduced})
 
 

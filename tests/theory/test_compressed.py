@@ -36,16 +36,27 @@ def test_the_server_of_feddyn_is_off_by_the_mean_residual():
     """h - mean_k g_k is alpha times the mean of what was left out, in fractions and in floats."""
     paper = Paper("compressed-feddyn", title="Compressed FedDyn", source="a test")
 
-    @paper.statement("off", about=method(FedDyn, alpha=among(1, "5/2")).compressed(up=TopK(k=1)), local=Minimise(), **CLASS)
+    @paper.statement(
+        "off",
+        about=method(FedDyn, alpha=among(1, "5/2")).compressed(up=TopK(k=1)),
+        local=Minimise(),
+        **CLASS,
+    )
     def off(q):
         """h is off by the mean residual."""
         found = q.state_next.h - q.state_next.gradients.mean(axis=-2)
-        yield repaired(eq(q.sq(found - q.method.alpha * q.state_next.residuals.mean(axis=-2)), 0 * q.d), holds=True)
+        yield repaired(
+            eq(q.sq(found - q.method.alpha * q.state_next.residuals.mean(axis=-2)), 0 * q.d),
+            holds=True,
+        )
         yield printed(eq(q.sq(found), 0 * q.d), fails=True)
 
     found = study(paper, budget=40)
     assert found.ok, str(found)
-    assert {(row.form, "rational" in row.modes) for row in found.rows} == {("repaired", True), ("printed", True)}
+    assert {(row.form, "rational" in row.modes) for row in found.rows} == {
+        ("repaired", True),
+        ("printed", True),
+    }
     problem = random_quadratic(3, 2, seed=1)
     for given in (None, Compressed(FedDyn(alpha=2.5), TopK(k=1))):
         assert [c.verdict for c in verify(paper["off"], problem, given)] == ["holds", "violated"]
@@ -62,7 +73,10 @@ def test_the_server_of_feddyn_is_off_by_the_mean_residual():
 def test_a_run_that_is_compressed_both_ways():
     """Messages up lose their smaller entries, and the server's step those below the threshold."""
     paper = Paper("compressed-both", title="Both ways", source="a test")
-    both_ways, steps = Compressed(FedProx(mu=0.5), up=TopK(k=1), down=Threshold(0.25)), GradientSteps(2, lr=lambda c: 1 / (c.beta + 1))
+    both_ways, steps = (
+        Compressed(FedProx(mu=0.5), up=TopK(k=1), down=Threshold(0.25)),
+        GradientSteps(2, lr=lambda c: 1 / (c.beta + 1)),
+    )
 
     @paper.statement("both", about=both_ways, local=steps, over="run", rounds=(1, 3), **CLASS)
     def both(q):
@@ -80,14 +94,21 @@ def test_hyperparameters_of_a_wrapped_method_become_fractions():
     assert in_fractions(made).method.alpha == Q(1, 10) and made.method.alpha == 0.1
 
 
-@pytest.mark.parametrize("compressor", [TopK(k=1), ST(Q(1, 2)), Threshold(Q(1, 2))], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "compressor", [TopK(k=1), ST(Q(1, 2)), Threshold(Q(1, 2))], ids=lambda c: c.name
+)
 def test_a_round_is_worked_out_by_hand(compressor):
-    """From 0 with f_k = ||x - c_k||^2/2 and eta = 1/2: updates c_k/2 = (1, 1/2), (-1/2, 3/2); what stays of each is its larger one."""
+    """From 0 with f_k = ||x - c_k||^2/2 and eta = 1/2 the updates are c_k/2 = (1, 1/2), (-1/2, 3/2).
+
+    The larger entry of each arrives.
+    """
     one, none, c = [[Q(1)] * 2] * 2, [[Q(0)] * 2] * 2, [[Q(2), Q(1)], [Q(-1), Q(3)]]
     losses = SeparableLosses.of(one, c, none, none, [[None] * 2] * 2, [Q(1, 2)] * 2)
     x = np.full((1, 2), Q(0), dtype=object)
     made = Compressed(FedAvg("cohort"), compressor)
-    clients = SlotClients(losses, Cohort(2, mask=np.ones((1, 2), dtype=bool)), SlotWork(1, Q(1, 2)), x)
+    clients = SlotClients(
+        losses, Cohort(2, mask=np.ones((1, 2), dtype=bool)), SlotWork(1, Q(1, 2)), x
+    )
     new = made.round(made.init(x, 2), clients)
     assert new.x.tolist() == [[Q(1, 2), Q(3, 4)]]
     assert new.residuals.tolist() == [[[0, Q(1, 2)], [Q(-1, 2), 0]]]
@@ -98,7 +119,12 @@ def test_a_compressor_that_draws_is_told():
     paper = Paper("compressed-at-random", title="At random", source="a test")
     with pytest.raises(InvalidInput, match="compressed by qsgd, which draws at random"):
 
-        @paper.statement("one", about=Compressed(FedAvg(), QSGD(4)), local=GradientSteps(1, lr=lambda c: 1 / c.beta), **CLASS)
+        @paper.statement(
+            "one",
+            about=Compressed(FedAvg(), QSGD(4)),
+            local=GradientSteps(1, lr=lambda c: 1 / c.beta),
+            **CLASS,
+        )
         def one(q):
             """One round."""
             yield printed(le(q.F_next, q.F), fails=True)

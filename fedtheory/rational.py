@@ -5,6 +5,8 @@ Object arrays of `fractions.Fraction` go through the same lines of code as float
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +18,9 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "Builders", "brief", "complexity", "fraction", "integer", "near", "objects", "round_numbers",
-    "simplest", "simplest_between", "simplest_each", "table", "text", "to_file", "told", "vector",
+    "Builders", "Whole", "brief", "complexity", "fraction", "in_fractions", "integer", "made_with",
+    "near", "number", "objects", "round_numbers", "simplest", "simplest_between", "simplest_each",
+    "table", "text", "to_file", "told", "vector",
 ]
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
@@ -48,6 +51,42 @@ class Builders(Mapping[str, Builder]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+class Whole(Fraction):
+    """A whole number whose arithmetic is that of fractions (1 / T is no float), and that still
+    counts and indexes."""
+
+    def __index__(self) -> int:
+        return self.numerator
+
+
+def number(value: Any, exact: bool) -> Any:
+    """The number as a fraction, or as a float. As a fraction a float is what it prints as: 0.1 is a
+    tenth, here as in the constants of a bound."""
+    if not exact:
+        return float(value)
+    return Fraction(repr(float(value))) if isinstance(value, float | np.floating) else Fraction(value)
+
+
+def made_with(made: Any) -> list[str]:
+    """The names of all that a method, or a local solver, has."""
+    own = dataclasses.is_dataclass(made)
+    return [f.name for f in dataclasses.fields(made)] if own else sorted(vars(made))
+
+
+def in_fractions(made: Any, numbers: Mapping[str, Any] | None = None) -> Any:
+    """A copy of a method, or of a local solver, whose floats are fractions: those given by name,
+    else what the float prints as; so are those of a method that it wraps."""
+    out = copy.copy(made)
+    for key in made_with(out):
+        value = (numbers or {}).get(key, getattr(out, key))
+        if callable(getattr(value, "round", None)) and dataclasses.is_dataclass(value):
+            value = in_fractions(value)
+        if isinstance(value, float) and np.isfinite(value):
+            value = number(value, True)
+        object.__setattr__(out, key, value)
+    return out
 
 
 # --- from files and back --------------------------------------------------------------------------

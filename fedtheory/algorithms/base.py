@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import array_api_compat
@@ -123,6 +124,8 @@ class Algorithm:
         'local-sgd': `LocalSGD`. 'sliding' and 'none': the method has local steps of its own, or none. '': they solve their
         local problems exactly, where method and problem allow it.
     parameters_from : id of the paper whose theorems give parameters or step sizes to its runs; '' for none
+    nonsmooth : its losses are convex with bounded subgradients, and need not be smooth
+    exact_numbers : hyperparameters that may be fractions, and stay so
     compresses : which of its messages `Compressed` may compress. 'up': the first that a client sends in a round, an update.
         'model': the same where it is a model. 'control': the second. 'down': the server's step. A method that names one
         goes on with what `Clients.send`, or `Clients.send_down`, gives back, which is what arrives.
@@ -134,8 +137,19 @@ class Algorithm:
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every method is a dataclass of its hyperparameters
     local_work: ClassVar[str] = ""
     parameters_from: ClassVar[str] = ""
+    nonsmooth: ClassVar[bool] = False
+    exact_numbers: ClassVar[tuple[str, ...]] = ()
     compresses: ClassVar[tuple[str, ...]] = ()
     error_feedback: ClassVar[bool] = True
+
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Hyperparameters without a default, as a worst case has them where a user gives none.
+
+        scale : `fedtheory.worst_cases.methods.Scale`, its L, G, R and T
+        given : hyperparameters that the user gives
+        """
+        return {}
 
     def check(self, solver: LocalSolver) -> None:
         """Raise `MissingCapability` before work starts when the local solver lacks what the method needs."""

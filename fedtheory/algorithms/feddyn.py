@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, Sent, check_choice, check_number, per_client
 from fedtheory.arrays import Array, namespace
@@ -57,6 +58,10 @@ class FedDyn(Algorithm):
         check_number(self, "alpha", "alpha", positive=True, why="the method divides by it")
         check_choice(self, "send", ("model", "update"))
         check_choice(self, "stored", ("own", "received"))
+
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"alpha": scale.L}
 
     def init(self, x: Array, num_clients: int) -> FedDynState:
         return FedDynState(x, per_client(x, num_clients), namespace(x).zeros_like(x))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm, check_choice, check_number, per_client, require, threshold
 from fedtheory.algorithms.feddyn import Stored
@@ -72,6 +73,10 @@ class FedElasticNetDyn(Algorithm):
         check_choice(self, "rule", ("sign", "true-gradient"))
         check_number(self, "epsilon", "the threshold")
         check_choice(self, "stored", ("own", "received"))
+
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"l1": 1, "l2": 2 * scale.L, "rule": "true-gradient"}
 
     def check_compressed(self, message: str) -> None:
         super().check_compressed(message)

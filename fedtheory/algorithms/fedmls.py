@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,7 @@ from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.local.sliding import SubgradientSliding, project_ball
 from fedtheory.plain_progress import duration
-
-if TYPE_CHECKING:
-    from fedtheory.problems.base import Problem
+from fedtheory.problems.base import Problem
 
 __all__ = ["FedMLS", "FedMLSState", "duration", "exact_number", "fedmls_parameters", "fewest_rounds", "local_steps", "printed_rounds"]
 
@@ -145,6 +144,8 @@ class FedMLS(Algorithm):
     name: ClassVar[str] = "fedmls"
     source: ClassVar[str] = "Palenzuela, Löfstedt and Yurtsever, FedMLS, Algorithm 1"
     local_work: ClassVar[str] = "sliding"
+    nonsmooth: ClassVar[bool] = True
+    exact_numbers: ClassVar[tuple[str, ...]] = ("lam", "D", "lipschitz", "sigma")
     parameters_from: ClassVar[str] = "fedmls"
 
     lam: float  # lambda
@@ -181,6 +182,12 @@ class FedMLS(Algorithm):
         if self.solved and self.noise_std:
             self._no_noise(f"noise_std = {self.noise_std!r}")
         SubgradientSliding(noise_std=self.noise_std)  # refuses what it cannot use
+
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        solved = {} if "D" in given else {"D": 1, "local_training": "exact-prox"}
+        lam = 4 * scale.R / (scale.G * scale.root(scale.T * (scale.T + 1)))
+        return {"lam": lam, "rounds": scale.T, "radius": math.inf, "lipschitz": scale.G, **solved}
 
     @property
     def solved(self) -> bool:
@@ -225,7 +232,7 @@ class FedMLS(Algorithm):
             ExactProx(float(self.radius)).check(problem)
 
     def init(self, x: Array, num_clients: int) -> FedMLSState:
-        size = np.linalg.norm(to_numpy(x), axis=-1)
+        size = np.zeros(1) if unbounded(self.radius) else np.linalg.norm(to_numpy(x), axis=-1)
         if (size > self.radius * (1 + 1e-12)).any():
             raise InvalidInput(
                 f"||x_0|| = {float(size.max()):.6g} is outside the ball of radius R = {float(self.radius):.6g}: enlarge the "
@@ -244,19 +251,18 @@ class FedMLS(Algorithm):
         solver = self._solver(clients)
         if k == 1:
             self._check_duration(clients, solver, state.x)
-        gamma = 2.0 / (k + 1)  # line 4
+        gamma = 2 / (k + 1)  # line 4
         x_local, z_local = clients.take(state.x_local), clients.take(state.z_local)
         y_local = clients.send((1 - gamma) * x_local + gamma * z_local)  # lines 5-6
         rest = (1 - gamma) * state.x
         y = rest + gamma * state.z  # line 8
         z = state.z - k / 4 * (y - clients.mean(y_local))  # line 9
-        if self.server_projection:
-            z = project_ball(z, float(self.radius))
+        z = self._projected(z, clients)
         x = rest + gamma * z  # line 10
         if k == self.rounds and self.skip_last:
             return FedMLSState(x, z, state.x_local, state.z_local)
         result = clients.minimise(  # lines 11 and 13
-            self._local_objective(k, y_local - clients.broadcast(y), z_local, clients.num_clients),
+            self._local_objective(k, y_local - clients.broadcast(y), z_local, clients),
             start=z_local,
             solver=solver,
         )
@@ -267,10 +273,13 @@ class FedMLS(Algorithm):
             z_local = clients.put(state.z_local, z_local)
         return FedMLSState(x, z, x_local, z_local)
 
-    def _local_objective(self, k: int, difference: Array, z_local: Array, num_clients: int) -> LocalObjective:
+    def _projected(self, z: Array, clients: Clients) -> Array:
+        return project_ball(z, float(self.radius)) if self.server_projection else z
+
+    def _local_objective(self, k: int, difference: Array, z_local: Array, clients: Clients) -> LocalObjective:
         """f_i(u) + <g, u> + beta_k/2 ||u - z'||^2; the product norm's f_i/N + ... is N times smaller."""
-        lam = float(self.lam) / (num_clients if self.norm == "product" else 1)
-        return LocalObjective(center=z_local, linear=difference / -lam, curvature=4.0 / (lam * k))  # lines 4 and 13
+        lam = clients.real(self.lam) / (clients.num_clients if self.norm == "product" else 1)
+        return LocalObjective(center=z_local, linear=difference / -lam, curvature=4 / (lam * k))  # lines 4 and 13
 
     def _solver(self, clients: Clients) -> SubgradientSliding | ExactProx:
         """The local solver of the round."""
@@ -286,7 +295,7 @@ class FedMLS(Algorithm):
 
     # --- how long it will take ----------------------------------------------------------------------------------------
     def _check_duration(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> None:
-        if self.allow_long:
+        if self.allow_long or not isinstance(clients.problem, Problem):
             return
         steps = self.total_steps()
         if not self.solved and steps * clients.num_clients * len(clients.scenarios) < ALWAYS_SHORT and self.rounds < 10**5:

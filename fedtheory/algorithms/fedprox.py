@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fedtheory.algorithms.base import Aggregation, Algorithm, Sent, aggregate, check_choice, check_number
 from fedtheory.arrays import Array
@@ -49,6 +50,10 @@ class FedProx(Algorithm):
         check_number(self, "mu", "mu")
         check_choice(self, "aggregation", ("cohort", "samples", "printed"))
         check_choice(self, "send", ("model", "update"))
+
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"mu": scale.L}
 
     def init(self, x: Array, num_clients: int) -> FedProxState:
         return FedProxState(x)

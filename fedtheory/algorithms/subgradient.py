@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class Subgradient(Algorithm):
     name: ClassVar[str] = "subgradient"
     source: ClassVar[str] = "Nesterov, Introductory Lectures on Convex Optimization, 2004, section 3.2.3"
     local_work: ClassVar[str] = "none"
+    nonsmooth: ClassVar[bool] = True
 
     step: float
     schedule: Literal["constant", "inverse-sqrt", "hold-and-cut"] = "constant"
@@ -78,8 +79,12 @@ class Subgradient(Algorithm):
         """The schedule with its numbers."""
         return Schedule(self.schedule, self.step, self.hold, self.cut)
 
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"step": scale.R / (scale.G * scale.root(scale.T))}
+
     def init(self, x: Array, num_clients: int) -> SubgradientState:
-        size = float(np.linalg.norm(to_numpy(x), axis=-1).max())
+        size = 0.0 if unbounded(self.radius) else float(np.linalg.norm(to_numpy(x), axis=-1).max())
         if size > self.radius * (1 + 1e-12):
             raise InvalidInput(f"||x_0|| = {size:.6g} is outside the ball of radius R = {self.radius:.6g}: enlarge the radius")
         return SubgradientState(x, x, namespace(x).zeros_like(x[:, :1]))

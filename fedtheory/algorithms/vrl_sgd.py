@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -39,8 +40,8 @@ def common_step_sum(clients: Clients, taken: float | Array | None, method: str) 
     if taken is None:
         check_steps(clients.solver, method)
         raise MissingCapability(f"{type(clients.solver).__name__} reports no step sizes, but {method} needs them: use GradientSteps")
-    if isinstance(taken, float | int):
-        return float(taken)
+    if isinstance(taken, Real):
+        return taken  # type: ignore[return-value]
     host = to_numpy(taken)[:, :, 0]
     host = host.ravel() if clients.cohort.mask is None else host[clients.cohort.mask]
     if not host.size:

@@ -44,7 +44,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -60,7 +60,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.steps import Loop
 
-__all__ = ["MOPES", "CentralRun"]
+__all__ = ["MOPES", "CentralRun", "OverAnySet"]
 
 FEASIBLE = 1e-9  # relative distance from X that a start may have
 MAX_STEPS = 10**8  # subgradient calls beyond which a run must be asked for by name
@@ -360,6 +360,20 @@ class MOPES:
         if away > FEASIBLE * max(1.0, float(np.linalg.norm(x))):
             raise InvalidInput(f"x0 is {away:.3g} away from the set: start inside it, for example at constraint.project(x0)")
         return x
+
+
+@dataclass(frozen=True)
+class OverAnySet(FedMLS):
+    """MOPES for one loss over any closed convex set: the question of a worst case.
+
+    With one client, and the set in place of the ball, FedMLS's round is MOPES's.
+    """
+
+    name: ClassVar[str] = "mopes"
+    source: ClassVar[str] = "Thekumparampil et al. 2020"
+
+    def _projected(self, z: Array, clients: Any) -> Array:
+        return clients.onto_any_set(z)
 
 
 def least_rounds(product: Fraction) -> int:

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib.machinery import SourceFileLoader
@@ -24,7 +24,7 @@ from fedtheory.untrusted import decimal, whole
 if TYPE_CHECKING:
     from fedtheory.testing.audit import AuditReport
 
-__all__ = ["audit", "list_audits", "loaded"]
+__all__ = ["audit", "list_audits", "loaded", "named"]
 
 STYLES = {"pass": "green", "fail": "bold red", "note": "yellow", "does not apply": "dim", "not run": "yellow"}
 SHORT = {"fail": "FAIL"}
@@ -62,17 +62,26 @@ def list_audits(as_json: bool, out: Path | None) -> int:
 
 def loaded(where: str) -> Any:
     """The adapter that FILE.py:NAME or MODULE:NAME names."""
+    found = named(where, "adapter")
+    return _object_of(found, where) if isinstance(found, type) else found
+
+
+def named(where: str, what: str, is_one: Callable[[Any], bool] = callable) -> Any:
+    """The object that FILE.py:NAME or MODULE:NAME names, which is imported.
+
+    is_one : tells what is proposed in place of a name that is not there
+    """
     module_name, colon, name = where.rpartition(":")
     if not colon or not module_name or not name:
-        raise InvalidInput(f"{where}: name the adapter as well, as in mine.py:my_round or package.module:my_round")
+        raise InvalidInput(f"{where}: name the {what} as well, as in mine.py:my_round or package.module:my_round")
     module = _module(module_name)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-            raise suggest(name, known, "adapter", "" if known else f"{module_name} has nothing that can be called")
+            known = [n for n, v in vars(module).items() if is_one(v) and not n.startswith("_")]
+            raise suggest(name, known, what, "" if known else f"{module_name} has no {what}")
         found = getattr(found, part)
-    return _object_of(found, where) if isinstance(found, type) else found
+    return found
 
 
 def _object_of(made_by: type, where: str) -> Any:
@@ -94,7 +103,7 @@ def _module(name: str) -> ModuleType:
     """FILE.py, or a module by its name, imported; what lies beside it can be imported, too."""
     path = Path(name) if name.endswith(".py") else None
     if path is not None and not path.is_file():
-        raise DataFileError(f"{path}: no such file; give a Python file with the adapter")
+        raise DataFileError(f"{path}: no such file; give a Python file")
     beside = os.getcwd() if path is None else str(path.resolve().parent)
     if beside not in sys.path:
         sys.path.insert(0, beside)

@@ -306,11 +306,12 @@ def report_command(
 
 
 @app.command(
-    "replay", first=("paper", "json", "out"), rich_help_panel=THEOREM,
+    "replay", first=("paper", "method", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
         "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
+        "fedtheory replay results/CERTIFICATE.json --method mine.py:MyMethod",
     ),
 )
 def replay_command(
@@ -321,6 +322,10 @@ def replay_command(
     paper: Annotated[Path | None, Option(
         metavar="FILE.py", help="The Python file whose statement it is about; it is run.",
     )] = None,
+    method: Annotated[str | None, Option(
+        metavar="FILE.py:CLASS", help="The method that a certificate is about, where it is yours; "
+        "the file is run.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -330,7 +335,7 @@ def replay_command(
     prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
-    replaying.replay(file, json, out, paper)
+    replaying.replay(file, json, out, paper, method)
 
 
 def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:
@@ -346,13 +351,17 @@ _OF_LOSSES = _numbers("The losses", {
     "heterogeneity": "Root mean square of the clients' gradients at x* (default 1).",
     "distance": "||x_0 - x*|| (default 1).",
 })
-_OF_METHOD = _numbers("The method", {
+OF_METHOD = _numbers("The method", {
     "mu": "Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
     "alpha": "Of FedDyn: the factor of its proximal term (default L).",
     "l2": "Of FedElasticNet: lambda_2 (default 2 L).",
     "lam": "Of FedMLS and MOPES: lambda (default: best for the theorem).",
     "D": "Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
 })
+_GIVEN_TO_METHOD = [option(
+    "given", list[str] | None, None, "Another number of the method, as in --given server_lr=1/2.",
+    "The method", metavar="NAME=VALUE",
+)]
 _OF_ONE_ROUND = _numbers("With --lyapunov", {
     "l2_over_beta": "lambda_2/beta (FedDyn: alpha/L).",
     "rho": "The factor of V, or 'least' (default 1, or the literature's).",
@@ -371,6 +380,7 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
     topics=Topics("method", worst_case_topic), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory worst-case fedavg --local-steps 4 --rounds 2 --step 1/4",
+        "fedtheory worst-case mine.py:MyMethod --rounds 3 --step 1/4 --given beta=1/2",
         "fedtheory worst-case scaffold --local-steps 2 --rounds 3 --step 1/4 --criterion gradient",
         "fedtheory worst-case scaffold --clients 4 --participants 2 --rounds 2 --step 1/4 "
         "--criterion distance",
@@ -379,7 +389,7 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case scaffold -N 2 --local-steps 3 --rounds 2 --step 1/2 --instance "
         "worst.json",
         "fedtheory worst-case feddyn --clients 100 --participants 10 --lyapunov --l2-over-beta 1",
-        "fedtheory worst-case fedelasticnet --clients 100 --participants 10 --lyapunov "
+        "fedtheory worst-case fedelasticnet-dyn --clients 100 --participants 10 --lyapunov "
         "--l2-over-beta 2 --json",
         "fedtheory worst-case fedavg --local-steps 4 --step 1/16 --lyapunov",
         "fedtheory worst-case scaffold --participants 3 --local-steps 4 --lyapunov "
@@ -388,11 +398,11 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
     ),
 )
-@with_options(_OF_LOSSES, _OF_METHOD, _OF_ONE_ROUND)
+@with_options(_OF_LOSSES, OF_METHOD, _GIVEN_TO_METHOD, _OF_ONE_ROUND)
 def worst_case_command(
     method: Annotated[str, Argument(
-        help="fedavg, fedprox, scaffold, feddyn, fedelasticnet, subgradient, fedmls, mopes; "
-        "efl with --lyapunov.",
+        metavar="METHOD", help="A method of `fedtheory list`, mopes, or FILE.py:CLASS, a class of "
+        "yours; the file is run.",
     )],
     clients: Annotated[int, Option(
         "--clients", "-N", min=1, metavar="N", help="N: the clients.",
@@ -407,7 +417,8 @@ def worst_case_command(
         "squared).",
     )] = "gap",
     step: Annotated[str | None, Option(
-        help="Step size (default 1/L). With it FedProx and FedDyn take K steps.",
+        help="Step size of K local gradient steps (default: local problems are solved exactly where "
+        "they have a curvature, else 1/L).",
     )] = None,
     lyapunov: Annotated[bool, Option(
         "--lyapunov", help="Find the best constants of a bound on one round.",
@@ -445,7 +456,7 @@ def worst_case_command(
         of_runs = {
             "rounds": rounds if rounds != 1 else None,
             "criterion": criterion if criterion != "gap" else None,
-            **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D")),
+            **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D", "given")),
         }
         refused = {flag(name): value for name, value in of_runs.items() if value is not None}
         numbers = given(("smoothness", "strong_convexity", "rho", "kappa_0", "c"))
@@ -455,5 +466,5 @@ def worst_case_command(
         return
     potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND})
     numbers = given(p.name for p in _OF_LOSSES)
-    of_method = {"step": step, **given(p.name for p in _OF_METHOD)}
+    of_method = {"step": step, **given(p.name for p in (*OF_METHOD, *_GIVEN_TO_METHOD))}
     worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)

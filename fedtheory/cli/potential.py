@@ -71,7 +71,7 @@ def _flags(names: Any) -> str:
 
 def _name(question: Any, least: bool) -> str:
     """The file's name."""
-    q, plain = question, {"feddyn": "l2", "fedelasticnet": "l2"}
+    q, plain = question, {"feddyn": "l2", "fedelasticnet-dyn": "l2"}
     numbers = {plain.get(q.method, name) if name == "ratio" else name: x for name, x in q.options.items()}
     if q.smoothness != 1:
         numbers["L"] = q.smoothness
@@ -184,7 +184,7 @@ def _follows(told: dict[str, Any]) -> str:
     if told["rho"] < 1:
         floor = f", up to a floor of {_number(told['c'] / (1 - told['rho']))} times the noise" if told["c"] > 0 else ""
         return f"So E V falls like {told['rho']:.7g}^T{floor}: to a tenth in {_rounds(told['rho'])} rounds."
-    if told["method"] == "fedelasticnet":
+    if told["method"] == "fedelasticnet-dyn":
         return "The last term is not shown to vanish: a bound, not convergence."
     if told["kappa_0"] <= 0:
         return "With rho = 1 and kappa_0 = 0 this bounds V, and no more."

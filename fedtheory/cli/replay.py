@@ -63,15 +63,16 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
     return chosen
 
 
-def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None) -> None:
+def replay(
+    name: str, as_json: bool, out: Path | None, paper: Path | None = None, method: str | None = None
+) -> None:
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
-    where that is not installed."""
+    where that is not installed; ``method``: the class FILE.py:CLASS that a certificate is about."""
+    from fedtheory.cli.worst_case import method_of, replay_certificate
     from fedtheory.worst_cases.certificates import is_certificate
 
     if is_certificate(Path(name)):
-        from fedtheory.cli.worst_case import replay_certificate
-
-        replay_certificate(Path(name), as_json)
+        replay_certificate(Path(name), as_json, method)
         return
     from fedtheory.worst_cases.below import read
 
@@ -79,8 +80,10 @@ def replay(name: str, as_json: bool, out: Path | None, paper: Path | None = None
     if reached is not None:
         from fedtheory.cli.worst_function import replay_instance
 
-        replay_instance(Path(name), *reached, as_json)
+        replay_instance(Path(name), *reached, as_json, None if method is None else method_of(method))
         return
+    if method is not None:
+        raise InvalidInput(f"--method {method}: {name} is no certificate of `worst-case`, and no losses of one; leave it out")
     from fedtheory.theory.judge import replay as exact
     from fedtheory.theory.judge.registry import load_file, papers
 

@@ -174,26 +174,28 @@ def _foreign_to_statement(own: tuple[str, ...]) -> frozenset[str]:
 
 
 def worst_case_topic(method: str) -> Topic | None:
-    """A method of `worst-case`; None where its constants of one round alone are computed."""
-    from fedtheory.errors import suggest
-    from fedtheory.worst_cases.methods import METHODS
+    """A method of `worst-case`; None for a class of one's own."""
+    from dataclasses import fields
 
-    if method == "efl":
+    from fedtheory.cli.commands_proofs import OF_METHOD
+    from fedtheory.worst_cases.methods import OWN_WORK, class_of
+
+    if ":" in method:
         return None
-    if method not in METHODS:
-        raise suggest(method, [*METHODS, "efl"], "method of worst-case")
-    found = METHODS[method]
-    every = {name for m in METHODS.values() for name in m.options}
-    losses = ("smoothness", "strong_convexity", "heterogeneity") if found.smooth else ("lipschitz",)
-    other = {"smoothness", "strong_convexity", "heterogeneity", "lipschitz"} - {*losses}
-    foreign = (every - {*found.options}) | other | (set() if found.cohorts else {"participants"})
+    cls = class_of(method)
+    has, every = {f.name for f in fields(cls)}, {p.name for p in OF_METHOD}
+    own = tuple(n for n in ("step", *(p.name for p in OF_METHOD)) if n in has or (n == "step" and cls.local_work not in OWN_WORK))
+    losses = ("lipschitz",) if cls.nonsmooth else ("smoothness", "strong_convexity", "heterogeneity")
+    other = {"smoothness", "strong_convexity", "heterogeneity"} if cls.nonsmooth else set()
+    foreign = ({"step", *every} - {*own}) | other | ({"participants"} if method in ("fedmls", "mopes") else set())
     first = [
-        "rounds", *(() if found.one_loss else ("clients",)), "participants",
-        *(() if found.local_steps == "never" else ("local_steps",)), "criterion", *losses,
+        "rounds", *(() if method == "mopes" else ("clients",)), "participants",
+        *(() if cls.local_work in OWN_WORK else ("local_steps",)), "criterion", *losses,
         "distance", "lyapunov", "out",
     ]  # fmt: skip
+    about = (cls.__doc__ or "").partition("\n")[0].rstrip(".")
     return Topic(
-        f"Bound what {found.about} can end with at worst, with a proof in fractions.",
-        f"Options of {method}", tuple(found.options), tuple(n for n in first if n not in foreign),
+        f"Bound what a method can end with at worst, with a proof in fractions. {about}.",
+        f"Options of {method}", own, tuple(n for n in first if n not in foreign),
         frozenset(foreign), examples=(f"fedtheory worst-case {method} --rounds 2",),
     )  # fmt: skip

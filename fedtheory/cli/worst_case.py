@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, progress, writing
-from fedtheory.cli.worst_function import check_instance, show_instance, write_instance
+from fedtheory.cli.options import given_values
+from fedtheory.cli.worst_function import check_instance, check_losses, show_instance, write_instance
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
-__all__ = ["exact", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
+__all__ = ["exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
 
@@ -34,8 +35,8 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
     """The certificate's file, once it is checked; None where no folder is given."""
     from fedtheory.worst_cases import certificates as files
 
-    proof = files.certificate(found)
-    files.verify(proof)
+    proof, subject = files.certificate(found), getattr(found.question, "subject", None)
+    files.verify(proof, None if subject is None else type(subject.made))
     if out is None:
         return None
     with writing(out):
@@ -44,80 +45,100 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 
 def worst_case(
     method: str, clients: int, participants: int | None, local_steps: int, rounds: int,
-    criterion: str, numbers: dict[str, str | None], options: dict[str, str | None], as_json: bool,
+    criterion: str, numbers: dict[str, str | None], options: dict[str, Any], as_json: bool,
     out: Path | None, instance: Path | None = None,
 ) -> None:
     """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too."""
-    participants = clients if participants is None else participants
-    if participants > clients or participants < 1:
+    if participants is not None and not 1 <= participants <= clients:
         raise InvalidInput(f"--participants {participants} of --clients {clients}: at least 1 and at most all take part")
     if instance is not None:
-        check_instance(instance, False, method, clients)
-    found = _rounds(method, clients, participants, local_steps, rounds, criterion, numbers, options)
+        check_instance(instance, False, clients)
+    q = _question(method, clients, participants, local_steps, rounds, criterion, numbers, options)
+    if instance is not None:
+        check_losses(q)
+    with progress("worst case") as bar:
+        from fedtheory.worst_cases.bounds import answer
+
+        found = answer(q, bar.say)
     path = written(found, out, _name(found.asked))
-    told = _told(found, clients, participants) | {"certificate": None if path is None else str(path)}
+    told = _told(found) | {"certificate": None if path is None else str(path)}
     if instance is not None:
         told |= {"instance": write_instance(found, instance)}
     if as_json:
         emit(told)
         return
     _show(told, found)
-    tell_proof(path)
+    tell_proof(path, method)
     if instance is not None:
-        show_instance(told["instance"])
+        show_instance(told["instance"], method)
 
 
-def _rounds(
-    method: str, clients: int, participants: int, local_steps: int, rounds: int, criterion: str,
-    numbers: dict[str, str | None], options: dict[str, str | None],
+def method_of(name: str) -> Any:
+    """The class of a method: FILE.py:CLASS or MODULE:CLASS, which is imported, or a name.
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        As `class_of`; what is no class of methods.
+    """
+    from fedtheory.algorithms import Algorithm
+    from fedtheory.cli.audit import named
+    from fedtheory.worst_cases.methods import class_of
+
+    if ":" not in name:
+        if name.endswith(".py"):
+            raise InvalidInput(f"{name}: name the class as well, as in {name}:MyMethod")
+        return class_of(name)
+    found = named(name, "method", lambda v: isinstance(v, type) and issubclass(v, Algorithm) and v is not Algorithm)
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise InvalidInput(f"{name} is no method: a class of fedtheory.algorithms.Algorithm is needed, with init and round")
+    return found
+
+
+def _question(
+    method: str, clients: int, participants: int | None, local_steps: int, rounds: int, criterion: str,
+    numbers: dict[str, str | None], options: dict[str, Any],
 ) -> Any:
-    from fedtheory.worst_cases.bounds import worst_case as compute
+    from fedtheory.worst_cases.bounds import asked
     from fedtheory.worst_cases.classes import Losses
-    from fedtheory.worst_cases.methods import METHODS
 
-    if method == "efl":
-        raise InvalidInput("efl: its constants of one round are computed: add --lyapunov")
-    if method not in METHODS:
-        raise InvalidInput(f"unknown method {method!r}: there are {', '.join(METHODS)}")
-    given = {name: exact(f"--{name.replace('_', '-')}", text) for name, text in numbers.items() if text is not None}
-    extra = {name: exact(f"--{name}", text) for name, text in options.items() if text is not None}
-    smooth = METHODS[method].smooth
+    cls = method_of(method)
+    given: dict[str, Any] = {
+        name: exact(f"--{name.replace('_', '-')}", text) for name, text in numbers.items() if text is not None
+    }
+    extra = given_values(options.pop("given", None)) or {}
+    extra |= {name: exact(f"--{name}", text) for name, text in options.items() if text is not None}
+    smooth = not cls.nonsmooth and "lipschitz" not in given
     if not smooth and {"smoothness", "strong_convexity", "heterogeneity"} & set(given):
         raise InvalidInput(f"{method}: its losses are convex with gradients of at most --lipschitz, and nothing else is asked")
-    if smooth and "lipschitz" in given:
-        raise InvalidInput(f"--lipschitz: of the losses of {method} the --smoothness is given instead")
     losses = Losses(
         given.pop("smoothness", Fraction(1)) if smooth else None,
         given.pop("strong_convexity", Fraction(0)),
         None if smooth else given.pop("lipschitz", Fraction(1)),
     )
-    with progress("worst case") as bar:
-        return compute(
-            method, local_steps=local_steps, rounds=rounds, criterion=criterion, losses=losses,
-            clients=clients, participants=participants, announce=bar.say, **given, **extra,
-        )
+    return asked(cls, extra, local_steps, rounds, criterion, losses, clients=clients, participants=participants, **given)
 
 
-def _name(question: Any) -> str:
+def _name(asked: Any) -> str:
     """The file's name."""
-    numbers = {"L": question["smoothness"], "sc": question["strong convexity"],
-               "G": question["lipschitz"], **question["options"], "zeta": question["heterogeneity"],
-               "R": question["distance"]}
-    if question["participants"] < question["clients"] or question["clients"] == 1:
-        numbers |= {"N": question["clients"], "P": question["participants"]}
+    numbers = {"L": asked["smoothness"], "sc": asked["strong convexity"], "G": asked["lipschitz"]}
+    numbers |= asked["options"] | {"zeta": asked["heterogeneity"], "R": asked["distance"]}
+    if asked["participants"] < asked["clients"] or asked["clients"] == 1:
+        numbers |= {"N": asked["clients"], "P": asked["participants"]}
     given = "".join(f"-{name}{str(number).replace('/', '_')}" for name, number in numbers.items() if number is not None)
-    return f"{question['method']}-K{question['local steps']}-T{question['rounds']}-{question['criterion']}{given}"
+    return f"{asked['method']}-K{asked['local steps']}-T{asked['rounds']}-{asked['criterion']}{given}"
 
 
-def _told(found: Any, clients: int, participants: int) -> dict[str, Any]:
+def _told(found: Any) -> dict[str, Any]:
     """Return what --json prints."""
-    common = {"method": found.asked["method"], "clients": clients, "participants": participants, "status": "proved"}
-    numbers = found.solution.numbers
+    asked, numbers = found.asked, found.solution.numbers
     grows = {name: float(numbers[name]) for name in ("start", "heterogeneity") if name in numbers}
-    return common | {
-        "bound": float(found.bound), "bound_exact": str(found.bound), "solver": found.best,
-        "grows_with": grows, "asked": plain(found.asked),
-    }
+    return {
+        "method": asked["method"], "clients": asked["clients"],
+        "participants": asked["participants"], "status": "proved", "bound": float(found.bound),
+        "bound_exact": str(found.bound), "solver": found.best, "grows_with": grows,
+        "every_number_of_clients": found.any_number, "asked": plain(asked),
+    }  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -127,41 +148,45 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Fraction) else value
 
 
-def tell_proof(path: Path | None) -> None:
-    """Say where the certificate is, and how it is checked."""
+def tell_proof(path: Path | None, method: str = "") -> None:
+    """Say where the certificate is, and how it is checked; ``method`` as it was named."""
     if path is not None:
+        own = f" --method {method}" if ":" in method else ""
         out_console().print(f"\nThe proof in fractions: {path}", soft_wrap=True)
-        out_console().print(f"Check it without a solver: fedtheory replay {path}", soft_wrap=True)
+        out_console().print(f"Check it without a solver: fedtheory replay {path}{own}", soft_wrap=True)
 
 
 def _show(told: dict[str, Any], found: Any) -> None:
     from fedtheory.worst_cases.bounds import CRITERIA
-    from fedtheory.worst_cases.methods import METHODS
 
-    console, asked, method = out_console(), told["asked"], METHODS[told["method"]]
-    options = ", ".join(f"{name} = {_short(number)}" for name, number in asked["options"].items())
+    console, asked, subject = out_console(), told["asked"], found.question.subject
+    options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
     losses = (
         f"convex losses, gradients of at most {asked['lipschitz']}"
         if asked["smoothness"] is None
         else f"losses of smoothness {asked['smoothness']} and strong convexity {asked['strong convexity']}"
     )
-    steps = f"K = {asked['local steps']}, " if method.takes_steps(asked["options"]) else _sliding_steps(found.asked)
-    console.print(Text(f"{told['method']}: T = {asked['rounds']}, {steps}{options}", "bold"))
-    console.print(f"{method.about}.", soft_wrap=True)
+    work = _own_steps(subject, asked["rounds"]) or "local problems solved"
+    steps = work if subject.local_steps is None else f"K = {subject.local_steps}"
+    parts = [f"T = {asked['rounds']}", steps, options]
+    console.print(Text(f"{told['method']}: {', '.join(filter(None, parts))}", "bold"), soft_wrap=True)
+    if (about := first_line(type(subject.made))) is not None:
+        console.print(about, soft_wrap=True)
     own = "" if asked["heterogeneity"] is None else f", root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
     console.print(f"{losses}; ||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
     drawn = asked["participants"] < asked["clients"]
-    all_alike = "one loss" if method.one_loss else "one client" if asked["clients"] == 1 else "any number of clients from 2 on"
+    many = "any number of clients from 2 on" if found.any_number else f"{asked['clients']} clients"
+    all_alike = "one loss" if subject.one_loss else "one client" if asked["clients"] == 1 else many
     who = f"{asked['participants']} of {asked['clients']} clients" if drawn else all_alike
     what = CRITERIA[asked["criterion"]]
     if drawn:  # of the best gap it is the least expectation, not the expectation of the least
         what = what.replace("F(x_t)", "E F(x_t)") if asked["criterion"] == "best-gap" else f"E {what}"
     table = Table(f"{who}, any dimension", what)
-    table.add_row("upper bound, by the solver" if method.relaxed else "worst case, by the solver", f"{told['solver']:.9g}")
+    table.add_row("upper bound, by the solver" if found.relaxed else "worst case, by the solver", f"{told['solver']:.9g}")
     table.add_row("proved in fractions: at most", f"{told['bound']:.9g}")
     console.print(table)
-    if method.relaxed:
-        console.print(f"An upper bound on the worst case: {method.relaxed}.", soft_wrap=True)
+    if found.relaxed:
+        console.print(f"An upper bound on the worst case: {found.relaxed}.", soft_wrap=True)
     numbers = found.solution.numbers
     start, zeta = (float(numbers.get(name, 0)) for name in ("start", "heterogeneity"))
     if asked["distance"] == "0" or asked["heterogeneity"] == "0":
@@ -171,28 +196,37 @@ def _show(told: dict[str, Any], found: Any) -> None:
     console.print(f"The bound grows by {start:.4g} with ||x_0 - x*||^2{more}{rest}.", soft_wrap=True)
 
 
-def _sliding_steps(asked: Any) -> str:
-    """T_k of FedMLS and MOPES, whose last round has none that matter."""
-    from fedtheory.algorithms.fedmls import local_steps
-
-    options, rounds = asked["options"], asked["rounds"]
-    if "D" not in options or rounds < 2:
-        return ""
-    counts = [local_steps(k, options["lam"], options["D"], rounds, asked["lipschitz"]) for k in range(1, rounds)]
-    return f"T_k = {', '.join(map(str, counts))}, "
+def first_line(cls: type) -> str | None:
+    """The first line of a class's docstring; None where a dataclass has none but its own."""
+    line = (cls.__doc__ or "").partition("\n")[0]
+    return None if not line or line.startswith(f"{cls.__name__}(") else line
 
 
-def _short(number: str) -> str:
-    return number if len(number) < 8 else f"{float(Fraction(number)):.6g}"
+def _own_steps(subject: Any, rounds: int) -> str:
+    """T_k of FedMLS and MOPES, whose last round has none that matter; '' of other methods."""
+    from fedtheory.algorithms import FedMLS
+
+    method = subject.algorithm
+    if not isinstance(method, FedMLS):
+        return "" if subject.made.local_work != "none" else "no local steps"
+    counts = [] if method.solved else [method.steps(k) for k in range(1, rounds)]
+    return f"T_k = {', '.join(map(str, counts))}" if counts else ""
 
 
-def replay_certificate(path: Path, as_json: bool) -> None:
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 8 or not text[0].isdigit() else f"{float(Fraction(text)):.6g}"
+
+
+def replay_certificate(path: Path, as_json: bool, method: str | None = None) -> None:
     """Check a certificate file in fractions and say what it proves."""
     from fedtheory.worst_cases import certificates as files
+    from fedtheory.worst_cases.methods import source_of
 
     found = files.load(path)
+    cls = None if method is None else method_of(method)
     try:
-        files.verify(found)
+        files.verify(found, cls)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
     told = {
@@ -208,4 +242,6 @@ def replay_certificate(path: Path, as_json: bool) -> None:
     for name, number in found.claim.items():
         console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
     sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in found.factors.values())
+    if cls is not None and found.question.get("source") != source_of(cls):
+        console.print(f"The file of {method} is not the one that the certificate was made with; it is proved for this one.")
     console.print(f"proved: {len(found.multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,13 @@ from rich.text import Text
 from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 
-__all__ = ["check_instance", "replay_instance", "show_instance", "write_instance"]
+__all__ = ["check_instance", "check_losses", "replay_instance", "show_instance", "write_instance"]
 
 REPRODUCED = 1e-5  # relative: a run that is further from the solver's value does not reproduce it
 
 
-def check_instance(path: Path, potential: bool, method: str = "", clients: int = 2) -> None:
+def check_instance(path: Path, potential: bool, clients: int = 2) -> None:
     """Refuse, before any work, what no worst losses can be written for."""
-    from fedtheory.worst_cases.methods import METHODS
-
     if potential:
         raise InvalidInput("--instance: constants of one round have no run to reproduce; leave --lyapunov and --l2-over-beta out")
     if path.suffix != ".json":
@@ -29,10 +28,16 @@ def check_instance(path: Path, potential: bool, method: str = "", clients: int =
         raise InvalidInput(f"--instance {path}: there is no folder {path.parent}; make it first")
     if clients < 2:
         raise InvalidInput(f"--instance with --clients {clients}: worst losses are those of at least 2 clients")
-    of = METHODS.get(method)
-    if of is not None and (of.relaxed or of.one_loss):
-        why = "its value is an upper bound only" if of.relaxed else "its value is that of any convex set"
-        raise InvalidInput(f"--instance: no losses are made for {method}: {why}; leave --instance out")
+
+
+def check_losses(question: Any) -> None:
+    """Refuse, before any work, a method of which no losses are made."""
+    from fedtheory.worst_cases.bounds import relaxed
+
+    left_out = relaxed(question)
+    if left_out or question.subject.one_loss:
+        why = "its value is an upper bound only" if left_out else "its value is that of any convex set"
+        raise InvalidInput(f"--instance: no losses are made for {question.subject.name}: {why}; leave --instance out")
 
 
 def write_instance(found: Any, path: Path) -> dict[str, Any]:
@@ -63,30 +68,35 @@ def write_instance(found: Any, path: Path) -> dict[str, Any]:
         **({} if least is None else {KEY: least.written()}),
     }  # fmt: skip
     with writing(path.parent):
-        return told | {"file": str(write_problem(path, made.problem, about)), "run": _typed(found.asked, path)}
+        return told | {"file": str(write_problem(path, made.problem, about)), "run": _typed(found.question, path)}
 
 
-def _typed(asked: dict[str, Any], path: Path) -> str:
-    """The command that runs the method on the losses; where cohorts are drawn, it draws one way of them."""
-    words = ["fedtheory run", asked["method"], str(path)]
-    steps = asked["options"].get("step") if asked["method"] not in ("subgradient", "fedmls") else None
-    options = {name: number for name, number in asked["options"].items() if number is not steps}
-    if asked["method"] == "fedmls":
-        options |= {"lipschitz": asked["lipschitz"], "radius": 100 * asked["distance"]}
-        options |= ({} if "D" in options else {"local-training": "exact-prox", "D": 1})
-    words += [f"--{name} {number if isinstance(number, str) else repr(float(number))}" for name, number in options.items()]
-    words.append(f"--rounds {asked['rounds']}")
-    if asked["participants"] < asked["clients"]:
-        words.append(f"--participants {asked['participants']}")
-    if asked["method"] not in ("subgradient", "fedmls") and steps is None:
+def _typed(q: Any, path: Path) -> str:
+    """The command that runs the method on the losses, where it is one of the package; where cohorts are drawn,
+    it draws one way of them."""
+    from fedtheory.cli.options import flag
+
+    subject = q.subject
+    if subject.source:
+        return ""
+    options = subject.hyperparameters
+    words = ["fedtheory run", subject.name, str(path)]
+    if subject.local_steps is not None:
+        step = float(subject.solver.lr)
+        words.append(f"--local-solver gradient --local-steps {subject.local_steps} --local-lr {step!r}")
+    elif subject.local is not None:
         words.append("--local-solver exact")
-    if steps is not None:
-        words.append(f"--local-solver gradient --local-steps {asked['local steps']} --local-lr {float(steps)!r}")
+    if options.get("radius") == inf:
+        options["radius"] = 100 * q.distance
+    words += [f"{flag(n)} {float(v)!r}" if isinstance(v, Fraction) else f"{flag(n)} {v}" for n, v in options.items() if n != "rounds"]
+    words.append(f"--rounds {q.rounds}")
+    if q.participants < q.clients:
+        words.append(f"--participants {q.participants}")
     return " ".join(words)
 
 
-def show_instance(told: dict[str, Any]) -> None:
-    """The run on the worst losses beside the solver's value."""
+def show_instance(told: dict[str, Any], method: str = "") -> None:
+    """The run on the worst losses beside the solver's value; ``method`` as it was named."""
     console = out_console()
     table = Table("losses on which it comes about", "")
     table.add_row("worst case, by the solver", f"{told['solver']:.9g}")
@@ -105,16 +115,20 @@ def show_instance(told: dict[str, Any]) -> None:
     sizes = f"{told['clients']} clients, dimension {told['dimension']}; the method starts at 0"
     console.print(f"{sizes}: {told['file']}", soft_wrap=True)
     if told["at_least"] is not None:
-        console.print(f"Check it in fractions: fedtheory replay {told['file']}", soft_wrap=True)
-    console.print(f"It is a problem for the other commands, too: {told['run']}", soft_wrap=True)
+        own = f" --method {method}" if ":" in method else ""
+        console.print(f"Check it in fractions: fedtheory replay {told['file']}{own}", soft_wrap=True)
+    if told["run"]:
+        console.print(f"It is a problem for the other commands, too: {told['run']}", soft_wrap=True)
 
 
-def replay_instance(path: Path, question: dict[str, Any], found: Any, as_json: bool) -> None:
+def replay_instance(
+    path: Path, question: dict[str, Any], found: Any, as_json: bool, method: Any = None
+) -> None:
     """Check in fractions that losses of the class reach the value, and say so."""
     from fedtheory.worst_cases.below import check
 
     try:
-        check(question, found)
+        check(question, found, method)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not reached: {error}") from error
     vectors = sum(len(of) for of in found.vectors.values())

@@ -86,6 +86,10 @@ class Clients:
     def num_clients(self) -> int:
         return self.cohort.num_clients
 
+    def real(self, number: Any) -> Any:
+        """A hyperparameter, which may be a fraction, in the arithmetic of the run: a float."""
+        return float(number)
+
     @cached_property
     def size(self) -> Array:
         """(S, 1) number of participants."""

@@ -21,7 +21,7 @@ from typing import Any
 from fedtheory.errors import DataFileError, InvalidInput, NotCertified
 from fedtheory.rational import fraction
 from fedtheory.untrusted import read_json
-from fedtheory.worst_cases.bounds import BOUND, Question, question
+from fedtheory.worst_cases.bounds import BOUND, Question, relaxed
 from fedtheory.worst_cases.bounds import family as family_of
 from fedtheory.worst_cases.certificates import asked_question
 from fedtheory.worst_cases.cohorts import whole_family
@@ -73,7 +73,7 @@ def below(made: WorstFunction) -> Below:
     NotCertified
         A condition that the rounded numbers miss: its room is less than rounding takes.
     """
-    q = question(made.found.asked)
+    q = made.found.question
     family = _family(q)
     same = Same({}) if q.tree else apart(q)[1]
     vectors = {}
@@ -126,8 +126,10 @@ def at_least(family: Family, vectors: Mapping[str, Mapping[str, tuple[Fraction, 
     return -number(family.start)
 
 
-def check(asked: Mapping[str, Any], found: Below) -> None:
+def check(asked: Mapping[str, Any], found: Below, method: Any = None) -> None:
     """Check it in fractions, from the question alone.
+
+    method : the class, where it is none of the package's
 
     Raises
     ------
@@ -136,10 +138,10 @@ def check(asked: Mapping[str, Any], found: Below) -> None:
     NotCertified
         A condition that fails, or a value that is not reached.
     """
-    q = asked_question(asked)
+    q = asked_question(asked, method)
     q.check()
-    if q.clients < 2 or q.of.relaxed or q.of.one_loss:
-        raise InvalidInput(f"{q.method} of {q.clients} clients: no losses are made of it")
+    if q.clients < 2 or q.subject.one_loss or relaxed(q):
+        raise InvalidInput(f"{q.subject.name} of {q.clients} clients: no losses are made of it")
     family = _family(q)
     for block, names in family.names.items():
         missing = sorted(set(names) - set(found.vectors.get(block, {})))

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, value
 from fedtheory.worst_cases.identity import Family
-from fedtheory.worst_cases.methods import METHODS, Asked, Method, Scale
+from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, check, maximise
 from fedtheory.worst_cases.runs import Run, spread
 from fedtheory.worst_cases.tree import Tree
 
-__all__ = ["CRITERIA", "Question", "WorstCase", "asked_points", "family", "grown", "question", "worst_case"]
+__all__ = ["CRITERIA", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "family", "grown", "relaxed", "worst_case"]
 
 CRITERIA = {
     "distance": "||x_T - x*||^2",
@@ -30,6 +31,7 @@ CRITERIA = {
 }
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
+OTHERS = (101, 1009, 10_007)  # numbers of clients at which a run is looked at beside 2
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -39,31 +41,35 @@ class Question:
 
     Parameters
     ----------
-    method : a name of `METHODS`
+    subject : the method, with its hyperparameters and its local work
     losses : the class
-    local_steps, rounds : K and T
+    rounds : T
     criterion : a name of `CRITERIA`
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum; None for no bound of its own
     distance : the largest ||x_0 - x*||
-    options : of the method
-    clients, participants : N and P; where all take part the value is the same for every N >= 2
+    clients, participants : N and P
     """
 
-    method: str
+    subject: Subject
     losses: Losses
-    local_steps: int
     rounds: int
     criterion: str
     heterogeneity: Fraction | None
     distance: Fraction
-    options: Mapping[str, Fraction]
     clients: int
     participants: int
 
     @property
-    def of(self) -> Method:
-        """The method."""
-        return METHODS[self.method]
+    def asked(self) -> dict[str, Any]:
+        """What was asked, by name."""
+        source = {"source": self.subject.source} if self.subject.source else {}
+        return {
+            "method": self.subject.name, **source, "local steps": self.subject.local_steps or 1,
+            "rounds": self.rounds, "criterion": self.criterion, "options": dict(self.subject.options),
+            "smoothness": self.losses.smoothness, "strong convexity": self.losses.strong_convexity,
+            "lipschitz": self.losses.lipschitz, "heterogeneity": self.heterogeneity,
+            "distance": self.distance, "clients": self.clients, "participants": self.participants,
+        }  # fmt: skip
 
     @property
     def units(self) -> Units:
@@ -85,26 +91,18 @@ class Question:
         InvalidInput
             What it is, and what there is instead.
         """
-        if self.method not in METHODS:
-            raise InvalidInput(f"unknown method {self.method!r}: there are {', '.join(METHODS)}")
         if self.criterion not in CRITERIA:
             raise InvalidInput(f"unknown criterion {self.criterion!r}: there are {', '.join(CRITERIA)}")
-        for name in ("local_steps", "rounds", "clients", "participants"):
+        for name in ("rounds", "clients", "participants"):
             whole_number(name, getattr(self, name))
         for name in ("distance", "heterogeneity"):
             number = getattr(self, name)
             if number is not None and number < 0:
                 raise InvalidInput(f"{name} = {number}: it must be at least 0")
-        self.of.check(self.options)
         if self.participants > self.clients:
             raise InvalidInput(f"participants = {self.participants} > clients = {self.clients}: at most all take part")
-        if self.participants < self.clients and not self.of.cohorts:
-            raise InvalidInput(f"participants = {self.participants} of {self.clients}: {self.method} asks everybody in every round")
-        if self.local_steps > 1 and not self.of.takes_steps(self.options):
-            remedy = f"give it a {self.of.local_steps}" if self.of.local_steps in self.of.options else "leave it out"
-            raise InvalidInput(f"local_steps = {self.local_steps}: {self.method} solves its local problems exactly; {remedy}")
-        if not self.of.smooth and self.losses.lipschitz is None:
-            raise InvalidInput(f"{self.method} needs losses whose gradients are bounded: give lipschitz")
+        if self.subject.algorithm.nonsmooth and self.losses.lipschitz is None:
+            raise InvalidInput(f"{self.subject.name} needs losses whose gradients are bounded: give lipschitz")
 
 
 @dataclass(frozen=True)
@@ -117,14 +115,23 @@ class WorstCase:
     best : the solver's worst value, in floats: the bound lies above it by what the rounding takes
     solution : multipliers and L D L'
     family : the identity that they are put into
-    asked : what was asked, by name
+    question : what was asked
+    relaxed : what of the problem is left out, so that the value is an upper bound only; '' where nothing is
+    any_number : the value is the same for every number of clients from 2 on, as far as `alike` tells
     """
 
     bound: Fraction
     best: float
     solution: Solution
     family: Family
-    asked: Mapping[str, Any]
+    question: Question
+    relaxed: str
+    any_number: bool
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked, by name."""
+        return self.question.asked
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name} {self.asked[name]}" for name in ("method", "rounds", "local steps", "criterion"))
@@ -132,31 +139,35 @@ class WorstCase:
 
 
 def worst_case(
-    method: str, *, local_steps: int = 1, rounds: int = 1, criterion: str = "gap",
-    losses: Losses | None = None, heterogeneity: Fraction | int | None = None,
-    distance: Fraction | int = 1, clients: int = 2, participants: int | None = None,
-    announce: Announce | None = None, **options: Fraction | int,
+    method: Algorithm | type[Algorithm] | str, *, local_steps: int = 1, rounds: int = 1,
+    criterion: str = "gap", losses: Losses | None = None,
+    heterogeneity: Fraction | int | None = None, distance: Fraction | int = 1, clients: int = 2,
+    participants: int | None = None, announce: Announce | None = None, **options: Any,
 ) -> WorstCase:
     """The largest value of a criterion after some rounds; its expectation where P of N clients are
     drawn in every round.
 
+    The method's own round is run on the vectors of the worst case: any `Algorithm` whose round is
+    linear in vectors has one.
+
     Parameters
     ----------
-    method : fedavg, scaffold, fedprox, feddyn, fedelasticnet, subgradient, fedmls or mopes
-    losses : the class (default: convex, 1-smooth; for the nonsmooth methods, the last three,
+    method : a method of anyone's with its hyperparameters, its class, or a name, such as 'feddyn'
+    losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
         convex, gradients of at most 1)
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
         (default: 1 for smooth losses; no bound beside the losses' own for others)
     distance : the largest ||x_0 - x*||
     clients, participants : N and P (default: all). Where all take part the value is the same for
-        every N >= 2.
+        every N >= 2, unless the method's numbers depend on N.
     announce : is told how many conditions there are and about how long they take, where that is
         more than two seconds
     criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares
-    options : of the method: step of fedavg, scaffold and subgradient; mu of fedprox, alpha of
-        feddyn, and a step for local gradient steps instead of exact solves; l2 of fedelasticnet;
-        lam of fedmls and mopes, and D for subgradient steps instead of exact solves. Numbers are
-        taken exactly, a float as the decimal that it is written as.
+    local_steps : K
+    options : hyperparameters of a class or a name, by default in the units of the losses, and
+        ``step``, the size of K local gradient steps. Without a step local problems are solved
+        exactly where they have a curvature, and elsewhere the step is 1/L. Numbers are taken
+        exactly, a float as the decimal that it is written as.
 
     Returns
     -------
@@ -166,37 +177,76 @@ def worst_case(
 
     Raises
     ------
-    InvalidInput
+    UnknownName, InvalidInput
         An unknown method, criterion or option, a number that is none, or a programme that is too
         large.
+    MissingCapability
+        What the round asks for that is not linear in vectors, with the line.
     NotCertified
         There is no worst value, or the solver's multipliers could not be rounded to ones that prove
         a bound.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"unknown method {method!r}: there are {', '.join(METHODS)}")
-    smooth = METHODS[method].smooth
+    q = asked(
+        method, options, local_steps, rounds, criterion, losses, heterogeneity, distance, clients,
+        participants,
+    )  # fmt: skip
+    return answer(q, announce)
+
+
+def answer(q: Question, announce: Announce | None = None) -> WorstCase:
+    """The answer to a question.
+
+    Raises
+    ------
+    InvalidInput, MissingCapability, NotCertified
+        As `worst_case`.
+    """
+    found, relaxed = _family(q, announce)
+    solution = _solved(found, q.units)
+    bound = -solution.numbers.get(BOUND, Fraction(0))
+    return WorstCase(bound, -solution.best, solution, found, q, relaxed, alike(q))
+
+
+def asked(
+    method: Any, options: Mapping[str, Any], local_steps: int = 1, rounds: int = 1,
+    criterion: str = "gap", losses: Losses | None = None, heterogeneity: Any = None,
+    distance: Any = 1, clients: int = 2, participants: int | None = None,
+) -> Question:
+    """The question of `worst_case`, with its defaults.
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        As `worst_case`.
+    """
+    if isinstance(method, str):
+        method = class_of(method)
+    smooth = not getattr(method, "nonsmooth", False)
     if losses is not None and not isinstance(losses, Losses):
         raise InvalidInput(f"losses = {shown(losses)}: give worst_cases.Losses, or None for those of smoothness 1")
     if losses is None:
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
-    R, rounds = exact("distance", distance), whole_number("rounds", rounds)
+    R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
     if zeta is None and smooth:
         zeta = Fraction(1)
-    scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, rounds)
-    chosen = METHODS[method].chosen({name: exact(name, number) for name, number in options.items()}, scale)
-    P = clients if participants is None else participants
-    q = Question(method, losses, local_steps, rounds, criterion, zeta, R, chosen, clients, P)
-    found = family(q, announce)
-    solution = _solved(found, q.units)
-    asked = {
-        "method": method, "local steps": local_steps, "rounds": rounds, "criterion": criterion,
-        "options": chosen, "smoothness": losses.smoothness,
-        "strong convexity": losses.strong_convexity, "lipschitz": losses.lipschitz,
-        "heterogeneity": zeta, "distance": R, "clients": clients, "participants": P,
-    }
-    return WorstCase(-solution.numbers.get(BOUND, Fraction(0)), -solution.best, solution, found, asked)
+    scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, T)
+    of = subject(method, options, local_steps, scale)
+    N = whole_number("clients", clients)
+    return Question(of, losses, T, criterion, zeta, R, N, N if participants is None else participants)
+
+
+def alike(q: Question) -> bool:
+    """True if the value is the same for every number of clients from 2 on.
+
+    Everybody takes part, and the run has the same numbers for N = 2 and for each of `OTHERS`. A
+    coefficient that is a rational function of N, of a degree below their number, is constant then.
+    """
+    if q.participants < q.clients or q.clients == 1:
+        return False
+    run, *_ = _walked(q)
+    others = (_walked(replace(q, clients=n, participants=n))[0] for n in (2, *OTHERS))
+    return all((run.points, run.conditions) == (o.points, o.conditions) for o in others)
 
 
 def _solved(found: Family, units: Units) -> Solution:
@@ -227,22 +277,21 @@ def family(q: Question, announce: Announce | None = None) -> Family:
     InvalidInput
         What cannot be asked, or is too large.
     """
+    return _family(q, announce)[0]
+
+
+def relaxed(q: Question) -> str:
+    """Say what of the problem is left out; '' where nothing is."""
+    return _family(q)[1]
+
+
+def _family(q: Question, announce: Announce | None = None) -> tuple[Family, str]:
+    """The identity, and what of the problem is left out."""
     q.check()
     if q.tree:
         return _of_the_tree(q, announce)
-    found = _of_exchangeable(q, announce)
-    return found.of_one_client() if q.clients == 1 else found
-
-
-def _asked(q: Question) -> Asked:
-    return Asked(q.local_steps, q.rounds, q.options, q.losses.lipschitz)
-
-
-def question(asked: Mapping[str, Any]) -> Question:
-    """The question that a worst case answers (`WorstCase.asked`)."""
-    losses = Losses(asked["smoothness"], asked["strong convexity"], asked["lipschitz"])
-    names = ("local steps", "rounds", "criterion", "heterogeneity", "distance", "options", "clients", "participants")
-    return Question(asked["method"], losses, *(asked[name] for name in names))
+    found, relaxed = _of_exchangeable(q, announce)
+    return found.of_one_client() if q.clients == 1 else found, relaxed
 
 
 def asked_points(q: Question) -> list[Point]:
@@ -250,30 +299,31 @@ def asked_points(q: Question) -> list[Point]:
     return list(_walked(q)[0].points.values())
 
 
-def _of_exchangeable(q: Question, announce: Announce | None) -> Family:
+def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, str]:
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
     run, start, extra = _walked(q)
     _tell(announce, len(run.points) * (len(run.points) - 1), 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
     _not_too_many(len(conditions))
-    return Family(start, terms | {name: -condition for name, condition in conditions.items()}, frozenset({BOUND}))
+    terms |= {name: -condition for name, condition in conditions.items()}
+    return Family(start, terms, frozenset({BOUND})), run.relaxed
 
 
 def _walked(q: Question) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
     """The run, minus the criterion, and what more has a multiplier."""
-    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.of.one_loss)
-    asked = _asked(q)
+    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss)
+    page = q.subject.page(q.clients, q.participants)
     models: list[Any] = [run.start]
     state = None
     for t in range(q.rounds):
-        x, state = q.of.page(run, t, models[-1], state, asked)
+        x, state = page(run, t, models[-1], state)
         models.append(x)
         _not_too_many(len(run.points) * (len(run.points) - 1))
     return run, *_criterion(q.criterion, run, models)
 
 
-def _of_the_tree(q: Question, announce: Announce | None) -> Family:
+def _of_the_tree(q: Question, announce: Announce | None) -> tuple[Family, str]:
     """Every cohort that may be drawn."""
     tree, start, extra = grown(q, announce)
     first = tree.start.rows[0]
@@ -281,17 +331,18 @@ def _of_the_tree(q: Question, announce: Announce | None) -> Family:
     conditions = {name: -condition for name, condition in tree.of_losses(q.losses)}
     _not_too_many(len(conditions))
     found = Family(start, terms | conditions, frozenset({BOUND}))
-    return replace(found, start=tree.blocks(found.start), terms={name: tree.blocks(of) for name, of in found.terms.items()})
+    terms = {name: tree.blocks(of) for name, of in found.terms.items()}
+    return replace(found, start=tree.blocks(found.start), terms=terms), tree.relaxed
 
 
 def grown(q: Question, announce: Announce | None = None) -> tuple[Tree, Quadratic, dict[str, Quadratic]]:
     """The tree of cohorts, minus the criterion, and what more has a multiplier."""
-    tree, asked = Tree(q.clients, q.participants), _asked(q)
-    per_round = q.local_steps if q.of.takes_steps(q.options) else 1
+    tree = Tree(q.clients, q.participants)
+    per_round = q.subject.local_steps or 1
     size = tree.size(q.rounds, per_round, 0 if q.criterion in ("distance", "best-gap") else 1)
     _not_too_many(size, "fewer rounds or clients")
     _tell(announce, size, len(tree.group))
-    models = tree.walk(lambda run, t, x, state: q.of.page(run, t, x, state, asked), q.rounds)
+    models = tree.walk(q.subject.page(q.clients, q.participants), q.rounds)
     return tree, *_criterion(q.criterion, tree, models)
 
 

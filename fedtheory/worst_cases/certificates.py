@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import file_path, require
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.rational import brief, fraction, integer
 from fedtheory.untrusted import read_json
-from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, family
+from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, family
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.identity import Factors, left_over, matrices
 from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
@@ -30,7 +32,7 @@ __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certifi
 FORMAT = "fedtheory certificate 1"
 ASKED = frozenset(
     {
-        "kind", "method", "local steps", "rounds", "criterion", "options", "smoothness",
+        "kind", "method", "source", "local steps", "rounds", "criterion", "options", "smoothness",
         "strong convexity", "lipschitz", "heterogeneity", "distance", "clients", "participants",
     }
 )
@@ -77,8 +79,10 @@ def certificate(found: WorstCase | Potential) -> Certificate:
     return Certificate({"kind": "worst-case", **found.asked}, {"bound": found.bound}, numbers, found.solution.factors)
 
 
-def verify(found: Certificate) -> None:
+def verify(found: Certificate, method: type[Algorithm] | None = None) -> None:
     """Check it in fractions, in at most `MOST_SECONDS` of processor time.
+
+    method : the class, where it is none of the package's
 
     Raises
     ------
@@ -89,12 +93,12 @@ def verify(found: Certificate) -> None:
     """
     require(isinstance(found, Certificate), "found", found, _A_CERTIFICATE)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate with fewer or shorter numbers"):
-        _verify(found)
+        _verify(found, method)
 
 
-def _verify(found: Certificate) -> None:
+def _verify(found: Certificate, method: type[Algorithm] | None) -> None:
     asked = _potential(found.question) if found.question.get("kind") == "potential" else None
-    identity = family(asked_question(found.question)) if asked is None else asked.family
+    identity = family(asked_question(found.question, method)) if asked is None else asked.family
     unknown = sorted(set(found.multipliers) - set(identity.terms))
     if unknown:
         raise InvalidInput(f"multipliers of {', '.join(unknown[:3])}: the identity has no such condition")
@@ -136,8 +140,10 @@ def _potential(question: Mapping[str, Any]) -> RoundQuestion:
     )
 
 
-def asked_question(question: Mapping[str, Any]) -> Question:
+def asked_question(question: Mapping[str, Any], method: type[Algorithm] | None = None) -> Question:
     """Read the question of a file.
+
+    method : the class, where it is none of the package's
 
     Raises
     ------
@@ -157,14 +163,24 @@ def asked_question(question: Mapping[str, Any]) -> Question:
     if not isinstance(options, dict):
         raise InvalidInput("options: a table of names and numbers is needed")
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
+    if method is None and question.get("source"):
+        raise InvalidInput(f"it is about {question['source']}: give the method's class, or --method FILE.py:CLASS")
     zeta = question.get("heterogeneity")
-    return Question(
-        str(question.get("method")), losses, counts["local steps"], counts["rounds"],
-        str(question.get("criterion")), None if zeta is None else fraction(zeta, "heterogeneity"),
-        fraction(question.get("distance"), "distance"),
-        {str(name): fraction(number, str(name)) for name, number in options.items()},
-        counts["clients"], counts["participants"],
+    return asked(
+        method or str(question.get("method")),
+        {str(name): _option(str(name), value) for name, value in options.items()},
+        losses=losses, criterion=str(question.get("criterion")),
+        heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"),
+        distance=fraction(question.get("distance"), "distance"),
+        **{name.replace(" ", "_"): count for name, count in counts.items()},
     )
+
+
+def _option(name: str, value: Any) -> Any:
+    """A hyperparameter of a file: a number is written as a fraction."""
+    if isinstance(value, str) and any(c.isdigit() for c in value):
+        return fraction(value, name)
+    return inf if value == "inf" else value
 
 
 def _only(question: Mapping[str, Any], names: frozenset[str]) -> None:
@@ -207,7 +223,7 @@ def text(value: Any) -> Any:
     """Return a value as JSON holds it: fractions as text."""
     if isinstance(value, Mapping):
         return {name: text(x) for name, x in value.items()}
-    return str(value) if isinstance(value, Fraction) else value
+    return str(value) if isinstance(value, Fraction) or value == inf else value
 
 
 def is_certificate(path: Path) -> bool:

@@ -8,53 +8,24 @@ method on them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import comb
-from typing import Any
 
 import numpy as np
 
-from fedtheory import algorithms
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import require, whole_number
-from fedtheory.local import Exact, ExactProx, GradientSteps
-from fedtheory.local.objective import LocalSolver
 from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
-from fedtheory.worst_cases.bounds import Question, WorstCase, question
+from fedtheory.worst_cases.bounds import WorstCase
 from fedtheory.worst_cases.cohorts import EveryCohort, of_cohorts
 from fedtheory.worst_cases.exchangeable import of_exchangeable
 from fedtheory.worst_cases.interpolation import least_losses
 
-__all__ = ["RUNS", "WorstFunction", "worst_function"]
+__all__ = ["WorstFunction", "worst_function"]
 
 MOST_RUNS = 20_000  # of the ways to draw the cohorts
-
-
-def _local(q: Question) -> LocalSolver:
-    """K gradient steps, or an exact solve where the method has no step size."""
-    if "step" in q.options:
-        return GradientSteps(q.local_steps, float(q.options["step"]))
-    return ExactProx() if q.losses.smoothness is None else Exact()
-
-
-def _fedmls(q: Question) -> tuple[algorithms.Algorithm, None]:
-    D = q.options.get("D")
-    how: dict[str, Any] = {"D": 1.0, "local_training": "exact-prox"} if D is None else {"D": D}
-    exact: dict[str, Any] = {"lam": q.options["lam"], "lipschitz": q.losses.lipschitz}  # its steps are counted in fractions
-    return algorithms.FedMLS(rounds=q.rounds, radius=math.inf, **exact, **how), None
-
-
-RUNS: dict[str, Callable[[Question], tuple[algorithms.Algorithm, LocalSolver | None]]] = {
-    "fedavg": lambda q: (algorithms.FedAvg(), _local(q)),
-    "scaffold": lambda q: (algorithms.Scaffold(), _local(q)),
-    "fedprox": lambda q: (algorithms.FedProx(float(q.options["mu"])), _local(q)),
-    "feddyn": lambda q: (algorithms.FedDyn(float(q.options["alpha"])), _local(q)),
-    "subgradient": lambda q: (algorithms.Subgradient(float(q.options["step"])), None),
-    "fedmls": _fedmls,
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +55,7 @@ class WorstFunction:
     @property
     def ways(self) -> int:
         """In how many equally likely ways cohorts can be drawn: 1 where everybody takes part."""
-        q = question(self.found.asked)
+        q = self.found.question
         return comb(q.clients, q.participants) ** q.rounds
 
     def models(self) -> np.ndarray:
@@ -96,13 +67,12 @@ class WorstFunction:
         InvalidInput
             More ways than can be run.
         """
-        q = question(self.found.asked)
+        q = self.found.question
         if self.ways > MOST_RUNS:
             raise InvalidInput(f"{self.ways:,} ways to draw the cohorts: at most {MOST_RUNS:,} are run; take fewer clients or rounds")
-        method, local = RUNS[q.method](q)
         seen = [np.zeros((self.ways, self.problem.dim))]
         simulate(
-            self.problem, method, rounds=q.rounds, local_solver=local, scenarios=self.ways,
+            self.problem, q.subject.made, rounds=q.rounds, local_solver=q.subject.local, scenarios=self.ways,
             sampling=EveryCohort(q.participants) if q.participants < q.clients else None,
             on_round=lambda t, old, new, clients: seen.append(np.array(new.x)),
         )  # fmt: skip
@@ -131,11 +101,11 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
         The solver's matrices are too far from any losses of the class.
     """
     require(isinstance(found, WorstCase), "found", found, "use the WorstCase that worst_case(...) returned")
-    q = question(found.asked)
+    q = found.question
     clients = whole_number("clients", q.clients if clients is None else clients, least=2, remedy="one client is a mean, too: take 2")
-    if q.method not in RUNS:
-        why = f", whose value is an upper bound only: {q.of.relaxed}" if q.of.relaxed else ""
-        raise InvalidInput(f"no worst function of {q.method}{why}; there are some of {', '.join(RUNS)}")
+    if found.relaxed or q.subject.one_loss:
+        why = f"is an upper bound only: {found.relaxed}" if found.relaxed else "is that of any convex set"
+        raise InvalidInput(f"no worst function of {q.subject.name}, whose value {why}")
     if q.participants < q.clients != clients:
         raise InvalidInput(f"clients = {clients}: cohorts of {q.participants} of {q.clients} clients were asked; make losses of those")
     if q.losses.smoothness is None and q.losses.strong_convexity > 0:

@@ -315,7 +315,7 @@ def best_potential(ratio: Fraction | int, clients: int = 10, participants: int =
     ----------
     ratio : lambda_2/beta (of FedDyn: alpha/L), an exact number above 0
     clients, participants : P of N clients are drawn
-    method : 'feddyn', or 'fedelasticnet' under the true-gradient rule
+    method : 'feddyn', or 'fedelasticnet-dyn' under the true-gradient rule
 
     Raises
     ------
@@ -324,8 +324,8 @@ def best_potential(ratio: Fraction | int, clients: int = 10, participants: int =
     NotCertified
         No kappa_0 above 0 could be proved; the message says from which ratio on one is known.
     """
-    if method not in ("feddyn", "fedelasticnet"):
-        raise InvalidInput(f"method {method!r}: this potential is of feddyn and fedelasticnet; one_round has the others")
+    if method not in ("feddyn", "fedelasticnet-dyn"):
+        raise InvalidInput(f"method {method!r}: this potential is of feddyn and fedelasticnet-dyn; one_round has the others")
     return one_round(method, clients=clients, participants=participants, ratio=ratio)
 
 

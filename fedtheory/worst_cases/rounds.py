@@ -261,7 +261,7 @@ ROUNDS: dict[str, Kind] = {
         lambda a: feddyn_round(a.options["ratio"], a.spread, a.share, False), _RATIO, lambda *_: {},
         "There is one for every lambda_2 and rho = 1", False,
     ),
-    "fedelasticnet": Kind(
+    "fedelasticnet-dyn": Kind(
         "FedElasticNet under the true-gradient rule",
         _said("E V+ <= rho V - kappa_0 (R(gamma) - R*) - (2/lambda_2) <gamma - theta*, mean lambda_1 s_k>", _OF_GAMMA),
         lambda a: feddyn_round(a.options["ratio"], a.spread, a.share, True), _RATIO, lambda *_: {},

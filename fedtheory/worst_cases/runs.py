@@ -40,6 +40,7 @@ class Run:
     one_loss : there are no clients, but one loss
     points : the optimum first
     conditions : dict name -> what is at least 0 besides the losses' conditions
+    relaxed : what of the problem is left out, so that the value is an upper bound only
     """
 
     share: Fraction = Fraction(1)
@@ -47,6 +48,7 @@ class Run:
     one_loss: bool = False
     points: dict[str, Point] = field(default_factory=dict)
     conditions: dict[str, Quadratic] = field(default_factory=dict)
+    relaxed: str = ""
 
     zero = Vector()
     start = common("x0")
@@ -65,6 +67,13 @@ class Run:
         found = common(name) if self.one_loss else own(name)
         self.points[name] = Point(name, where(found), found)
         return found
+
+    def known(self, at: Vector) -> Vector | None:
+        """The clients' gradients where they were asked before; None elsewhere.
+
+        Two vectors of one point would leave the programme no interior.
+        """
+        return next((p.gradient for p in self.points.values() if p.at == at and p.name != OPTIMUM), None)
 
     def vector(self, name: str, everybody: bool = False) -> Vector:
         """A vector of every client, or one that is the same for all."""

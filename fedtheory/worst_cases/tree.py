@@ -96,6 +96,7 @@ class Tree:
     history, cohort : where the method is now, and the cohort of this round
     points : dict (name, history) -> every client's `Point`
     extra : dict name -> what is at least 0 for every client
+    relaxed : what of the problem is left out, so that the value is an upper bound only
     """
 
     clients: int
@@ -104,6 +105,7 @@ class Tree:
     cohort: tuple[int, ...] = ()
     points: dict[tuple[str, History], tuple[Point[Row], ...]] = field(default_factory=dict)
     extra: dict[tuple[str, int, History], Quadratic] = field(default_factory=dict)
+    relaxed: str = ""
 
     def __post_init__(self) -> None:
         N = self.clients
@@ -129,6 +131,13 @@ class Tree:
         if (name, self.history) not in self.points:
             self.points[name, self.history] = self._points(name, where(found), found)
         return found
+
+    def known(self, at: Each) -> Each | None:
+        """The clients' gradients where they were asked before in this history; None elsewhere."""
+        for (name, history), points in self.points.items():
+            if history == self.history and name != OPTIMUM and tuple(p.at for p in points) == at.rows:
+                return Each(tuple(p.gradient for p in points))
+        return None
 
     def vector(self, name: str, everybody: bool = False) -> Each:
         """A vector of every client, or one that is the same for all."""

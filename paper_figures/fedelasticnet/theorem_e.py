@@ -41,7 +41,7 @@ _LARGEST = 200.0
 def _found(ratio: Fraction, participants: int) -> Potential | None:
     """The best potential with the l1 term, proved in fractions; None where nothing could be proved."""
     try:
-        found = best_potential(ratio, CLIENTS, participants, "fedelasticnet")
+        found = best_potential(ratio, CLIENTS, participants, "fedelasticnet-dyn")
     except NotCertified:
         return None
     return found if found.kappa_0 > 0 else None

@@ -59,7 +59,7 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["fedelasticnet", "-K", "3"], "solves its local problems exactly; leave it out"),
         (["fedavg", "-N", "3", "-P", "4"], "at most all take part"),
         (["fedavg", "--lyapunov", "--l2-over-beta", "2"], "no option of fedavg with --lyapunov, which has --step, --dissimilarity"),
-        (["subgradient", "--lyapunov"], "potentials are of feddyn, fedelasticnet, fedavg"),
+        (["subgradient", "--lyapunov"], "potentials are of feddyn, fedelasticnet-dyn, fedavg"),
         (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--rounds", "5"], "--rounds 5 with --lyapunov"),
         (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--criterion", "gradient"], "--criterion gradient with --lyapunov"),
         (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--step", "1/2"], "--step 1/2: no option of feddyn with --lyapunov"),

@@ -10,6 +10,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.messages import QSGD, ST, Threshold, TopK
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems import random_quadratic
+from fedtheory.rational import in_fractions
 from fedtheory.theory import (
     Full,
     GradientSteps,
@@ -25,7 +26,6 @@ from fedtheory.theory import (
     study,
     verify,
 )
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 

@@ -46,7 +46,7 @@ def test_one_participant(ratio):
 @pytest.mark.parametrize(("ratio", "participants", "l1"), [(F(1), 2, False), (F(1, 2), 4, False), (F(2), 2, True), (F(3), 4, True)])
 def test_random_rounds_obey_it(ratio, participants, l1):
     """Expectations over all cohorts of four clients, from random states: V - E V+ - kappa_0 (R - R*) and the last term."""
-    found = best_potential(ratio, 4, participants, "fedelasticnet" if l1 else "feddyn")
+    found = best_potential(ratio, 4, participants, "fedelasticnet-dyn" if l1 else "feddyn")
     least = np.inf
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -68,8 +68,8 @@ def test_the_l1_term_needs_three_halves():
     """Up to 3/2 nothing of this kind is true of FedElasticNet, and the message says from where on; at 31/20 it is FedDyn's."""
     for ratio, most in ((F(7, 5), "-2.5"), (F(3, 2), "0")):
         with pytest.raises(NotCertified, match=rf"largest is {most}, so that no potential of this kind exists\. .*\(1 \+ sqrt 13\)/3"):
-            best_potential(ratio, 10, 1, "fedelasticnet")
-    assert best_potential(F(31, 20), 10, 1, "fedelasticnet").best == pytest.approx(feddyn_kappas(1.55, 10, 1), rel=1e-6)
+            best_potential(ratio, 10, 1, "fedelasticnet-dyn")
+    assert best_potential(F(31, 20), 10, 1, "fedelasticnet-dyn").best == pytest.approx(feddyn_kappas(1.55, 10, 1), rel=1e-6)
 
 
 @pytest.mark.parametrize(

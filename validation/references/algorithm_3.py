@@ -19,11 +19,11 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
+from fedtheory.rational import in_fractions
 from fedtheory.theorems.fedelasticnet import exact_pieces
 from fedtheory.theorems.fedelasticnet.expectation import round_view
 from fedtheory.theorems.fedelasticnet.notation import RULES
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import SeparableLosses, fractions
 from fedtheory.theory.rounds.measured import RoundQuantities
 from fedtheory.theory.rounds.oracles import SeparableWorld

@@ -22,12 +22,11 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.problems.linear import LeastSquares
-from fedtheory.rational import table, to_file, vector
+from fedtheory.rational import in_fractions, table, to_file, vector
 from fedtheory.theorems.elastic_aggregation import drawn, of_a_problem
 from fedtheory.theorems.elastic_aggregation.letters import ROUND
 from fedtheory.theory import Draws, Fact, derived, number, whole
 from fedtheory.theory.fields import Read
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.linear_algebra import identity, product, semidefinite, solve
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork
 

@@ -20,7 +20,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalObjective, LocalResult
 from fedtheory.participation.cohorts import Cohort
 from fedtheory.participation.moments import Moments, moments
-from fedtheory.theory.rounds.declare import in_fractions
+from fedtheory.rational import in_fractions
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork, check_state
 
 __all__ = ["RoundLaw", "coefficients_of"]

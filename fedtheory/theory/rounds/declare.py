@@ -8,10 +8,9 @@ statement is checked for all of them.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -21,12 +20,13 @@ import numpy as np
 from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, UnknownName, suggest
 from fedtheory.inputs import flag
+from fedtheory.rational import Whole, in_fractions, number
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = [
     "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method",
-    "Minimise", "Upto", "Whole", "Words", "above", "alias",
-    "among", "hyperparameters", "least_and_most", "made_with", "method", "only_keywords", "upto",
+    "Minimise", "Upto", "Words", "above", "alias",
+    "among", "hyperparameters", "least_and_most", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
 SHARES = [Fraction(v) for v in ("1", "1/2", "3/4", "1/4", "1/8", "7/8", "1/3", "1/50")]
@@ -79,14 +79,6 @@ class Keywords:
     def __new__(cls, *args: Any, **given: Any) -> Any:
         only_keywords(given, [f.name for f in dataclasses.fields(cls)], cls.__name__)  # type: ignore[arg-type]
         return super().__new__(cls)
-
-
-class Whole(Fraction):
-    """A whole number whose arithmetic is that of fractions (1 / T is no float), and that still
-    counts and indexes."""
-
-    def __index__(self) -> int:
-        return self.numerator
 
 
 class Facts(dict[str, Any]):
@@ -223,14 +215,6 @@ def among(*choices: Any) -> Any:
     return Words(choices) if words else Among(choices)
 
 
-def number(value: Any, exact: bool) -> Any:
-    """The number as a fraction, or as a float. As a fraction a float is what it prints as: 0.1 is a
-    tenth, here as in the constants of a bound."""
-    if not exact:
-        return float(value)
-    return Fraction(repr(float(value))) if isinstance(value, float | np.floating) else Fraction(value)
-
-
 def resolve(
     value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None, what: str = "a hyperparameter"
 ) -> Any:
@@ -323,26 +307,6 @@ def hyperparameters(about: Any) -> list[str]:
     cls = about.cls if isinstance(about, Method) else type(about)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     return list(dict.fromkeys([*declared, *(f.name for f in fields if f.init)]))
-
-
-def made_with(algorithm: Any) -> list[str]:
-    """The names of all that a method has."""
-    own = dataclasses.is_dataclass(algorithm)
-    return [f.name for f in dataclasses.fields(algorithm)] if own else sorted(vars(algorithm))
-
-
-def in_fractions(algorithm: Any, numbers: dict[str, Any] | None = None) -> Any:
-    """A copy whose floats are fractions: those given by name, else what the float prints as; so
-    are those of a method that it wraps."""
-    out = copy.copy(algorithm)
-    for key in made_with(out):
-        value = (numbers or {}).get(key, getattr(out, key))
-        if callable(getattr(value, "round", None)) and is_dataclass(value):
-            value = in_fractions(value)
-        if isinstance(value, float) and np.isfinite(value):
-            value = number(value, True)
-        object.__setattr__(out, key, value)
-    return out
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.randomness import Stream
+from fedtheory.rational import Whole, number
 from fedtheory.steps import Loop
-from fedtheory.theory.rounds.declare import Whole, number
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 

@@ -19,6 +19,7 @@ from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps as Steps
 from fedtheory.local.exact import Exact
+from fedtheory.rational import made_with
 from fedtheory.theory.judge.case import named
 from fedtheory.theory.rounds.declare import (
     Above,
@@ -29,7 +30,6 @@ from fedtheory.theory.rounds.declare import (
     Method,
     Upto,
     Words,
-    made_with,
     resolve,
 )
 

@@ -11,13 +11,12 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.rational import integer, objects
+from fedtheory.rational import in_fractions, integer, objects
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.notation import in_units_of
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed, start_of
 from fedtheory.theory import Fact, Prepared, anything, derived, number, whole
 from fedtheory.theory.draws import rows
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld
 from fedtheory.theory.rounds.rational_clients import SlotClients, SlotWork

@@ -13,7 +13,7 @@ from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx, FedElasti
 from fedtheory.algorithms.fedelasticnet_scaffold import FedElasticNetScaffoldState
 from fedtheory.errors import InvalidInput
 from fedtheory.messages import Threshold
-from fedtheory.rational import objects, to_file
+from fedtheory.rational import in_fractions, objects, to_file
 from fedtheory.theorems.fedelasticnet.algorithm_2 import rounds
 from fedtheory.theorems.fedelasticnet.algorithm_2.rest import kept_share
 from fedtheory.theorems.fedelasticnet.notation import EXACT
@@ -27,7 +27,6 @@ from fedtheory.theorems.fedelasticnet.world import (
 )
 from fedtheory.theory import Fact, Prepared, derived, number, whole
 from fedtheory.theory.draws import rows
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.oracles import ProblemWorld
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 

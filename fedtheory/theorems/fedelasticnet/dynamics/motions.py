@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
-from fedtheory.rational import simplest, to_file
+from fedtheory.rational import in_fractions, simplest, to_file
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
@@ -33,7 +33,6 @@ from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_eve
 from fedtheory.theory import Prepared, Witness, number, whole, word
 from fedtheory.theory.draws import part
 from fedtheory.theory.fields import Read
-from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [

@@ -1,0 +1,515 @@
+"""A method's own round, run on the vectors of a worst case.
+
+The class that trains a network is handed arrays whose entries are `Coordinate`s: of a vector that
+is the same for all, or of one of each client. Sums, differences and multiples of them are vectors
+again; whatever else a round asks for is no matter of vectors, and is refused with the line that
+asked. Two clients stand for all of them, and two coordinates for the dimension, so that a round
+that mixes either by itself is noticed. A sum or a mean over the cohort, a gradient and a local
+solution are taken from the `Run`, or from the `Tree` of cohorts, that the vectors belong to.
+
+A local problem that is solved exactly is its optimality condition. With an l1 term lambda ||m||_1
+of the move m, p being lambda times its subgradient, <p, m> is at least <q, m> and -<q, m> for every
+other such q, of another round or the clients' mean. That entries of p are at most lambda is not
+used: a bound that is proved so is true, and may not be the least.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from fractions import Fraction
+from numbers import Rational
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from fedtheory.algorithms.base import Algorithm
+from fedtheory.clients.clients import Clients
+from fedtheory.clients.pieces import Moved
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
+from fedtheory.local.exact import Exact
+from fedtheory.local.exact_prox import ExactProx
+from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.shifted_gradients import OnView
+from fedtheory.local.sliding import SubgradientSliding
+from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
+from fedtheory.rational import Whole, in_fractions
+
+__all__ = ["Coordinate", "NoCurvature", "Page", "VectorClients", "page"]
+
+MOST_POINTS = 1000  # of a run; a programme of as many would take hours
+SHOWN = 2  # clients, and coordinates, that are carried along
+RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
+NOT_LINEAR = "a worst case is computed of rounds that are linear in vectors"
+
+
+class NotLinear(MissingCapability):
+    """A round asks for what is no sum, difference or multiple of vectors."""
+
+
+class NoCurvature(NotLinear):
+    """A local problem that is to be solved exactly, and has no curvature of its own."""
+
+
+def exact(number: Any) -> Fraction:
+    """A number as a fraction; a float stands for the decimal that it prints as.
+
+    Raises
+    ------
+    NotLinear
+        What is no finite number.
+    """
+    if isinstance(number, Rational):
+        return Fraction(int(number.numerator), int(number.denominator))
+    if isinstance(number, float | np.floating) and np.isfinite(number):
+        return Fraction(repr(float(number)))
+    raise NotLinear(f"{number!r} is no finite number: {NOT_LINEAR}")
+
+
+class Coordinate:
+    """One coordinate of a vector of a run.
+
+    Attributes
+    ----------
+    of : `Trace`, which knows the vectors
+    vector : of every client, or the same for all
+    axis : which coordinate
+    client : of which client it is; None where it is the same for all
+    """
+
+    __array_priority__ = 1000
+    __slots__ = ("axis", "client", "of", "vector")
+
+    def __init__(self, of: Trace, vector: Any, axis: int, client: int | None) -> None:
+        self.of, self.vector, self.axis, self.client = of, vector, axis, client
+
+    def _with(self, other: Any, sign: int) -> Any:
+        if not isinstance(other, Coordinate):
+            if exact(other) == 0:
+                return self
+            raise NotLinear(f"adds {other!r} to a vector: {NOT_LINEAR}")
+        if other.axis != self.axis:
+            raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+        if None not in (self.client, other.client) and self.client != other.client:
+            raise NotLinear("adds vectors of different clients: take clients.sum or clients.mean")
+        client = self.client if other.client is None else other.client
+        return Coordinate(self.of, self.of.plus(self.vector, other.vector, sign), self.axis, client)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self)._with(other, 1)
+
+    def __mul__(self, number: Any) -> Any:
+        if isinstance(number, Coordinate):
+            raise NotLinear(f"multiplies two vectors: {NOT_LINEAR}")
+        return Coordinate(self.of, self.of.times(exact(number), self.vector), self.axis, self.client)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, number: Any) -> Any:
+        if isinstance(number, Coordinate):
+            raise NotLinear(f"divides by a vector: {NOT_LINEAR}")
+        return self * (1 / exact(number))
+
+    def __rtruediv__(self, number: Any) -> Any:
+        raise NotLinear(f"divides by a vector: {NOT_LINEAR}")
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Any:
+        return self
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotLinear(f"compares a vector, or takes its size, sign or power: {NOT_LINEAR}")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __abs__ = __pow__ = __bool__ = _refuse
+    __float__ = __int__ = __rpow__ = __mod__ = __floordiv__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotLinear(f"takes {name}(...) of a vector: {NOT_LINEAR}")
+
+
+class Trace:
+    """A run's vectors, and arrays of their coordinates.
+
+    Each sum and multiple is made once, whatever the number of entries that ask for it.
+
+    Parameters
+    ----------
+    run : `Run` or `Tree`
+    shown : how many clients stand for all
+    """
+
+    def __init__(self, run: Any, shown: int = SHOWN) -> None:
+        self.run, self.shown = run, shown
+        self._made: dict[Any, tuple[Any, ...]] = {}
+
+    def plus(self, a: Any, b: Any, sign: int) -> Any:
+        """A vector plus, or less, another."""
+        key = id(a), id(b), sign
+        if key not in self._made:
+            self._made[key] = (a + b if sign > 0 else a - b), a, b
+        return self._made[key][0]
+
+    def times(self, number: Fraction, a: Any) -> Any:
+        """A multiple of a vector."""
+        if number == 1:
+            return a
+        key = id(a), number
+        if key not in self._made:
+            self._made[key] = (number * a, a)
+        return self._made[key][0]
+
+    def of_clients(self, vector: Any) -> np.ndarray:
+        """The coordinates of a vector of each client (1, P, d)."""
+        return self._array(vector, (1, self.shown, SHOWN))
+
+    def of_server(self, vector: Any) -> np.ndarray:
+        """The coordinates of a vector that is the same for all (1, d)."""
+        return self._array(vector, (1, SHOWN))
+
+    def _array(self, vector: Any, shape: tuple[int, ...]) -> np.ndarray:
+        out = np.empty(shape, dtype=object)
+        for at in np.ndindex(shape):
+            out[at] = Coordinate(self, vector, at[-1], at[1] if len(shape) == 3 else None)
+        return out
+
+    def vector(self, values: Any) -> Any:
+        """The vector whose coordinates an array (1, P, d) or (1, d) has.
+
+        Raises
+        ------
+        NotLinear
+            Entries that are not those of one vector.
+        """
+        values = np.asarray(values, dtype=object)
+        found = values.reshape(-1)
+        if all(not isinstance(x, Coordinate) and exact(x) == 0 for x in found):
+            return self.run.zero
+        first = found[0]
+        for at, x in np.ndenumerate(values):
+            own = isinstance(x, Coordinate) and x.axis == at[-1] and x.vector is first.vector
+            if not own or x.client not in (None, at[1] if values.ndim == 3 else None):
+                raise NotLinear(f"treats clients or coordinates unlike one another: {NOT_LINEAR}")
+        return first.vector
+
+
+class VectorCohort(Cohort):
+    """P of N clients, of whom some stand for all."""
+
+    def __init__(self, clients: int, participants: int, shown: int) -> None:
+        drawn = participants < clients
+        slots = np.arange(shown)[None]
+        self.__dict__.update(
+            NOT_DRAWN, num_clients=clients, members=slots if drawn else None,
+            mask=None if drawn else slots >= 0,
+            active_probability=np.full(clients, Fraction(participants, clients), dtype=object),
+        )  # fmt: skip
+        self.__dict__["participants"], self.__dict__["shown"] = participants, shown
+
+    @property
+    def slots(self) -> int:
+        return int(self.__dict__["shown"])
+
+    def size(self) -> np.ndarray:
+        return np.array([self.__dict__["participants"]])
+
+    def of_each(self, per_client: np.ndarray) -> np.ndarray:
+        return per_client[None, : self.__dict__["shown"]]
+
+
+class VectorProblem:
+    """The losses as a local solver sees them: their gradients."""
+
+    few_samples, constant_hessian, ridge = True, False, 0
+
+    def __init__(self, clients: VectorClients) -> None:
+        self.clients = clients
+
+    def client_gradient(self, y: Any) -> Any:
+        """The gradients at a point of each client."""
+        return self.clients.gradient(y)
+
+
+class VectorClients(Clients):
+    """One round's clients, of whom two stand for all.
+
+    Parameters
+    ----------
+    trace : `Trace`
+    solver : LocalSolver, whose numbers are fractions
+    clients, participants : N and P
+    round_index : t, from 1 on
+    moves : the moves and subgradients of l1 terms so far, by name
+    inside : the points of a convex set so far, with their names and normals
+    """
+
+    def __init__(
+        self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
+        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]],
+    ) -> None:  # fmt: skip
+        self.trace, self.run, self.solver = trace, trace.run, solver
+        self.moves, self.inside = moves, inside
+        self._number, self._participants = clients, participants
+        self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
+        self.xp = np
+        self.problem = VectorProblem(self)  # type: ignore[assignment]
+        self._messages: list[Any] = []
+        self._senders: list[np.ndarray | None] = []
+        self.results: list[LocalResult] = []
+        self._bits_up: list[Any] = []
+        self._bits_down: list[Any] = []
+        self._asked = 0
+        self.shown = trace.shown
+        self.cohort = VectorCohort(clients, participants, self.shown)
+
+    def _only(self, message: Any, who: Any) -> Any:
+        if not np.all(who):
+            raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+        return message
+
+    # --- the cohort -------------------------------------------------------------------------------
+    @property
+    def num_clients(self) -> int:
+        return self._number
+
+    @property
+    def size(self) -> Any:
+        return np.array([[Whole(self._participants)]], dtype=object)
+
+    def real(self, number: Any) -> Fraction:
+        return exact(number)
+
+    @property
+    def float_bits(self) -> int:
+        return 64
+
+    @property
+    def objective_weights(self) -> np.ndarray:
+        return np.full(self._number, Fraction(1, self._number), dtype=object)
+
+    def weights(self) -> Any:
+        return self.objective_weights[None, : self.shown, None]
+
+    sample_shares = weights
+
+    def take(self, memory: Any) -> Any:
+        return memory
+
+    def put(self, memory: Any, values: Any) -> Any:
+        old, new = self.trace.vector(memory), self.trace.vector(values)
+        return self.trace.of_clients(self.run.put(old, new))
+
+    def moved(self, y: Any, start: Any) -> Any:
+        return y - start
+
+    def sum(self, values: Any, weights: Any = None) -> Any:
+        values = values[...] if type(values) is Moved else values
+        return self._participants * self.mean(values if weights is None else weights * values)
+
+    def mean(self, values: Any) -> Any:
+        values = values[...] if type(values) is Moved else values
+        if not any(isinstance(x, Coordinate) for x in values.reshape(-1)):  # numbers of each client
+            if any(x != values[0, 0, i % values.shape[2]] for i, x in enumerate(values.reshape(-1))):
+                raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+            return values[:, 0]
+        return self.trace.of_server(self.run.mean(self.trace.vector(values)))
+
+    # --- the work ---------------------------------------------------------------------------------
+    def _name(self, solved: bool) -> str:
+        t, j = self.round_index - 1, self._asked
+        self._asked += 1
+        return f"g{t}" + ("" if solved and j == 0 else f".{j}")
+
+    def gradient(self, y: Any) -> Any:
+        at = self.trace.vector(y)
+        known = self.run.known(at)
+        if len(self.run.points) > MOST_POINTS:
+            raise InvalidInput(f"more than {MOST_POINTS:,} points at which losses are asked: take fewer local steps or rounds")
+        return self.trace.of_clients(self.run.gradient(self._name(False), at) if known is None else known)
+
+    def minimise(
+        self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None
+    ) -> LocalResult:
+        solver, problem = solver or self.solver, cast(Any, self.problem)
+        if isinstance(solver, OnView):
+            problem = solver.view(self.problem, start)
+            solver = solver.solver
+        if isinstance(solver, Exact | ExactProx):
+            found = self._solved(objective)
+        elif isinstance(solver, SubgradientSliding):
+            found = self._slid(objective, start, solver)
+        else:
+            rows = Rows(np.arange(self.shown), np.zeros((1, 1), int), None, None, int(self.round_index))  # type: ignore[arg-type]
+            found = solver.solve(problem, objective, start, rows)
+        self.results.append(found)
+        return found
+
+    def _solved(self, objective: LocalObjective) -> LocalResult:
+        """The exact solution, by its optimality condition."""
+        vector, factor = self.trace.vector, self._curvature(objective)
+        center, linear = vector(objective.center), self.run.zero
+        if objective.linear is not None:
+            linear = vector(objective.linear)
+        name = self._name(True)
+        if objective.l1:
+            pull = self.run.vector(f"p{name[1:]}")
+            linear = linear - pull
+        found = self.run.solved(name, lambda g: center + (1 / factor) * (linear - g))
+        y = center + (1 / factor) * (linear - found)
+        if objective.l1:
+            self._subgradients_of_l1(f"p{name[1:]}", pull, y - vector(objective.l1_center))
+        made = self.trace.of_clients(y)
+        return LocalResult(made, np.zeros((1, self.shown)), average=made)
+
+    def _curvature(self, objective: LocalObjective) -> Fraction:
+        factor = objective.curvature
+        if np.ndim(factor) or not exact(factor) > 0:
+            raise NoCurvature(
+                "solves local problems exactly whose curvature is no number above 0: "
+                "take local gradient steps"
+            )
+        return exact(factor)
+
+    def _slid(
+        self, objective: LocalObjective, start: Any, solver: SubgradientSliding
+    ) -> LocalResult:
+        """The last point and the average of T subgradient steps."""
+        if not np.isinf(float(solver.radius)):
+            raise NotLinear("projects local models onto a ball: take radius = inf")
+        beta = self._curvature(objective)
+        u = average = start
+        for t in range(1, int(solver.steps) + 1):
+            slope = self.gradient(u) + objective.smooth_penalty_gradient(u)
+            u = u - slope / ((1 + Fraction(t, 2)) * beta)
+            theta = Fraction(2 * (t + 1), t * (t + 3))
+            average = (1 - theta) * average + theta * u
+        return LocalResult(u, average=average)
+
+    def _subgradients_of_l1(self, name: str, pull: Any, move: Any) -> None:
+        run, moves = self.run, self.moves
+        run.relaxed = RELAXED
+        run.require(f"{name}, 0", pull, move)
+        for sign, word in ((1, ""), (-1, "minus ")):
+            run.require(f"{name}, {word}mean {name}", pull - sign * pull.average, move)
+            for of, (q, moved) in moves.items():
+                run.require(f"{name}, {word}{of}", pull - sign * q, move)
+                run.require(f"{name}, {word}mean {of}", pull - sign * q.average, move)
+                run.require(f"{of}, {word}{name}", q - sign * pull, moved)
+                run.require(f"{of}, {word}mean {name}", q - sign * pull.average, moved)
+        self.moves = {**moves, name: (pull, move)}
+
+    def onto_any_set(self, z: Any) -> Any:
+        """The projection of a vector that is the same for all onto any closed convex set (1, d).
+
+        It is z less a normal of the set: <n, z' - z> <= 0 for a normal n at z and every z' of the set.
+        The start is in it, and so is the optimum, where minus the gradient is a normal.
+        """
+        run, k = self.run, int(self.round_index)
+        normal = run.vector(f"n{k}", everybody=True)
+        end = self.trace.vector(z) - normal
+        if not self.inside:
+            self.inside = [("x0", run.start, None), ("*", run.zero, -1 * run.optimum)]
+            run.require("*, x0", run.optimum, run.start)
+        for name, other, turned in self.inside:
+            run.require(f"z{k}, {name}", normal, end - other)
+            if turned is not None:
+                run.require(f"{name}, z{k}", turned, other - end)
+        self.inside = [*self.inside, (f"z{k}", end, normal)]
+        return self.trace.of_server(end)
+
+    # --- what is no matter of vectors -------------------------------------------------------------
+    def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
+        raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}")
+
+    def compress_down(self, message: Any, compressor: Any) -> Any:
+        raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}")
+
+    def fisher(self, y: Any, kind: Any) -> Any:
+        raise NotLinear(f"asks for Fisher information: {NOT_LINEAR}")
+
+    def sensitivity(self, y: Any, batch_size: Any, mu: Any, ema: Any) -> Any:
+        raise NotLinear(f"asks how a model's output moves: {NOT_LINEAR}")
+
+
+Page = Callable[[Any, int, Any, Any], tuple[Any, Any]]
+
+
+def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int) -> Page:
+    """A round of a method: callable(run, t, model, state) -> the next model and state.
+
+    Parameters
+    ----------
+    solver : the local solver, `Exact` or `ExactProx` for exact solves
+    clients, participants : N and P
+    t : the rounds before it
+    state : what the page gave back; None before the first round
+
+    Raises
+    ------
+    MissingCapability
+        What the round asks for that is no matter of vectors, with the line.
+    """
+    algorithm.check(solver)
+    method, local = in_fractions(algorithm), in_fractions(solver)
+
+    file = inspect.getfile(type(algorithm))
+
+    def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
+        if state is None:
+            trace = Trace(run, min(SHOWN, clients))
+            begun, moves = _cut(method.init(trace.of_server(x), clients), clients, trace.shown), {}
+            inside: list[Any] = []
+        else:
+            trace, begun, moves, inside = state
+        seen = VectorClients(trace, local, clients, participants, t + 1, moves, inside)
+        after = method.round(begun, seen)
+        return trace.vector(after.x), (trace, after, seen.moves, seen.inside)
+
+    def told(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
+        try:
+            return of_round(run, t, x, state)
+        except NotLinear as error:
+            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{error}") from error
+        except FedTheoryError:
+            raise
+        except Exception as error:
+            numpy_s = "Coordinate" in str(error)  # of a function that looks for a method of its entries
+            why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
+            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{why}: {NOT_LINEAR}") from error
+
+    return told
+
+
+def _cut(state: Any, clients: int, shown: int) -> Any:
+    """The state with the rows of the clients that stand for all."""
+    fields = {}
+    for name, value in state._asdict().items():
+        if value is not None and np.ndim(value) >= 2 and value.shape[1] == clients:
+            value = value[:, :shown] if np.ndim(value) == 3 or clients > SHOWN else value
+        fields[name] = value
+    return state._replace(**fields)
+
+
+def _line(error: BaseException, file: str) -> str:
+    """'mine.py, line 12, `x = abs(y)`: ' for the last line of a method's file that led to an error,
+    or else for the last line that did."""
+    ours, frames = Path(__file__).parent, traceback.extract_tb(error.__traceback__)
+    of_method = [f for f in frames if f.filename == file]
+    others = [f for f in frames if Path(f.filename).parent != ours and "numpy" not in Path(f.filename).parts]
+    if not (found := of_method or others):
+        return ""
+    return f"{Path(found[-1].filename).name}, line {found[-1].lineno}, `{found[-1].line}`: "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, value
@@ -245,7 +245,10 @@ def alike(q: Question) -> bool:
     if q.participants < q.clients or q.clients == 1:
         return False
     run, *_ = _walked(q)
-    others = (_walked(replace(q, clients=n, participants=n))[0] for n in (2, *OTHERS))
+    try:
+        others = [_walked(replace(q, clients=n, participants=n))[0] for n in (2, *OTHERS)]
+    except MissingCapability:
+        return False
     return all((run.points, run.conditions) == (o.points, o.conditions) for o in others)
 
 

@@ -91,6 +91,18 @@ class Run:
         """Return what the clients keep: those of the cohort the new, the others the old."""
         return new if self.share == 1 else _Kept(old, new, self.share)
 
+    @property
+    def drawn(self) -> bool:
+        """True if some clients take part, and others do not."""
+        return self.share < 1
+
+    def product(self, a: Any, b: Any) -> Quadratic:
+        """E of the mean over the clients of <a_k, b_k>."""
+        if isinstance(a, _Kept) or isinstance(b, _Kept):
+            a, b = (v if isinstance(v, _Kept) else _Kept(v, v, self.share) for v in (a, b))
+            return (1 - self.share) * inner(a.old, b.old) + self.share * inner(a.new, b.new)
+        return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
+
     # --- what is asked of it ----------------------------------------------------------------------
     def square(self, v: Vector) -> Quadratic:
         """E ||v||^2 of a server's vector."""
@@ -124,6 +136,19 @@ class _Kept:
     old: Vector
     new: Vector
     share: Fraction
+
+    def __add__(self, other: Any) -> _Kept:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Any) -> _Kept:
+        return self._with(other, -1)
+
+    def __rmul__(self, number: Any) -> _Kept:
+        return _Kept(number * self.old, number * self.new, self.share)
+
+    def _with(self, other: Any, sign: int) -> _Kept:
+        a, b = (other.old, other.new) if isinstance(other, _Kept) else (other, other)
+        return _Kept(self.old.plus(a, sign), self.new.plus(b, sign), self.share)
 
     @property
     def average(self) -> Vector:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Rational
 from pathlib import Path
@@ -68,34 +68,49 @@ def exact(number: Any) -> Fraction:
     raise NotLinear(f"{number!r} is no finite number: {NOT_LINEAR}")
 
 
-class Coordinate:
-    """One coordinate of a vector of a run.
-
-    Attributes
-    ----------
-    of : `Trace`, which knows the vectors
-    vector : of every client, or the same for all
-    axis : which coordinate
-    client : of which client it is; None where it is the same for all
-    """
+class _Entry:
+    """An entry of an array, of which only sums, differences and multiples are known."""
 
     __array_priority__ = 1000
-    __slots__ = ("axis", "client", "of", "vector")
+    __slots__ = ("of", "parts")
 
-    def __init__(self, of: Trace, vector: Any, axis: int, client: int | None) -> None:
-        self.of, self.vector, self.axis, self.client = of, vector, axis, client
+    def __init__(self, of: Trace, parts: Mapping[int | None, Any]) -> None:
+        self.of, self.parts = of, parts
+
+    def _like(self, parts: Mapping[int | None, Any]) -> Any:
+        raise NotImplementedError
+
+    def _plus(self, a: Any, b: Any, sign: int) -> Any:
+        raise NotImplementedError
+
+    def _times(self, number: Fraction, a: Any) -> Any:
+        raise NotImplementedError
 
     def _with(self, other: Any, sign: int) -> Any:
-        if not isinstance(other, Coordinate):
+        if not isinstance(other, _Entry):
             if exact(other) == 0:
                 return self
-            raise NotLinear(f"adds {other!r} to a vector: {NOT_LINEAR}")
-        if other.axis != self.axis:
-            raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
-        if None not in (self.client, other.client) and self.client != other.client:
-            raise NotLinear("adds vectors of different clients: take clients.sum or clients.mean")
-        client = self.client if other.client is None else other.client
-        return Coordinate(self.of, self.of.plus(self.vector, other.vector, sign), self.axis, client)
+            raise NotLinear(f"adds {other!r} to a {self.what}: {NOT_LINEAR}")
+        if type(other) is not type(self):
+            raise NotLinear(f"adds a {other.what} to a {self.what}: {NOT_LINEAR}")
+        parts = dict(self.parts)
+        for client, b in other.parts.items():
+            parts[client] = self._plus(parts[client], b, sign) if client in parts else self._times(Fraction(sign), b)
+        return self._like(self._whole(parts))
+
+    def _whole(self, parts: dict[int | None, Any]) -> Mapping[int | None, Any]:
+        """The parts, of which one of each client is N times their mean."""
+        own = [k for k in parts if k is not None]
+        if len(own) < self.of.shown or any(not self._same(parts[k], parts[own[0]]) for k in own):
+            return parts
+        mean = self._times(Fraction(self.of.shown), self._mean(parts[own[0]]))
+        return {None: self._plus(parts[None], mean, 1) if None in parts else mean}
+
+    def _mean(self, part: Any) -> Any:
+        raise NotImplementedError
+
+    def _same(self, a: Any, b: Any) -> bool:
+        return a is b or bool(a == b)
 
     def __add__(self, other: Any) -> Any:
         return self._with(other, 1)
@@ -109,19 +124,23 @@ class Coordinate:
         return (-self)._with(other, 1)
 
     def __mul__(self, number: Any) -> Any:
-        if isinstance(number, Coordinate):
-            raise NotLinear(f"multiplies two vectors: {NOT_LINEAR}")
-        return Coordinate(self.of, self.of.times(exact(number), self.vector), self.axis, self.client)
+        if isinstance(number, _Entry):
+            return self._product(number)
+        number = exact(number)
+        return self._like({client: self._times(number, a) for client, a in self.parts.items()})
 
     __rmul__ = __mul__
 
+    def _product(self, other: Any) -> Any:
+        raise NotLinear(f"multiplies a {self.what} by a {other.what}: {NOT_LINEAR}")
+
     def __truediv__(self, number: Any) -> Any:
-        if isinstance(number, Coordinate):
-            raise NotLinear(f"divides by a vector: {NOT_LINEAR}")
+        if isinstance(number, _Entry):
+            raise NotLinear(f"divides by a {number.what}: {NOT_LINEAR}")
         return self * (1 / exact(number))
 
     def __rtruediv__(self, number: Any) -> Any:
-        raise NotLinear(f"divides by a vector: {NOT_LINEAR}")
+        raise NotLinear(f"divides by a {self.what}: {NOT_LINEAR}")
 
     def __neg__(self) -> Any:
         return self * -1
@@ -129,17 +148,149 @@ class Coordinate:
     def __pos__(self) -> Any:
         return self
 
-    def _refuse(self, *_: Any) -> Any:
-        raise NotLinear(f"compares a vector, or takes its size, sign or power: {NOT_LINEAR}")
+    def __pow__(self, power: Any) -> Any:
+        if exact(power) == 2:
+            return self._product(self)
+        return self._refuse()
 
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __abs__ = __pow__ = __bool__ = _refuse
+    what = "vector"
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotLinear(f"compares a {self.what}, or takes its size, sign or power: {NOT_LINEAR}")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __abs__ = __bool__ = _refuse
     __float__ = __int__ = __rpow__ = __mod__ = __floordiv__ = _refuse
     __hash__ = None  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
-        raise NotLinear(f"takes {name}(...) of a vector: {NOT_LINEAR}")
+        raise NotLinear(f"takes {name}(...) of a {self.what}: {NOT_LINEAR}")
+
+
+class Coordinate(_Entry):
+    """One coordinate of a vector of a run.
+
+    Attributes
+    ----------
+    of : `Trace`, which knows the vectors
+    parts : dict client -> a vector of every client, of which this is that client's; None -> one that is the same for all
+    axis : which coordinate
+    """
+
+    __slots__ = ("axis",)
+
+    def __init__(self, of: Trace, parts: Mapping[int | None, Any], axis: int) -> None:
+        super().__init__(of, parts)
+        self.axis = axis
+
+    def _like(self, parts: Mapping[int | None, Any]) -> Any:
+        return Coordinate(self.of, parts, self.axis)
+
+    def _plus(self, a: Any, b: Any, sign: int) -> Any:
+        return self.of.plus(a, b, sign)
+
+    def _times(self, number: Fraction, a: Any) -> Any:
+        return self.of.times(number, a)
+
+    def _mean(self, part: Any) -> Any:
+        return self.of.mean(part)
+
+    def _with(self, other: Any, sign: int) -> Any:
+        if isinstance(other, Coordinate) and other.axis != self.axis:
+            raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+        return super()._with(other, sign)
+
+    def _product(self, other: Any) -> Any:
+        if not isinstance(other, Coordinate) or other.axis != self.axis:
+            return super()._product(other)
+        client = self.client
+        if other.client not in (None, client) and client is not None:
+            raise NotLinear(f"multiplies vectors of different clients: {NOT_LINEAR}")
+        client = other.client if client is None else client
+        key = "inner", id(self.whole), id(other.whole)
+        made = self.of.once(key, lambda: self.of.run.product(self.whole, other.whole), self.whole, other.whole)
+        return Square(self.of, {client: made}, frozenset({self.axis}))
+
+    @property
+    def client(self) -> int | None:
+        """The client that it is of; None where it is the same for all."""
+        own = [k for k in self.parts if k is not None]
+        if len(own) > 1:
+            raise NotLinear(f"mixes some clients' vectors: {NOT_LINEAR}")
+        return own[0] if own else None
+
+    @property
+    def whole(self) -> Any:
+        """The vector of which it is a coordinate."""
+        vectors = list(self.parts.values())
+        return vectors[0] if len(vectors) == 1 else self.of.plus(*vectors, 1)
+
+
+class Square(_Entry):
+    """A number that is quadratic in the vectors of a run, and linear in the values of losses.
+
+    Attributes
+    ----------
+    parts : dict client -> `Quadratic`, the mean over the clients of what this is for that client; None ->
+        one that is no client's
+    axes : the coordinates over which products are added up
+    """
+
+    __slots__ = ("axes",)
+    what = "number made of vectors"
+
+    def __init__(self, of: Trace, parts: Mapping[int | None, Any], axes: frozenset[int]) -> None:
+        super().__init__(of, parts)
+        self.axes = axes
+
+    def _like(self, parts: Mapping[int | None, Any]) -> Any:
+        return Square(self.of, parts, self.axes)
+
+    def _plus(self, a: Any, b: Any, sign: int) -> Any:
+        return a + b if sign > 0 else a - b
+
+    def _times(self, number: Fraction, a: Any) -> Any:
+        return number * a
+
+    def _mean(self, part: Any) -> Any:
+        return part
+
+    def _with(self, other: Any, sign: int) -> Any:
+        if isinstance(other, Square) and other.axes != self.axes:
+            if sign < 0 or self.axes & other.axes or self.parts.keys() != other.parts.keys():
+                raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+            if any(not self._same(self.parts[k], other.parts[k]) for k in self.parts):
+                raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+            return Square(self.of, self.parts, self.axes | other.axes)
+        return super()._with(other, sign)
+
+    def __abs__(self) -> Any:
+        return Size()
+
+    @property
+    def value(self) -> Any:
+        """The `Quadratic` that it is.
+
+        Raises
+        ------
+        NotLinear
+            Something of one client, or of one coordinate.
+        """
+        if len(self.axes) < SHOWN or set(self.parts) - {None}:
+            raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
+        return self.parts[None]
+
+
+class Size:
+    """The size of a number made of vectors, which is looked at nowhere."""
+
+    __array_priority__ = 1000
+
+    def __add__(self, other: Any) -> Any:
+        return self
+
+    __radd__ = __add__
 
 
 class Trace:
@@ -150,28 +301,33 @@ class Trace:
     Parameters
     ----------
     run : `Run` or `Tree`
-    shown : how many clients stand for all
+    clients : N, of whom some stand for all
     """
 
-    def __init__(self, run: Any, shown: int = SHOWN) -> None:
-        self.run, self.shown = run, shown
+    def __init__(self, run: Any, clients: int = SHOWN) -> None:
+        self.run, self.shown = run, min(SHOWN, clients)
+        self.mixes = self.shown == clients and not run.drawn  # a sum that a round takes by itself is one over all
         self._made: dict[Any, tuple[Any, ...]] = {}
+
+    def once(self, key: Any, make: Callable[[], Any], *kept: Any) -> Any:
+        """What is made once under a key of identities, of things that are kept alive."""
+        if key not in self._made:
+            self._made[key] = make(), *kept
+        return self._made[key][0]
 
     def plus(self, a: Any, b: Any, sign: int) -> Any:
         """A vector plus, or less, another."""
-        key = id(a), id(b), sign
-        if key not in self._made:
-            self._made[key] = (a + b if sign > 0 else a - b), a, b
-        return self._made[key][0]
+        return self.once((id(a), id(b), sign), lambda: a + b if sign > 0 else a - b, a, b)
 
     def times(self, number: Fraction, a: Any) -> Any:
         """A multiple of a vector."""
-        if number == 1:
-            return a
-        key = id(a), number
-        if key not in self._made:
-            self._made[key] = (number * a, a)
-        return self._made[key][0]
+        return a if number == 1 else self.once((id(a), number), lambda: number * a, a)
+
+    def mean(self, a: Any) -> Any:
+        """The mean of a vector over all clients, where everybody takes part."""
+        if not self.mixes:
+            raise NotLinear("adds vectors of different clients: take clients.sum or clients.mean")
+        return self.once(("mean", id(a)), lambda: a.average, a)
 
     def of_clients(self, vector: Any) -> np.ndarray:
         """The coordinates of a vector of each client (1, P, d)."""
@@ -184,7 +340,7 @@ class Trace:
     def _array(self, vector: Any, shape: tuple[int, ...]) -> np.ndarray:
         out = np.empty(shape, dtype=object)
         for at in np.ndindex(shape):
-            out[at] = Coordinate(self, vector, at[-1], at[1] if len(shape) == 3 else None)
+            out[at] = Coordinate(self, {at[1] if len(shape) == 3 else None: vector}, at[-1])
         return out
 
     def vector(self, values: Any) -> Any:
@@ -197,14 +353,17 @@ class Trace:
         """
         values = np.asarray(values, dtype=object)
         found = values.reshape(-1)
-        if all(not isinstance(x, Coordinate) and exact(x) == 0 for x in found):
+        if all(not isinstance(x, _Entry) and exact(x) == 0 for x in found):
             return self.run.zero
         first = found[0]
         for at, x in np.ndenumerate(values):
-            own = isinstance(x, Coordinate) and x.axis == at[-1] and x.vector is first.vector
-            if not own or x.client not in (None, at[1] if values.ndim == 3 else None):
+            if not (isinstance(x, Coordinate) and isinstance(first, Coordinate) and x.axis == at[-1]):
                 raise NotLinear(f"treats clients or coordinates unlike one another: {NOT_LINEAR}")
-        return first.vector
+            if x.client not in (None, at[1] if values.ndim == 3 else None):
+                raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+            if x.whole is not first.whole and not x.whole == first.whole:
+                raise NotLinear(f"treats clients or coordinates unlike one another: {NOT_LINEAR}")
+        return first.whole
 
 
 class VectorCohort(Cohort):
@@ -322,7 +481,7 @@ class VectorClients(Clients):
 
     def mean(self, values: Any) -> Any:
         values = values[...] if type(values) is Moved else values
-        if not any(isinstance(x, Coordinate) for x in values.reshape(-1)):  # numbers of each client
+        if not any(isinstance(x, _Entry) for x in values.reshape(-1)):  # numbers of each client
             if any(x != values[0, 0, i % values.shape[2]] for i, x in enumerate(values.reshape(-1))):
                 raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
             return values[:, 0]
@@ -336,6 +495,8 @@ class VectorClients(Clients):
 
     def gradient(self, y: Any) -> Any:
         at = self.trace.vector(y)
+        if getattr(at, "drawn", None):
+            raise NotLinear(f"asks for gradients at a model that depends on the cohort: {NOT_LINEAR}")
         known = self.run.known(at)
         if len(self.run.points) > MOST_POINTS:
             raise InvalidInput(f"more than {MOST_POINTS:,} points at which losses are asked: take fewer local steps or rounds")
@@ -470,7 +631,7 @@ def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: 
 
     def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
         if state is None:
-            trace = Trace(run, min(SHOWN, clients))
+            trace = Trace(run, clients)
             begun, moves = _cut(method.init(trace.of_server(x), clients), clients, trace.shown), {}
             inside: list[Any] = []
         else:
@@ -487,7 +648,7 @@ def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: 
         except FedTheoryError:
             raise
         except Exception as error:
-            numpy_s = "Coordinate" in str(error)  # of a function that looks for a method of its entries
+            numpy_s = "Coordinate" in str(error) or "Square" in str(error)  # of a function that looks for a method of its entries
             why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
             raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{why}: {NOT_LINEAR}") from error
 

@@ -148,6 +148,11 @@ class Tree:
         for k, (p, q) in enumerate(zip(a.rows, b.rows, strict=True)):
             self.extra[name, k, self.history] = p.inner(q)
 
+    @property
+    def drawn(self) -> bool:
+        """True if some clients take part, and others do not."""
+        return self.participants < self.clients
+
     def mean(self, v: Each) -> Each:
         """The mean over the cohort."""
         return v.over(self.cohort)

@@ -9,7 +9,7 @@ equations between the multipliers; and an equation in which numbers that are at 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,10 +22,14 @@ from fedtheory.errors import NotCertified
 from fedtheory.worst_cases.gram import Quadratic, plus
 from fedtheory.worst_cases.identity import Factors, Family, factors, left_over, matrices
 
-__all__ = ["LARGEST", "NoMultipliers", "Solution", "maximise", "optimum"]
+__all__ = ["LARGEST", "NoMultipliers", "Solution", "certify", "maximise", "optimum"]
 
 DIGITS = 10  # of a rounded multiplier
 ROOM = (Fraction(1, 10**8), Fraction(1, 10**7), Fraction(1, 10**6), Fraction(1, 10**5), Fraction(1, 10**4))
+KERNELS = (12, 60, 1000)  # denominators of kernels that are tried
+NOTHING, FLAT = 1e-7, 1e-6  # a multiplier that is 0, and an eigenvalue
+MISSED = 1e-6  # how far from positive semidefinite a matrix is where there are surely no multipliers
+SIMPLE = (1, 2, 4, 6, 12, 24, 60, 120, 1000)  # denominators that are tried
 LARGEST = 4000  # multipliers: a minute of the solver
 
 Equation = tuple[dict[str, Fraction], Fraction]  # sum of coefficient x number = right side
@@ -81,6 +85,97 @@ def maximise(family: Family, goal: str, scale: float = 0.0) -> Solution:
                 continue
             return Solution(numbers, found, best, gram, rows)
     raise NotCertified("the solver's multipliers could not be rounded to ones that prove its value")
+
+
+def certify(family: Family) -> Solution:
+    """Multipliers with which the family is a sum of squares, nothing being sought.
+
+    Raises
+    ------
+    NoMultipliers
+        There are none, or the solver found none.
+    NotCertified
+        What it found could not be rounded.
+    """
+    numeric, rows, equations = _reduced(family, "")
+    inside, fewest = numeric.inside(), numeric.fewest()
+    if numeric.failed or inside is None:
+        raise NoMultipliers("no multipliers found")
+    tried = [guess for floats in (inside, fewest) if floats is not None for guess in _guesses(floats)]
+    for guess in tried:
+        numbers = _rounded(guess, equations, family.signed)
+        with suppress(NotCertified, ValueError):
+            if numbers is not None:
+                return Solution(numbers, check(family, numbers, rows), 0.0, {}, rows)
+    for most in KERNELS:
+        with suppress(NotCertified, ValueError):
+            numbers = _on_face(family, numeric, rows, equations, inside, most)
+            return Solution(numbers, check(family, numbers, rows), 0.0, {}, rows)
+    raise NotCertified("the solver's multipliers could not be rounded to ones that prove it")
+
+
+def _on_face(
+    family: Family, numeric: _Numeric, rows: Mapping[str, tuple[str, ...]], equations: list[Equation],
+    floats: Mapping[str, float], most: int,
+) -> dict[str, Fraction]:  # fmt: skip
+    """Multipliers of matrices that must be singular: what their kernels contain becomes equations, in fractions of
+    denominators up to ``most``, and what can only be 0 stays so.
+
+    Raises
+    ------
+    NotCertified
+        There are none with such kernels.
+    """
+    found, kept = list(equations), dict(rows)
+    found += [({name: Fraction(1)}, Fraction(0)) for name, x in floats.items() if name not in family.signed and x < NOTHING]
+    for block, names in rows.items():
+        if not names:
+            continue
+        sizes, axes = np.linalg.eigh(numeric.matrix(block, floats))
+        kernel, pivots = _echelon(axes[:, sizes < FLAT * max(float(sizes[-1]), 1.0)].T)
+        for v in kernel:
+            exact = {x: Fraction(float(c)).limit_denominator(most) for x, c in zip(names, v, strict=True)}
+            for x in names:
+                found.append(_equation(family, lambda q, x=x, exact=exact: _row(q, block, x, exact)))  # noqa: B023
+        kept[block] = tuple(x for i, x in enumerate(names) if i not in pivots)
+    left = _independent([e for e in found if e[0] or e[1]])
+    smaller = _Numeric(family, kept, left, "")
+    again = smaller.inside()
+    numbers = None if again is None else _rounded(again, left, family.signed)
+    if numbers is None:
+        raise NotCertified("no multipliers on the face")
+    return numbers
+
+
+def _row(q: Quadratic, block: str, x: str, v: Mapping[str, Fraction]) -> Fraction:
+    """An entry of the block's matrix times a vector."""
+    total = Fraction(0)
+    for (of, a, b), number in q.gram.items():
+        if of == block and x in (a, b):
+            total += number * v.get(a, 0) if a == b else number / 2 * v.get(b if a == x else a, 0)
+    return total
+
+
+def _echelon(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Rows in reduced echelon form, and their pivots."""
+    rows, pivots = np.array(rows, dtype=float), list[int]()
+    for i in range(len(rows)):
+        at = int(np.argmax(abs(rows[i:]).max(axis=0)))
+        k = i + int(np.argmax(abs(rows[i:, at])))
+        rows[[i, k]] = rows[[k, i]]
+        rows[i] /= rows[i, at]
+        for j in range(len(rows)):
+            if j != i:
+                rows[j] -= rows[j, at] * rows[i]
+        pivots.append(at)
+    return rows, pivots
+
+
+def _guesses(floats: Mapping[str, float]) -> Iterator[Mapping[str, Any]]:
+    """The multipliers as simple fractions, then with all their digits."""
+    for most in SIMPLE:
+        yield {name: Fraction(x).limit_denominator(most) for name, x in floats.items()}
+    yield floats
 
 
 def optimum(family: Family, goal: str) -> float:
@@ -197,7 +292,7 @@ class _Numeric:
         self.plain = [left @ self.x == np.array([float(right) for _, right in equations])]
         if (~self.signs).any():
             self.plain.append(self.x[np.flatnonzero(~self.signs)] >= 0)
-        self.forms = {}
+        self.forms, self.dense = {}, {}
         for block, names in rows.items():
             if not names:
                 continue
@@ -206,6 +301,7 @@ class _Numeric:
             for name, q in family.terms.items():
                 stack[:, index[name]] = _dense(q, block, names).ravel()
             constant = _dense(family.start, block, names)
+            self.dense[block] = stack, constant
             self.forms[block] = cp.reshape(stack @ self.x, (size, size), order="C") + constant
 
     def best(self) -> tuple[float, dict[str, np.ndarray], dict[str, float]]:
@@ -220,13 +316,31 @@ class _Numeric:
         gram = {block: np.asarray(cone.dual_value) for block, cone in cones.items()}
         return float(problem.value), gram, dict(zip(self.names, self.x.value, strict=True))
 
-    def inside(self, level: float) -> dict[str, float] | None:
+    def inside(self, level: float | None = None) -> dict[str, float] | None:
         """Multipliers with which the goal is a little less, and the matrices as far as can be from singular."""
         import cvxpy as cp
 
         cones = [form - self.slack * np.eye(form.shape[0]) >> 0 for form in self.forms.values()]
-        goal = self.x[self.names.index(self.goal)]
-        problem = cp.Problem(cp.Maximize(self.slack), [*self.plain, *cones, goal == level, self.slack <= 1])
+        goal = [] if level is None else [self.x[self.names.index(self.goal)] == level]
+        problem = cp.Problem(cp.Maximize(self.slack), [*self.plain, *cones, *goal, self.slack <= 1])
+        self._solve(problem)
+        self.failed = problem.status not in ("optimal", "optimal_inaccurate") or float(problem.value) < -MISSED
+        if problem.status not in ("optimal", "optimal_inaccurate") or self.x.value is None:
+            return None
+        return dict(zip(self.names, self.x.value, strict=True))
+
+    def matrix(self, block: str, floats: Mapping[str, float]) -> np.ndarray:
+        """A block's matrix at some multipliers."""
+        size = len(self.rows[block])
+        stack, constant = self.dense[block]
+        return (stack @ np.array([floats[n] for n in self.names])).reshape(size, size) + constant
+
+    def fewest(self) -> dict[str, float] | None:
+        """Multipliers of the least sum, of which many are 0."""
+        import cvxpy as cp
+
+        cones = [form >> 0 for form in self.forms.values()]
+        problem = cp.Problem(cp.Minimize(cp.norm1(self.x)), [*self.plain, *cones])
         self._solve(problem)
         if problem.status not in ("optimal", "optimal_inaccurate") or self.x.value is None:
             return None
@@ -252,9 +366,12 @@ def _dense(q: Quadratic, block: str, names: tuple[str, ...]) -> np.ndarray:
 
 
 # --- rounding -------------------------------------------------------------------------------------
-def _rounded(floats: Mapping[str, float], equations: list[Equation], signed: frozenset[str]) -> dict[str, Fraction] | None:
+def _rounded(floats: Mapping[str, Any], equations: list[Equation], signed: frozenset[str]) -> dict[str, Fraction] | None:
     """Fractions near the floats that satisfy the equations, or None where one would be negative."""
-    numbers = {name: Fraction(round(x * 10**DIGITS), 10**DIGITS) for name, x in floats.items()}
+    numbers = {
+        name: x if isinstance(x, Fraction) else Fraction(round(x * 10**DIGITS), 10**DIGITS)
+        for name, x in floats.items()
+    }
     for name, x in numbers.items():
         if name not in signed and x < 0:
             numbers[name] = Fraction(0)

@@ -71,7 +71,6 @@ def exact(number: Any) -> Fraction:
 class _Entry:
     """An entry of an array, of which only sums, differences and multiples are known."""
 
-    __array_priority__ = 1000
     __slots__ = ("of", "parts")
 
     def __init__(self, of: Trace, parts: Mapping[int | None, Any]) -> None:
@@ -87,6 +86,8 @@ class _Entry:
         raise NotImplementedError
 
     def _with(self, other: Any, sign: int) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
         if not isinstance(other, _Entry):
             if exact(other) == 0:
                 return self
@@ -124,6 +125,8 @@ class _Entry:
         return (-self)._with(other, 1)
 
     def __mul__(self, number: Any) -> Any:
+        if isinstance(number, np.ndarray):
+            return NotImplemented
         if isinstance(number, _Entry):
             return self._product(number)
         number = exact(number)
@@ -135,6 +138,8 @@ class _Entry:
         raise NotLinear(f"multiplies a {self.what} by a {other.what}: {NOT_LINEAR}")
 
     def __truediv__(self, number: Any) -> Any:
+        if isinstance(number, np.ndarray):
+            return NotImplemented
         if isinstance(number, _Entry):
             raise NotLinear(f"divides by a {number.what}: {NOT_LINEAR}")
         return self * (1 / exact(number))
@@ -284,8 +289,6 @@ class Square(_Entry):
 
 class Size:
     """The size of a number made of vectors, which is looked at nowhere."""
-
-    __array_priority__ = 1000
 
     def __add__(self, other: Any) -> Any:
         return self

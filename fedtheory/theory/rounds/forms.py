@@ -529,6 +529,8 @@ def _numbers(sides: Sides, view: Any, name: str) -> Sides:
     wrong_shape = view.misshapen(parts[0].shape) if sides.relation == "<=" else None
     if wrong_shape is not None:
         raise InvalidInput(f"form {name!r}: {wrong_shape}")
+    if getattr(view, "vectors", False):
+        return sides
     if view.rational:
         for v in (*parts[0].ravel().tolist(), *parts[1].ravel().tolist()):
             if not isinstance(v, Fraction | int):

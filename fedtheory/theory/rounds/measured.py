@@ -85,6 +85,7 @@ class Quantities:
         self.values, self.gradients = world.values, world.gradients
         self.gradients_each = world.gradients_each
         self.rational, self.sampled, self.exact = world.exact, sampled, not sampled
+        self.vectors = getattr(world, "vectors", False)
         self.overrides, self.corner = overrides or {}, corner
         self.constants: dict[str, Fraction] = {}
         self.uses_optimum = self.uses_distance = False
@@ -260,6 +261,8 @@ class Quantities:
     def value(self, x: Any) -> Any:
         """F at any points: (..., d) -> (...); at those in a row that are one, and at those of the
         last time, found once, but each time moved by itself where F is moved."""
+        if self.vectors:
+            return (self.world.weights * self.world.values(x)).sum(axis=-1)
         at, found = self._solved.get("value", (None, None))
         if self.moved or not np.array_equal(at, x):
             points = np.reshape(x, (-1, np.shape(x)[-1]))

@@ -214,7 +214,7 @@ def run(
         if not world.exact or isinstance(error, NotInFractions):
             raise
         raise NotInFractions(f"{name} cannot be run in fractions ({error}); the verdicts in floats stand") from error
-    if world.exact:
+    if world.exact and not getattr(world, "vectors", False):
         for state in states:
             check_fractions(state, name)
     return Path(states, kept, [*alike[:1], *alike])

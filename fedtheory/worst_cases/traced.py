@@ -304,11 +304,12 @@ class Trace:
     Parameters
     ----------
     run : `Run` or `Tree`
-    clients : N, of whom some stand for all
+    clients : N
+    shown : how many of them stand for all (default: `SHOWN`)
     """
 
-    def __init__(self, run: Any, clients: int = SHOWN) -> None:
-        self.run, self.shown = run, min(SHOWN, clients)
+    def __init__(self, run: Any, clients: int = SHOWN, shown: int | None = None) -> None:
+        self.run, self.shown = run, min(SHOWN, clients) if shown is None else shown
         self.mixes = self.shown == clients and not run.drawn  # a sum that a round takes by itself is one over all
         self._made: dict[Any, tuple[Any, ...]] = {}
 

@@ -10,30 +10,36 @@ every dimension, and for every number of clients from two on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Full
-from fedtheory.rational import in_fractions
+from fedtheory.rational import in_fractions, simplest_between
+from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import Best
+from fedtheory.theory.rounds.oracles import Best, everyone
 from fedtheory.theory.rounds.problem_classes import Lipschitz, SmoothConvex, StronglyConvex
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import Quadratic, common, own, value
 from fedtheory.worst_cases.identity import Family
-from fedtheory.worst_cases.programme import Solution, certify
+from fedtheory.worst_cases.numbers import Units
+from fedtheory.worst_cases.programme import Solution, certify, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run
 from fedtheory.worst_cases.traced import SHOWN, NotLinear, Square, Trace, VectorClients
 
-__all__ = ["Proved", "VectorWorld", "proved"]
+__all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "families", "proved", "view_of"]
 
-CLIENTS = 2  # who stand for any number of them
+CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
+BETAS = (Fraction(3), Fraction(1, 2))  # and with these, beside 1
+NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
+ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
@@ -41,13 +47,12 @@ CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly conve
 class VectorWorld:
     """All losses of a class: their values and gradients at the points that are asked for."""
 
-    exact, vectors = True, True
-    num_clients, dim = CLIENTS, SHOWN
+    exact, vectors, dim = True, True, SHOWN
 
-    def __init__(self, losses: Losses) -> None:
-        self.losses, self.run = losses, Run()
-        self.trace = Trace(self.run, CLIENTS)
-        self.weights = np.full(CLIENTS, Fraction(1, CLIENTS), dtype=object)
+    def __init__(self, losses: Losses, clients: int = CLIENTS[0]) -> None:
+        self.losses, self.run, self.num_clients = losses, Run(), clients
+        self.trace = Trace(self.run, clients, clients)
+        self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(SHOWN, dtype=object)
         L, mu, G = losses.smoothness, losses.strong_convexity, losses.lipschitz
         squared = None if G is None else G * G
@@ -66,7 +71,7 @@ class VectorWorld:
         if "E" in work:
             solver = in_fractions(GradientSteps(int(work["E"]), float(work["eta"])), {"lr": work["eta"]})
         kept = (self._made[-1].moves, self._made[-1].inside) if self._made else ({}, [])
-        self._made.append(VectorClients(self.trace, solver, CLIENTS, CLIENTS, t, *kept))
+        self._made.append(VectorClients(self.trace, solver, self.num_clients, self.num_clients, t, *kept))
         return self._made[-1]
 
     def _points(self, y: Any) -> Iterator[tuple[tuple[int, ...], str, Any]]:
@@ -83,14 +88,14 @@ class VectorWorld:
     def _each(self, x: Any) -> Any:
         """The same points (..., d) for every client (..., N, d)."""
         x = np.asarray(x, dtype=object)
-        return np.broadcast_to(x[..., None, :], (*x.shape[:-1], CLIENTS, SHOWN))
+        return np.broadcast_to(x[..., None, :], (*x.shape[:-1], self.num_clients, SHOWN))
 
     def values(self, x: Any) -> Any:
         """f_k at points (..., d): (..., N)."""
         y = self._each(x)
         out = np.empty(y.shape[:-1], dtype=object)
         for at, name, _ in self._points(y):
-            for k in range(CLIENTS):
+            for k in range(self.num_clients):
                 out[(*at, k)] = Square(self.trace, {k: value(name)}, frozenset(range(SHOWN)))
         return out
 
@@ -113,40 +118,56 @@ class Proved:
     Attributes
     ----------
     form : its name
-    where : the numbers at which it is, in words; '' where there are no others
-    solutions : multipliers and L D L', one for each inequality that the form consists of
-    families : the identities that they are put into
+    words : for which losses, numbers of clients and further numbers it is
+    parts : for every inequality that it consists of, the identity and its multipliers with L D L'
     """
 
     form: str
-    where: str
-    solutions: tuple[Solution, ...]
-    families: tuple[Family, ...]
+    words: str
+    parts: tuple[tuple[Family, Solution], ...]
 
 
-def losses_of(setting: MethodSetting) -> Losses:
-    """The class of a statement's losses in units in which beta, or G, is 1.
+@dataclass(frozen=True)
+class BestConstant:
+    """The best value of a constant for all losses of a class.
+
+    Attributes
+    ----------
+    constant : its name
+    best : the solver's value, which is not proved
+    proved : a value with which the form is proved: the simplest number that the solver's is, where that is
+    exact : whether it is that number
+    """
+
+    constant: str
+    best: float
+    proved: Fraction
+    exact: bool
+
+
+def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
+    """A class of losses by its conditions; of nonsmooth ones beta is G.
 
     Raises
     ------
     MissingCapability
-        A class without interpolation conditions.
+        A class without such conditions.
     """
-    kind = setting.problems
-    if kind.weights != "equal":
-        raise MissingCapability("its clients have unequal weights")
-    if kind.identical:
-        raise MissingCapability("its clients' losses are identical")
-    if type(kind) is SmoothConvex:
-        return Losses()
-    if type(kind) is StronglyConvex:
-        return Losses(Fraction(1), CONVEXITY)
-    if type(kind) is Lipschitz:
-        return Losses(None, lipschitz=Fraction(1))
-    raise MissingCapability(f"{kind.words}: no conditions of these are known")
+    if problems.weights != "equal" or problems.identical:
+        raise MissingCapability("what is proved is about equal weights, and clients of any kind")
+    if type(problems) is SmoothConvex:
+        return Losses(beta)
+    if type(problems) is StronglyConvex:
+        return Losses(beta, CONVEXITY * beta)
+    if type(problems) is Lipschitz:
+        return Losses(None, lipschitz=beta)
+    raise MissingCapability(f"no conditions are known of {problems.words}")
 
 
-def view_of(setting: MethodSetting, drawn: dict[str, Fraction], rounds: int) -> Any:
+def view_of(
+    setting: MethodSetting, drawn: dict[str, Fraction], rounds: int, clients: int = CLIENTS[0],
+    beta: Fraction = Fraction(1),
+) -> Any:  # fmt: skip
     """The quantities of a statement's round, after so many others, or of its run of so many.
 
     Raises
@@ -155,30 +176,48 @@ def view_of(setting: MethodSetting, drawn: dict[str, Fraction], rounds: int) -> 
         What is no form of vectors.
     """
     if setting.scope == "fixed-point" or not isinstance(setting.sampling, Full):
-        raise MissingCapability("everybody takes part in what is proved so")
-    world = VectorWorld(losses_of(setting))
+        raise MissingCapability("what is proved is about a round, or a run, in which everybody takes part")
+    world = VectorWorld(losses_of(setting.problems, beta), clients)
     start = world.trace.of_server(world.run.start)
     if setting.scope == "run":
-        from fedtheory.theory.rounds.oracles import everyone
-
         chance = np.array([Fraction(1)], dtype=object)
-        return setting._made(world, start, Full(), [everyone(CLIENTS, 1)] * rounds, chance, drawn)
+        return setting._made(world, start, Full(), [everyone(clients, 1)] * rounds, chance, drawn)
     kinds = {"N d": lambda n: world.trace.of_clients(own(n))[0], "d": lambda n: world.trace.of_server(common(n))[0]}
+    if other := [axes for axes in setting._free.values() if axes not in kinds]:
+        raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
     state = {name: kinds[axes](name) for name, axes in setting._free.items()}
     return setting._round(world, start, Full(), rounds, (), drawn, state)
 
 
-def slacks(statement: Any, view: Any, form: str) -> list[Quadratic]:
-    """rhs - lhs of every inequality that a form consists of; of an equality also the other way round."""
-    claimed = statement.on(view, mutants=False, only=form)[form]
-    sides = claimed.sides
-    if sides.relation == "==":
-        lhs, rhs = sides.terms[:2]
-        both = [np.asarray(rhs - lhs, dtype=object), np.asarray(lhs - rhs, dtype=object)]
-    else:
-        both = [np.asarray(view.expectation(sides.rhs) - view.expectation(sides.lhs), dtype=object)]
-    found = [x for part in both for x in part.reshape(-1)]
-    return [x.value if isinstance(x, Square) else Quadratic(constant=Fraction(x)) for x in found]
+def families(statement: Any, view: Any, form: str) -> list[Family]:
+    """rhs - lhs less the conditions of the class, for every inequality that a form consists of; of an equality also
+    for the other way round.
+
+    Raises
+    ------
+    MissingCapability
+        A side that is no form of vectors.
+    """
+    try:
+        sides = statement.on(view, mutants=False, only=form)[form].sides
+        if sides.relation == "==":
+            lhs, rhs = sides.terms[:2]
+            both = [rhs - lhs, lhs - rhs]
+        else:
+            both = [view.expectation(sides.rhs) - view.expectation(sides.lhs)]
+        parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
+        starts = [x.value if isinstance(x, Square) else Quadratic(constant=Fraction(x)) for x in parts]
+    except NotLinear as error:
+        raise MissingCapability(f"{statement.id} [{form}]: {error}") from error
+    conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
+    return [Family(start, conditions) for start in starts]
+
+
+def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int]]:
+    """The numbers that a statement leaves open, and the rounds, with which it is proved."""
+    least, most = setting.usual_rounds
+    lengths = [0] if setting._free else range(least, max(least, min(most, MOST_ROUNDS)) + 1)
+    return [(drawn, rounds) for drawn in setting.choices() for rounds in lengths]
 
 
 def proved(statement: Any, form: str) -> Proved:
@@ -192,31 +231,83 @@ def proved(statement: Any, form: str) -> Proved:
         No proof of this kind was found.
     """
     setting = MethodSetting.of(statement)
-    found: list[tuple[Solution, Family]] = []
-    least, most = setting.usual_rounds
-    lengths = [0] if setting._free else range(least, min(most, MOST_ROUNDS) + 1)
-    for drawn in setting.choices():
-        for rounds in lengths:
-            found += prove(statement, form, view_of(setting, drawn, rounds))
-    return Proved(form, _where(setting, most, lengths), *zip(*found, strict=True))
+    found = [
+        (family, certify(family)) for case in cases(setting)
+        for family in families(statement, view_of(setting, *case), form)
+    ]  # fmt: skip
+    return Proved(form, _words(statement, setting, form), tuple(found))
 
 
-def prove(statement: Any, form: str, view: Any) -> list[tuple[Solution, Family]]:
-    """The proof of every inequality of a form on one view."""
-    try:
-        parts = slacks(statement, view, form)
-    except NotLinear as error:
-        raise MissingCapability(f"{statement.id} [{form}]: {error}") from error
-    run, losses = view.world.run, view.world.losses
-    conditions = {name: -c for name, c in run.of_losses(losses).items()}
-    families = [Family(part, conditions) for part in parts]
-    return [(certify(family), family) for family in families]
+def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
+    """The best value of a constant for all losses of the class; None where the form is not linear in it, or where no
+    value is best.
+
+    Raises
+    ------
+    MissingCapability, NotCertified
+        As `proved`.
+    """
+    setting = MethodSetting.of(statement)
+    every: list[tuple[Quadratic, Quadratic, Family]] = []
+    for case in cases(setting):
+        view = view_of(setting, *case)
+        at = [families(statement, view.other({name: Fraction(v)}), form) for v in (0, 1, 2)]
+        for zero, one, two in zip(*at, strict=True):
+            step = one.start - zero.start
+            if two.start - one.start != step:
+                return None
+            every.append((zero.start, step, zero))
+    for sign in (1, -1):  # as large as may be, or as small
+        try:
+            value = sign * min(
+                optimum(Family(start, {**of.terms, name: sign * step}, frozenset({name})), name)
+                for start, step, of in every
+            )  # fmt: skip
+        except NotCertified:
+            continue
+        near = Fraction(value)
+        tried = [_simple(near), *(near - sign * room for room in ROOMS)]
+        for at_least in tried:
+            with suppress(NotCertified):
+                for start, step, of in every:
+                    certify(replace(of, start=start + at_least * step))
+                return BestConstant(name, value, at_least, at_least == tried[0])
+    return None
 
 
-def _where(setting: MethodSetting, most: int, lengths: Any) -> str:
-    """The numbers at which a statement was looked at, where it has others."""
-    said = [f"{name} at its limit" for name in setting.open_numbers()]
-    said += [f"mu = beta {CONVEXITY}"] * (type(setting.problems) is StronglyConvex)
-    last = max(lengths)
-    said += [f"after at most {last} rounds" if setting.scope == "round" else f"T up to {last}"] * (last < most and not setting._free)
+def _simple(value: Fraction) -> Fraction:
+    """The simplest number near to one."""
+    size = simplest_between(abs(value) - NEAR, abs(value) + NEAR) if abs(value) > NEAR else Fraction(0)
+    return size if value > 0 else -size
+
+
+def _words(statement: Any, setting: MethodSetting, form: str) -> str:
+    """For which losses, clients and further numbers a form is proved."""
+    case = cases(setting)[-1]
+    here = families(statement, view_of(setting, *case), form)
+    others = [families(statement, view_of(setting, *case, n), form) for n in CLIENTS[1:]]
+    any_number = all([f.start for f in here] == [f.start for f in other] and here[0].terms == other[0].terms for other in others)
+    said = [setting.problems.words]
+    said.append("any number of clients" if any_number else f"{CLIENTS[0]} clients")
+    said.append("every dimension")
+    if not all(_in_units(here, families(statement, view_of(setting, *case, beta=b), form), b) for b in BETAS):
+        said.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
+    said += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
+    said += [f"{name} at its limit" for name, v in setting.open_numbers().items() if not isinstance(v, Among)]
+    most, last = setting.usual_rounds[1], max(rounds for _, rounds in cases(setting))
+    if setting.scope == "run":
+        said.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
+    elif last < most and not setting._free:
+        said.append(f"after at most {last} rounds")
     return ", ".join(said)
+
+
+def _in_units(here: list[Family], there: list[Family], beta: Fraction) -> bool:
+    """True if the sides with another beta are those with beta = 1 in other units of the losses."""
+    for a, b in zip(here, there, strict=True):
+        units = Units(Fraction(1), beta)
+        changed, by, _ = units.changed(replace(b, terms={}))
+        plain, other, _ = Units(Fraction(1), Fraction(1)).changed(replace(a, terms={}))
+        if changed.start != plain.start or by <= 0 or other <= 0:
+            return False
+    return len(here) == len(there)

@@ -103,6 +103,12 @@ class Run:
             return (1 - self.share) * inner(a.old, b.old) + self.share * inner(a.new, b.new)
         return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
 
+    def expectation(self, a: Any) -> Vector:
+        """E of a vector of every client, or of the server's, over the cohort."""
+        if isinstance(a, _Kept):
+            a = (1 - self.share) * a.old + self.share * a.new
+        return Vector(a.mean, a.deviation)
+
     # --- what is asked of it ----------------------------------------------------------------------
     def square(self, v: Vector) -> Quadratic:
         """E ||v||^2 of a server's vector."""

@@ -218,6 +218,12 @@ class Coordinate(_Entry):
         return Square(self.of, {client: made}, frozenset({self.axis}))
 
     @property
+    def expected(self) -> Coordinate:
+        """Its expectation over the cohort that is drawn."""
+        parts = {client: self.of.expectation(v) for client, v in self.parts.items()}
+        return Coordinate(self.of, parts, self.axis)
+
+    @property
     def client(self) -> int | None:
         """The client that it is of; None where it is the same for all."""
         own = [k for k in self.parts if k is not None]
@@ -229,7 +235,7 @@ class Coordinate(_Entry):
     def whole(self) -> Any:
         """The vector of which it is a coordinate."""
         vectors = list(self.parts.values())
-        return vectors[0] if len(vectors) == 1 else self.of.plus(*vectors, 1)
+        return vectors[0] if len(vectors) == 1 else self.of.plus(vectors[0], vectors[1], 1)
 
 
 class Square(_Entry):
@@ -312,6 +318,7 @@ class Trace:
         self.run, self.shown = run, min(SHOWN, clients) if shown is None else shown
         self.mixes = self.shown == clients and not run.drawn  # a sum that a round takes by itself is one over all
         self._made: dict[Any, tuple[Any, ...]] = {}
+        self.solutions: list[tuple[Any, Any]] = []  # local problems that were solved exactly, with their solutions
 
     def once(self, key: Any, make: Callable[[], Any], *kept: Any) -> Any:
         """What is made once under a key of identities, of things that are kept alive."""
@@ -332,6 +339,10 @@ class Trace:
         if not self.mixes:
             raise NotLinear("adds vectors of different clients: take clients.sum or clients.mean")
         return self.once(("mean", id(a)), lambda: a.average, a)
+
+    def expectation(self, a: Any) -> Any:
+        """The expectation of a vector over the cohort that is drawn."""
+        return self.once(("expectation", id(a)), lambda: self.run.expectation(a), a)
 
     def of_clients(self, vector: Any) -> np.ndarray:
         """The coordinates of a vector of each client (1, P, d)."""
@@ -390,6 +401,9 @@ class VectorCohort(Cohort):
     def size(self) -> np.ndarray:
         return np.array([self.__dict__["participants"]])
 
+    def taking_part(self) -> np.ndarray:
+        raise NotLinear(f"asks which clients take part: {NOT_LINEAR}")
+
     def of_each(self, per_client: np.ndarray) -> np.ndarray:
         return per_client[None, : self.__dict__["shown"]]
 
@@ -418,14 +432,16 @@ class VectorClients(Clients):
     round_index : t, from 1 on
     moves : the moves and subgradients of l1 terms so far, by name
     inside : the points of a convex set so far, with their names and normals
+    label : in the names of the gradients that are asked for (default: t - 1)
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
-        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]],
+        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]], label: Any = None,
     ) -> None:  # fmt: skip
         self.trace, self.run, self.solver = trace, trace.run, solver
         self.moves, self.inside = moves, inside
+        self.label = round_index - 1 if label is None else label
         self._number, self._participants = clients, participants
         self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
         self.xp = np
@@ -493,9 +509,8 @@ class VectorClients(Clients):
 
     # --- the work ---------------------------------------------------------------------------------
     def _name(self, solved: bool) -> str:
-        t, j = self.round_index - 1, self._asked
-        self._asked += 1
-        return f"g{t}" + ("" if solved and j == 0 else f".{j}")
+        j, self._asked = self._asked, self._asked + 1
+        return f"g{self.label}" + ("" if solved and j == 0 else f".{j}")
 
     def gradient(self, y: Any) -> Any:
         at = self.trace.vector(y)
@@ -529,14 +544,18 @@ class VectorClients(Clients):
         center, linear = vector(objective.center), self.run.zero
         if objective.linear is not None:
             linear = vector(objective.linear)
-        name = self._name(True)
-        if objective.l1:
-            pull = self.run.vector(f"p{name[1:]}")
-            linear = linear - pull
-        found = self.run.solved(name, lambda g: center + (1 / factor) * (linear - g))
-        y = center + (1 / factor) * (linear - found)
-        if objective.l1:
-            self._subgradients_of_l1(f"p{name[1:]}", pull, y - vector(objective.l1_center))
+        asked = center, linear, factor, bool(objective.l1)
+        y = next((y for known, y in self.trace.solutions if known == asked), None)
+        if y is None:
+            name = self._name(True)
+            if objective.l1:
+                pull = self.run.vector(f"p{name[1:]}")
+                linear = linear - pull
+            found = self.run.solved(name, lambda g: center + (1 / factor) * (linear - g))
+            y = center + (1 / factor) * (linear - found)
+            if objective.l1:
+                self._subgradients_of_l1(f"p{name[1:]}", pull, y - vector(objective.l1_center))
+            self.trace.solutions.append((asked, y))
         made = self.trace.of_clients(y)
         return LocalResult(made, np.zeros((1, self.shown)), average=made)
 

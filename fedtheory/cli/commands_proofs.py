@@ -388,6 +388,7 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case fedavg --local-steps 4 --step 1/16 --lyapunov",
         "fedtheory worst-case scaffold --participants 3 --local-steps 4 --lyapunov "
         "--strong-convexity 1/10 --rho least",
+        "fedtheory worst-case feddyn --alpha 1 --step 1/4 --lyapunov --free",
         "fedtheory worst-case fedprox --participants 5 --mu 24 --dissimilarity 2 --lyapunov",
         "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
     ),
@@ -416,6 +417,10 @@ def worst_case_command(
     )] = None,
     lyapunov: Annotated[bool, Option(
         "--lyapunov", help="Find the best constants of a bound on one round.",
+    )] = False,
+    free: Annotated[bool, Option(
+        "--free", help="With --lyapunov: the best quadratic potential, cross terms and values of F "
+        "included. Of a class of yours it is the only one.",
     )] = False,
     instance: Annotated[Path | None, Option(
         metavar="FILE",
@@ -453,12 +458,19 @@ def worst_case_command(
             **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D", "given")),
         }
         refused = {flag(name): value for name, value in of_runs.items() if value is not None}
+        if free or ":" in method:
+            own = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
+            refused = {n: v for n, v in refused.items() if n.removeprefix("--") not in own}
+            refused |= {flag(p.name): v for p in _OF_ONE_ROUND if (v := options[p.name]) is not None}
+            numbers = given(("smoothness", "strong_convexity"))
+            potential.free(*common, numbers, own, refused, json, out)
+            return
         numbers = given(("smoothness", "strong_convexity", "rho", "kappa_0", "c"))
         of_method = {"step": step, "mu": options["mu"]}
         of_method |= {"ratio": options["l2_over_beta"], "B": options["dissimilarity"]}
         potential.lyapunov(*common, numbers, of_method, refused, json, out)
         return
-    potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND})
+    potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND} | {"--free": free or None})
     numbers = given(p.name for p in _OF_LOSSES)
     of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
     worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)

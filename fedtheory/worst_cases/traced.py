@@ -37,7 +37,7 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 
-__all__ = ["Coordinate", "NoCurvature", "Page", "VectorClients", "page"]
+__all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
 
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # clients, and coordinates, that are carried along
@@ -655,7 +655,7 @@ def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: 
     def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
         if state is None:
             trace = Trace(run, clients)
-            begun, moves = _cut(method.init(trace.of_server(x), clients), clients, trace.shown), {}
+            begun, moves = cut(method.init(trace.of_server(x), clients), clients, trace.shown), {}
             inside: list[Any] = []
         else:
             trace, begun, moves, inside = state
@@ -678,7 +678,7 @@ def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: 
     return told
 
 
-def _cut(state: Any, clients: int, shown: int) -> Any:
+def cut(state: Any, clients: int, shown: int) -> Any:
     """The state with the rows of the clients that stand for all."""
     fields = {}
     for name, value in state._asdict().items():

@@ -306,7 +306,7 @@ def report_command(
 
 
 @app.command(
-    "replay", first=("paper", "method", "json", "out"), rich_help_panel=THEOREM,
+    "replay", first=("paper", "method", "criterion", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
         "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
@@ -326,6 +326,10 @@ def replay_command(
         metavar="FILE.py:CLASS", help="The method that a certificate is about, where it is yours; "
         "the file is run.",
     )] = None,
+    criterion: Annotated[str | None, Option(
+        metavar="FILE.py:FUNCTION", help="The criterion that a certificate is about, where it is "
+        "yours; the file is run.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -335,7 +339,7 @@ def replay_command(
     prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
-    replaying.replay(file, json, out, paper, method)
+    replaying.replay(file, json, out, paper, method, criterion)
 
 
 def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:
@@ -409,7 +413,7 @@ def worst_case_command(
     rounds: Annotated[int, Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")] = 1,
     criterion: Annotated[str, Option(
         help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last two "
-        "squared).",
+        "squared), or FILE.py:FUNCTION, a function of the models of yours.",
     )] = "gap",
     step: Annotated[str | None, Option(
         help="Step size of K local gradient steps (default: local problems are solved exactly where "

@@ -33,7 +33,7 @@ __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certifi
 FORMAT = "fedtheory certificate 1"
 ASKED = frozenset(
     {
-        "kind", "method", "source", "local steps", "rounds", "criterion", "options", "smoothness",
+        "kind", "method", "source", "local steps", "rounds", "criterion", "criterion source", "options", "smoothness",
         "strong convexity", "lipschitz", "heterogeneity", "distance", "clients", "participants",
     }
 )
@@ -89,10 +89,12 @@ def certificate(found: WorstCase | Potential | QuadraticPotential) -> Certificat
     return Certificate({"kind": "worst-case", **found.asked}, {"bound": found.bound}, numbers, found.solution.factors)
 
 
-def verify(found: Certificate, method: type[Algorithm] | None = None) -> None:
+def verify(
+    found: Certificate, method: type[Algorithm] | None = None, criterion: Any = None
+) -> None:
     """Check it in fractions, in at most `MOST_SECONDS` of processor time.
 
-    method : the class, where it is none of the package's
+    method, criterion : the class and the function, where they are none of the package's
 
     Raises
     ------
@@ -103,15 +105,15 @@ def verify(found: Certificate, method: type[Algorithm] | None = None) -> None:
     """
     require(isinstance(found, Certificate), "found", found, _A_CERTIFICATE)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate with fewer or shorter numbers"):
-        _verify(found, method)
+        _verify(found, method, criterion)
 
 
-def _verify(found: Certificate, method: type[Algorithm] | None) -> None:
+def _verify(found: Certificate, method: type[Algorithm] | None, criterion: Any) -> None:
     if found.question.get("kind") == QUADRATIC:
         _verify_quadratic(found, method)
         return
     asked = _potential(found.question) if found.question.get("kind") == "potential" else None
-    identity = family(asked_question(found.question, method)) if asked is None else asked.family
+    identity = family(asked_question(found.question, method, criterion)) if asked is None else asked.family
     claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))} if asked is None else asked.claim(found.multipliers)
     if dict(found.claim) != claimed:
         raise NotCertified(f"the file claims {_written(found.claim)}, its multipliers say {_written(claimed)}")
@@ -180,10 +182,12 @@ def _potential(question: Mapping[str, Any]) -> RoundQuestion:
     )
 
 
-def asked_question(question: Mapping[str, Any], method: type[Algorithm] | None = None) -> Question:
+def asked_question(
+    question: Mapping[str, Any], method: type[Algorithm] | None = None, criterion: Any = None
+) -> Question:
     """Read the question of a file.
 
-    method : the class, where it is none of the package's
+    method, criterion : the class and the function, where they are none of the package's
 
     Raises
     ------
@@ -203,7 +207,7 @@ def asked_question(question: Mapping[str, Any], method: type[Algorithm] | None =
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     zeta = question.get("heterogeneity")
     return asked(
-        _method(question, method), options, losses=losses, criterion=str(question.get("criterion")),
+        _method(question, method), options, losses=losses, criterion=_criterion(question, criterion),
         heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"),
         distance=fraction(question.get("distance"), "distance"),
         **{name.replace(" ", "_"): count for name, count in counts.items()},
@@ -215,6 +219,13 @@ def _method(question: Mapping[str, Any], method: type[Algorithm] | None) -> Any:
     if method is None and question.get("source"):
         raise InvalidInput(f"it is about {question['source']}: give the method's class, or --method FILE.py:CLASS")
     return method or str(question.get("method"))
+
+
+def _criterion(question: Mapping[str, Any], criterion: Any) -> Any:
+    """The function that is given, or the name of a criterion."""
+    if criterion is None and question.get("criterion source"):
+        raise InvalidInput(f"it is about {question['criterion source']}: give the function, or --criterion FILE.py:FUNCTION")
+    return criterion or str(question.get("criterion"))
 
 
 def _options(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 
     proof, subject = files.certificate(found), getattr(found.question, "subject", None)
     own = getattr(found.question, "criterion", None)
-    files.verify(proof, None if subject is None else type(subject.made), None if isinstance(own, str) else own)
+    files.verify(proof, None if subject is None else type(subject.plain), None if isinstance(own, str) else own)
     if out is None:
         return None
     with writing(out):
@@ -198,7 +198,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     steps = work if subject.local_steps is None else f"K = {subject.local_steps}"
     parts = [f"T = {asked['rounds']}", steps, options]
     console.print(Text(f"{told['method']}: {', '.join(filter(None, parts))}", "bold"), soft_wrap=True)
-    if (about := first_line(type(subject.made))) is not None:
+    if (about := first_line(type(subject.plain))) is not None:
         console.print(about, soft_wrap=True)
     own = "" if asked["heterogeneity"] is None else f", root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
     console.print(f"{losses}; ||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
@@ -235,7 +235,7 @@ def _own_steps(subject: Any, rounds: int) -> str:
     """T_k of FedMLS and MOPES, whose last round has none that matter; '' of other methods."""
     from fedtheory.algorithms import FedMLS
 
-    method = subject.algorithm
+    method: Any = subject.algorithm
     if not isinstance(method, FedMLS):
         return "" if subject.made.local_work != "none" else "no local steps"
     counts = [] if method.solved else [method.steps(k) for k in range(1, rounds)]

@@ -83,6 +83,10 @@ class Run:
         """<a_k, b_k> >= 0 for every client."""
         self.conditions[name] = inner(a, b)
 
+    def contract(self, name: str, wanted: Vector, found: Vector, delta: Any) -> None:
+        """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""
+        self.conditions[name] = (1 - delta) * self.product(wanted, wanted) - self.product(found - wanted, found - wanted)
+
     def mean(self, v: Vector) -> Vector:
         """The mean over the cohort."""
         return Vector(v.mean, {}, v.deviation if self.spread else {})

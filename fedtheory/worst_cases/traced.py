@@ -18,10 +18,11 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -34,10 +35,11 @@ from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.shifted_gradients import OnView
 from fedtheory.local.sliding import SubgradientSliding
+from fedtheory.messages.base import Compressor
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 
-__all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
+__all__ = ["Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
 
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # clients, and coordinates, that are carried along
@@ -408,6 +410,38 @@ class VectorCohort(Cohort):
         return per_client[None, : self.__dict__["shown"]]
 
 
+@dataclass(frozen=True)
+class Contraction(Compressor):
+    """Any compressor with E||C(m) - m||^2 <= (1 - delta) ||m||^2, of which a worst case takes the worst.
+
+    Parameters
+    ----------
+    delta : in (0, 1]
+
+    Raises
+    ------
+    InvalidInput
+        delta outside.
+    MissingCapability
+        Where a message is to be compressed by it: it stands for all compressors, and is none.
+    """
+
+    name: ClassVar[str] = "contraction"
+
+    delta: Any = Fraction(1, 2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "delta", exact(self.delta))
+        if not 0 < self.delta <= 1:
+            raise InvalidInput(f"contraction = {self.delta}: delta must lie in (0, 1]")
+
+    def _compress(self, x: Any, uniforms: Any) -> Any:
+        raise MissingCapability("a contraction stands for every compressor with its delta: run one of fedtheory.messages")
+
+    _bits = _encode = _decode = _compress  # type: ignore[assignment]
+
+
 class VectorProblem:
     """The losses as a local solver sees them: their gradients."""
 
@@ -451,7 +485,7 @@ class VectorClients(Clients):
         self.results: list[LocalResult] = []
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
-        self._asked = 0
+        self._asked = self._compressed = 0
         self.shown = trace.shown
         self.cohort = VectorCohort(clients, participants, self.shown)
 
@@ -617,10 +651,24 @@ class VectorClients(Clients):
 
     # --- what is no matter of vectors -------------------------------------------------------------
     def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
-        raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}")
+        self._only(message, True if senders is None else senders)
+        return self.trace.of_clients(self._arrives_of(message, compressor, False)), 0
 
     def compress_down(self, message: Any, compressor: Any) -> Any:
-        raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}")
+        return self.trace.of_server(self._arrives_of(message, compressor, True)), np.zeros(1, dtype=np.int64)
+
+    def _arrives_of(self, message: Any, compressor: Any, everybody: bool) -> Any:
+        """Any vector that is as near to a message as the contraction says."""
+        if not isinstance(compressor, Contraction):
+            told = "a contraction stands for every compressor with its delta (contraction=1/2)"
+            raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}; {told}")
+        if compressor.delta == 1:  # nothing is left out
+            return self.trace.vector(message)
+        self._compressed += 1
+        name = f"c{self.label}.{self._compressed}"
+        wanted, found = self.trace.vector(message), self.run.vector(name, everybody)
+        self.run.contract(name, wanted, found, compressor.delta)
+        return found
 
     def fisher(self, y: Any, kind: Any) -> Any:
         raise NotLinear(f"asks for Fisher information: {NOT_LINEAR}")

@@ -148,6 +148,11 @@ class Tree:
         for k, (p, q) in enumerate(zip(a.rows, b.rows, strict=True)):
             self.extra[name, k, self.history] = p.inner(q)
 
+    def contract(self, name: str, wanted: Each, found: Each, delta: Any) -> None:
+        """||found_k - wanted_k||^2 <= (1 - delta) ||wanted_k||^2 for every client."""
+        for k, (p, q) in enumerate(zip(wanted.rows, found.rows, strict=True)):
+            self.extra[name, k, self.history] = (1 - delta) * p.inner(p) - (q - p).inner(q - p)
+
     @property
     def drawn(self) -> bool:
         """True if some clients take part, and others do not."""

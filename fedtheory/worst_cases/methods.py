@@ -25,7 +25,7 @@ from fedtheory.local.objective import LocalSolver
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.numbers import exact
 from fedtheory.worst_cases.runs import Run
-from fedtheory.worst_cases.traced import NoCurvature, Page, page
+from fedtheory.worst_cases.traced import SHOWN, NoCurvature, Page, page
 
 __all__ = ["Scale", "Subject", "class_of", "names", "source_of", "subject"]
 
@@ -94,9 +94,9 @@ class Subject:
         """True if it has no clients, but one loss."""
         return isinstance(self.made, OverAnySet)
 
-    def page(self, clients: int, participants: int) -> Page:
+    def page(self, clients: int, participants: int, coordinates: int = SHOWN) -> Page:
         """Its round on the vectors of a worst case."""
-        return page(self.algorithm, self.solver, clients, participants)
+        return page(self.algorithm, self.solver, clients, participants, coordinates)
 
 
 def names() -> list[str]:

@@ -51,7 +51,7 @@ class VectorWorld:
 
     def __init__(self, losses: Losses, clients: int = CLIENTS[0]) -> None:
         self.losses, self.run, self.num_clients = losses, Run(), clients
-        self.trace = Trace(self.run, clients, clients)
+        self.trace = Trace(self.run, clients)
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(SHOWN, dtype=object)
         L, mu, G = losses.smoothness, losses.strong_convexity, losses.lipschitz

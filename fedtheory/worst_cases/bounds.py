@@ -164,7 +164,8 @@ def worst_case(
     losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
         convex, gradients of at most 1)
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
-        (default: 1 for smooth losses; no bound beside the losses' own for others)
+        (default: 1; no bound beside the losses' own where they have bounded subgradients alone, or
+        the method is made for such losses)
     distance : the largest ||x_0 - x*||
     clients, participants : N and P (default: all). Where all take part the value is the same for
         every N >= 2, unless the method's numbers depend on N.
@@ -236,7 +237,7 @@ def asked(
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
     R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
-    if zeta is None and smooth:
+    if zeta is None and smooth and (losses.smoothness or losses.lipschitz is None):
         zeta = Fraction(1)
     scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, T)
     of = subject(method, options, local_steps, scale)

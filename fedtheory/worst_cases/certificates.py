@@ -8,7 +8,7 @@ D L' with D >= 0 is the matrix that is left. No solver is needed, and none is lo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -165,15 +165,17 @@ def asked_question(question: Mapping[str, Any], method: type[Algorithm] | None =
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     if method is None and question.get("source"):
         raise InvalidInput(f"it is about {question['source']}: give the method's class, or --method FILE.py:CLASS")
+    if method is None and not isinstance(question.get("method"), str):
+        raise InvalidInput(f"method {question.get('method')!r}: the name of a method is needed")
     zeta = question.get("heterogeneity")
-    return asked(
-        method or str(question.get("method")),
+    found = asked(
+        method or str(question["method"]),
         {str(name): _option(str(name), value) for name, value in options.items()},
         losses=losses, criterion=str(question.get("criterion")),
-        heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"),
         distance=fraction(question.get("distance"), "distance"),
         **{name.replace(" ", "_"): count for name, count in counts.items()},
     )
+    return replace(found, heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"))
 
 
 def _option(name: str, value: Any) -> Any:

@@ -189,10 +189,12 @@ def _local_work(
         return None, exactly
     if step is None and _solves(algorithm, exactly):
         if steps > 1:
-            told = f"{algorithm.name} solves its local problems exactly; give it a step, or leave it out"
+            told = f"{algorithm.name} solves its local problems exactly; leave local steps out, or give a step"
             raise InvalidInput(f"local_steps = {steps}: {told}")
         return exactly, exactly
     step = 1 / scale.L if step is None else step
+    if step <= 0:
+        raise InvalidInput(f"step = {step}: the size of local steps must be above 0")
     local = GradientSteps(steps, float(step))
     return local, in_fractions(local, {"lr": step})
 

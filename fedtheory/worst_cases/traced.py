@@ -450,6 +450,16 @@ class VectorCohort(Cohort):
         return None
 
     @property
+    def partial_mask(self) -> None:
+        """None: no slot is empty."""
+        return None
+
+    @property
+    def scenarios(self) -> int:
+        """One."""
+        return 1
+
+    @property
     def slots(self) -> int:
         return int(self.__dict__["participants"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,6 +156,7 @@ class _Run:
         self.checks: list[Any] = []
         self.checked = False  # all instances; only search and studies are left
         self.replayed: list[tuple[str, Any]] = []
+        self.proofs: list[Path] = []  # certificates of the papers asked for
         self.refuted: dict[str, Any] = {}  # file -> replayed check of what search and studies found, of the papers asked for
         self.studies: dict[str, Any] = {}
         self.parts: dict[str, float] = {}  # part of the work -> seconds
@@ -208,6 +210,7 @@ class _Run:
                 if found is not None:
                     self.studies[statement.id] = found
                     self.refuted |= _written(self.o, getattr(found, "witnesses", ()))
+                    self.proofs += _certified(self.o, getattr(found, "certificates", ()))
                     self.result.searches += _with_record(_records(getattr(found, "searches", ())))
                 advance()
         return True
@@ -280,7 +283,7 @@ def _write(run: _Run, stop_workers: Callable[[], None]) -> tuple[dict[str, Any],
     final = run.record()
     write_json(path, final)
     witnesses = [Path(file) for file in run.refuted]
-    return final, [path, *witnesses, *drawn, *write_reports(o.out, result.rows, final, drawn)], stopped
+    return final, [path, *witnesses, *run.proofs, *drawn, *write_reports(o.out, result.rows, final, drawn)], stopped
 
 
 def _told(run: _Run, final: dict[str, Any], files: list[Path], stopped: bool) -> int:
@@ -346,6 +349,15 @@ def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]
     from fedtheory.theory.judge.replay import save as save_witness
 
     return {str(save_witness(w, o.out / "witnesses" / f"{w.name}.json")): replay(w) for w in witnesses}
+
+
+def _certified(o: CampaignOptions, certificates: Iterable[Any]) -> list[Path]:
+    """Certificates of statements as files that `fedtheory replay` takes."""
+    from fedtheory.theory.studies.certificates import write
+
+    names = ((c, "-".join(str(c.question[k]) for k in ("statement", "form", "rule"))) for c in certificates)
+    plain = ((c, re.sub(r"[^a-z0-9]+", "-", name.lower()).removesuffix("-any")) for c, name in names)
+    return [write(o.out / "proofs" / f"{name}.json", c) for c, name in plain]
 
 
 def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:

@@ -35,6 +35,7 @@ def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
             console.print()
         console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
     _show_replay([file for file, check in run.refuted.items() if check.statement in told])
+    _show_proofs(run.proofs)
     _show_effort(run, record)
     _show_searches([s for s in result.searches if s["statement"] not in told], run.o.own)
     figures = [f for f in files if f.parent.name == "figures"]
@@ -65,6 +66,19 @@ def _show_replay(files: Sequence[str]) -> None:
     source = paper_of(load(files[0]).statement).file
     option = f" --paper {short_path(source)}" if source else ""
     out_console().print(f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]}{option}", soft_wrap=True)
+
+
+def _show_proofs(files: Sequence[Path]) -> None:
+    """Print how to check the first of some certificates of statements."""
+    from fedtheory.theory.judge.registry import paper_of
+    from fedtheory.theory.studies.certificates import load
+
+    if not files:
+        return
+    source = paper_of(load(files[0]).question["statement"]).file
+    option = f" --paper {short_path(source)}" if source else ""
+    text = f"\nproved for all losses of the class; to check it without a solver:\n  fedtheory replay {files[0]}{option}"
+    out_console().print(text, soft_wrap=True)
 
 
 def _show_effort(run: Any, record: dict[str, Any]) -> None:

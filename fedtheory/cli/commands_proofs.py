@@ -41,7 +41,7 @@ from fedtheory.cli.options import (
     with_options,
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
-from fedtheory.cli.topics import METHODS_OF_PAPERS, statement_topic, worst_case_topic
+from fedtheory.cli.topics import METHODS_OF_PAPERS, OF_METHOD, statement_topic, worst_case_topic
 
 __all__: list[str] = []
 
@@ -351,13 +351,7 @@ _OF_LOSSES = _numbers("The losses", {
     "heterogeneity": "Root mean square of the clients' gradients at x* (default 1).",
     "distance": "||x_0 - x*|| (default 1).",
 })
-OF_METHOD = _numbers("The method", {
-    "mu": "Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
-    "alpha": "Of FedDyn: the factor of its proximal term (default L).",
-    "l2": "Of FedElasticNet: lambda_2 (default 2 L).",
-    "lam": "Of FedMLS and MOPES: lambda (default: best for the theorem).",
-    "D": "Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
-})
+_OF_METHOD = _numbers("The method", OF_METHOD)
 _GIVEN_TO_METHOD = [option(
     "given", list[str] | None, None, "Another number of the method, as in --given server_lr=1/2.",
     "The method", metavar="NAME=VALUE",
@@ -398,7 +392,7 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
     ),
 )
-@with_options(_OF_LOSSES, OF_METHOD, _GIVEN_TO_METHOD, _OF_ONE_ROUND)
+@with_options(_OF_LOSSES, _OF_METHOD, _GIVEN_TO_METHOD, _OF_ONE_ROUND)
 def worst_case_command(
     method: Annotated[str, Argument(
         metavar="METHOD", help="A method of `fedtheory list`, mopes, or FILE.py:CLASS, a class of "
@@ -466,5 +460,5 @@ def worst_case_command(
         return
     potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND})
     numbers = given(p.name for p in _OF_LOSSES)
-    of_method = {"step": step, **given(p.name for p in (*OF_METHOD, *_GIVEN_TO_METHOD))}
+    of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
     worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)

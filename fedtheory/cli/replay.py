@@ -63,6 +63,38 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
     return chosen
 
 
+def _replay_proof(path: Path, as_json: bool, paper: Path | None) -> None:
+    """Check the certificate of a statement in fractions, and say what it proves."""
+    from fedtheory.theory.judge.registry import get, load_file, paper_of
+    from fedtheory.theory.studies.certificates import load, source_of, verify
+
+    found = load(path)
+    id = str(found.question.get("statement"))
+    if paper is not None:
+        load_file(paper)
+    try:
+        papers: Any = paper_of(get(id))
+        statement = papers.authored[id.partition("/")[2]]
+    except UnknownName as error:
+        raise UnknownName(f"{error}; where it is from a Python file, name that as well: --paper FILE.py") from error
+    try:
+        verify(found, statement)
+    except FedTheoryError as error:
+        raise type(error)(f"{path}: not proved: {error}") from error
+    told = {"question": dict(found.question), "verdict": "proved", "mode": "proved", "parts": len(found.parts)}
+    if as_json:
+        emit(told)
+        return
+    console = out_console()
+    console.print(Text(f"{id} [{found.question['form']}]: proved for {found.question['for']}", "bold"), soft_wrap=True)
+    if found.question.get("source") != source_of(statement):
+        console.print("The statement's file is not the one that the certificate was made with; it is proved for this one.")
+    for i, (multipliers, factors) in enumerate(found.parts, 1):
+        sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in factors.values()) or "none"
+        of = f"inequality {i} of {len(found.parts)}: " if len(found.parts) > 1 else ""
+        console.print(f"{of}{len(multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")
+
+
 def replay(
     name: str, as_json: bool, out: Path | None, paper: Path | None = None, method: str | None = None
 ) -> None:
@@ -70,9 +102,13 @@ def replay(
     where that is not installed; ``method``: the class FILE.py:CLASS that a certificate is about."""
     from fedtheory.cli.worst_case import method_of, replay_certificate
     from fedtheory.worst_cases.certificates import is_certificate
+    from fedtheory.worst_cases.certificates import read as read_certificate
 
     if is_certificate(Path(name)):
-        replay_certificate(Path(name), as_json, method)
+        if read_certificate(Path(name))["question"].get("kind") == "statement":
+            _replay_proof(Path(name), as_json, paper)
+        else:
+            replay_certificate(Path(name), as_json, method)
         return
     from fedtheory.worst_cases.below import read
 

@@ -8,7 +8,7 @@ from typing import Any
 from fedtheory.cli.help import Topic
 
 __all__ = [
-    "METHODS_OF_PAPERS", "foreign_to", "method_topic", "own_options", "statement_topic",
+    "METHODS_OF_PAPERS", "OF_METHOD", "foreign_to", "method_topic", "own_options", "statement_topic",
     "worst_case_topic",
 ]
 
@@ -173,18 +173,26 @@ def _foreign_to_statement(own: tuple[str, ...]) -> frozenset[str]:
     return frozenset(every - {*own, "allow_long", "rounds", "radius"})
 
 
+OF_METHOD = {
+    "mu": "Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
+    "alpha": "Of FedDyn: the factor of its proximal term (default L).",
+    "l2": "Of FedElasticNet: lambda_2 (default 2 L).",
+    "lam": "Of FedMLS and MOPES: lambda (default: best for the theorem).",
+    "D": "Of FedMLS and MOPES: D~, which sets the local steps (default: exact solves).",
+}
+
+
 def worst_case_topic(method: str) -> Topic | None:
     """A method of `worst-case`; None for a class of one's own."""
     from dataclasses import fields
 
-    from fedtheory.cli.commands_proofs import OF_METHOD
     from fedtheory.worst_cases.methods import OWN_WORK, class_of
 
     if ":" in method:
         return None
     cls = class_of(method)
-    has, every = {f.name for f in fields(cls)}, {p.name for p in OF_METHOD}
-    own = tuple(n for n in ("step", *(p.name for p in OF_METHOD)) if n in has or (n == "step" and cls.local_work not in OWN_WORK))
+    has, every = {f.name for f in fields(cls)}, set(OF_METHOD)
+    own = tuple(n for n in ("step", *OF_METHOD) if n in has or (n == "step" and cls.local_work not in OWN_WORK))
     losses = ("lipschitz",) if cls.nonsmooth else ("smoothness", "strong_convexity", "heterogeneity")
     other = {"smoothness", "strong_convexity", "heterogeneity"} if cls.nonsmooth else set()
     foreign = ({"step", *every} - {*own}) | other | ({"participants"} if method in ("fedmls", "mopes") else set())

@@ -23,7 +23,7 @@ from fedtheory.rational import brief, fraction, integer
 from fedtheory.untrusted import read_json
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, family
 from fedtheory.worst_cases.classes import Losses
-from fedtheory.worst_cases.identity import Factors, left_over, matrices
+from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
 from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
 from fedtheory.worst_cases.rounds import ROUNDS
 
@@ -99,18 +99,31 @@ def verify(found: Certificate, method: type[Algorithm] | None = None) -> None:
 def _verify(found: Certificate, method: type[Algorithm] | None) -> None:
     asked = _potential(found.question) if found.question.get("kind") == "potential" else None
     identity = family(asked_question(found.question, method)) if asked is None else asked.family
-    unknown = sorted(set(found.multipliers) - set(identity.terms))
-    if unknown:
-        raise InvalidInput(f"multipliers of {', '.join(unknown[:3])}: the identity has no such condition")
-    left = left_over(identity, found.multipliers)
+    check_identity(identity, found.multipliers, found.factors)
     claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))} if asked is None else asked.claim(found.multipliers)
     if dict(found.claim) != claimed:
         raise NotCertified(f"the file claims {_written(found.claim)}, its multipliers say {_written(claimed)}")
+
+
+def check_identity(
+    identity: Family, multipliers: Mapping[str, Fraction], factors: Mapping[str, Factors]
+) -> None:
+    """Check in fractions that the multipliers leave a sum of squares.
+
+    Raises
+    ------
+    InvalidInput, NotCertified
+        A multiplier of no condition, a negative one, what has not cancelled, another matrix.
+    """
+    unknown = sorted(set(multipliers) - set(identity.terms))
+    if unknown:
+        raise InvalidInput(f"multipliers of {', '.join(unknown[:3])}: the identity has no such condition")
+    left = left_over(identity, multipliers)
     for block, x, y in left.gram:
-        if block not in found.factors or not {x, y} <= set(found.factors[block].names):
+        if block not in factors or not {x, y} <= set(factors[block].names):
             raise NotCertified(f"<{x}, {y}> of the block {block!r} is left over")
-    wanted = matrices(left, {block: of.names for block, of in found.factors.items()})
-    for block, of in found.factors.items():
+    wanted = matrices(left, {block: of.names for block, of in factors.items()})
+    for block, of in factors.items():
         if min(of.diagonal, default=Fraction(0)) < 0:
             raise NotCertified(f"a diagonal entry of the block {block!r} is {brief(min(of.diagonal))} < 0")
         if of.product() != wanted[block]:
@@ -208,17 +221,64 @@ def write(path: Path | str, found: Certificate) -> Path:
         {
             "format": FORMAT, "question": {k: text(v) for k, v in found.question.items()},
             "claim": {k: str(v) for k, v in found.claim.items()},
-            "multipliers": {k: str(v) for k, v in found.multipliers.items()},
-            "factors": {
-                block: {
-                    "names": list(of.names),
-                    "lower": [[str(x) for x in row[:i]] for i, row in enumerate(of.lower)],
-                    "diagonal": [str(x) for x in of.diagonal],
-                } for block, of in found.factors.items()
-            },
-            "provenance": provenance(),
+            **written_proof(found.multipliers, found.factors), "provenance": provenance(),
         },
-    )
+    )  # fmt: skip
+
+
+def written_proof(
+    multipliers: Mapping[str, Fraction], factors: Mapping[str, Factors]
+) -> dict[str, Any]:
+    """Multipliers and L D L' as a file has them."""
+    return {
+        "multipliers": {k: str(v) for k, v in multipliers.items()},
+        "factors": {
+            block: {
+                "names": list(of.names),
+                "lower": [[str(x) for x in row[:i]] for i, row in enumerate(of.lower)],
+                "diagonal": [str(x) for x in of.diagonal],
+            } for block, of in factors.items()
+        },
+    }  # fmt: skip
+
+
+def read_proof(held: Mapping[str, Any], label: str) -> tuple[dict[str, Fraction], dict[str, Factors]]:
+    """Multipliers and L D L' of a file, which may come from anyone.
+
+    Raises
+    ------
+    InvalidInput
+        Tables that are none.
+    """
+    multipliers, factors = (table_of(held, name, label) for name in ("multipliers", "factors"))
+    blocks = {str(block): _factors(block, of) for block, of in factors.items()}
+    return {str(k): fraction(v, str(k)) for k, v in multipliers.items()}, blocks
+
+
+def table_of(held: Mapping[str, Any], name: str, label: str) -> dict[Any, Any]:
+    """A table of a file by its name."""
+    table = held.get(name)
+    if not isinstance(table, dict) or len(table) > MOST:
+        raise InvalidInput(f"{label}: {name} must be a table of at most {MOST} entries")
+    return table
+
+
+def read(path: Path | str) -> dict[str, Any]:
+    """The fields of a certificate file.
+
+    Raises
+    ------
+    DataFileError
+        A file that is not there, too large, or no JSON.
+    InvalidInput
+        No certificate.
+    """
+    path = file_path("path", path, "a certificate file")
+    held = read_json(path, MOST_BYTES, "a certificate")
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        said = held.get("format") if isinstance(held, dict) else None
+        raise InvalidInput(f"{path}: its format is {str(said)[:40]!r}, this version of fedtheory reads {FORMAT!r}")
+    return held
 
 
 def text(value: Any) -> Any:
@@ -249,20 +309,9 @@ def load(path: Path | str) -> Certificate:
     InvalidInput
         No certificate.
     """
-    path = file_path("path", path, "a certificate file")
-    read = read_json(path, MOST_BYTES, "a certificate")
-    if not isinstance(read, dict) or read.get("format") != FORMAT:
-        said = read.get("format") if isinstance(read, dict) else None
-        raise InvalidInput(f"{path}: its format is {str(said)[:40]!r}, this version of fedtheory reads {FORMAT!r}")
-    tables: dict[str, dict[Any, Any]] = {}
-    for name in ("question", "claim", "multipliers", "factors"):
-        table = read.get(name)
-        if not isinstance(table, dict) or len(table) > MOST:
-            raise InvalidInput(f"{path}: {name} must be a table of at most {MOST} entries")
-        tables[name] = table
-    blocks = {str(block): _factors(block, of) for block, of in tables["factors"].items()}
-    numbers = [{str(k): fraction(v, str(k)) for k, v in tables[name].items()} for name in ("claim", "multipliers")]
-    return Certificate(tables["question"], numbers[0], numbers[1], blocks)
+    held, label = read(path), str(path)
+    claim = {str(k): fraction(v, str(k)) for k, v in table_of(held, "claim", label).items()}
+    return Certificate(table_of(held, "question", label), claim, *read_proof(held, label))
 
 
 def _factors(block: Any, of: Any) -> Factors:

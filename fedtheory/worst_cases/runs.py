@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, own, plus, square, value
 
@@ -22,8 +22,8 @@ __all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
 OPTIMUM = "*"
 
 
-class NeedsTree(InvalidInput):
-    """A question that is asked of every cohort."""
+class NeedsTree(MissingCapability):
+    """What is asked depends on who takes part."""
 
 
 def spread(clients: int, participants: int) -> Fraction:
@@ -128,6 +128,12 @@ class Run:
             a, b = (v if isinstance(v, _Kept) else _Kept(v, v, self.share) for v in (a, b))
             return (1 - self.share) * inner(a.old, b.old) + self.share * inner(a.new, b.new)
         return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
+
+    def expectation(self, a: Any) -> Vector:
+        """E of a vector of every client, or of the server's, over the cohort."""
+        if isinstance(a, _Kept):
+            a = (1 - self.share) * a.old + self.share * a.new
+        return Vector(a.mean, a.deviation)
 
     # --- what is asked of it ----------------------------------------------------------------------
     def square(self, v: Vector) -> Quadratic:

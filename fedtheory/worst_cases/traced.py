@@ -238,6 +238,12 @@ class Coordinate(_Entry):
         return Square(self.of, {client: made}, frozenset({self.axis}))
 
     @property
+    def expected(self) -> Coordinate:
+        """Its expectation over the cohort that is drawn."""
+        parts = {client: self.of.expectation(v) for client, v in self.parts.items()}
+        return Coordinate(self.of, parts, self.axis)
+
+    @property
     def client(self) -> int | None:
         """The client that it is of; None where it is the same for all."""
         own = [k for k in self.parts if k is not None]
@@ -342,6 +348,7 @@ class Trace:
         self.slots = range(clients if participants is None else participants)
         self.refused: NotLinear | None = None
         self._made: dict[Any, tuple[Any, ...]] = {}
+        self.solutions: list[tuple[Any, Any]] = []  # local problems that were solved exactly, with their solutions
 
     @property
     def cohort(self) -> Sequence[int]:
@@ -366,6 +373,10 @@ class Trace:
         """The mean of a vector over the cohort, or over all clients."""
         key = "mean", id(a), None if everybody else tuple(self.cohort)
         return self.once(key, lambda: a.average if everybody else self.run.mean(a), a)
+
+    def expectation(self, a: Any) -> Any:
+        """The expectation of a vector over the cohort that is drawn."""
+        return self.once(("expectation", id(a)), lambda: self.run.expectation(a), a)
 
     def of_clients(self, vector: Any, members: Sequence[int] | None = None) -> np.ndarray:
         """The coordinates of a vector of some clients (1, P, d), by default of all."""
@@ -466,6 +477,14 @@ class VectorCohort(Cohort):
     def size(self) -> np.ndarray:
         return np.array([self.slots])
 
+    def taking_part(self) -> np.ndarray:
+        return super().taking_part() if self.members is None else self.members
+
+    def of_each(self, per_client: np.ndarray) -> np.ndarray:
+        if any(x != per_client[0] for x in per_client):
+            raise NotLinear(UNLIKE)
+        return per_client[None, : self.slots]
+
 
 class NoProblem:
     """The problem of a round: a worst case has none."""
@@ -498,14 +517,16 @@ class VectorClients(Clients):
     round_index : t, from 1 on
     moves : the moves and subgradients of l1 terms so far, by name
     inside : the points of a convex set so far, with their names and normals
+    label : in the names of the gradients that are asked for (default: t - 1)
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
-        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]],
+        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]], label: Any = None,
     ) -> None:  # fmt: skip
         self.trace, self.run, self.solver = trace, trace.run, solver
         self.moves, self.inside = moves, inside
+        self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
         self.slots = trace.cohort
         self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
@@ -592,8 +613,7 @@ class VectorClients(Clients):
     # --- the work ---------------------------------------------------------------------------------
     def _name(self, solved: bool) -> str:
         """The name of the next point."""
-        t, j = self.round_index - 1, self._asked
-        return f"g{t}" + ("" if solved and j == 0 else f".{j}")
+        return f"g{self.label}" + ("" if solved and self._asked == 0 else f".{self._asked}")
 
     def gradient(self, y: Any) -> Any:
         at, name = self._own(self.trace.point, y), self._name(False)
@@ -624,22 +644,31 @@ class VectorClients(Clients):
     def _solved(self, objective: LocalObjective, solver: Exact | ExactProx) -> LocalResult:
         """The exact solution, by its optimality condition."""
         self._no_ball(solver)
-        run, factor = self.run, self._curvature(objective)
+        factor = self._curvature(objective)
         around = self._of_slots(objective.center)
         if objective.linear is not None:
             around = around + (1 / factor) * self._of_slots(objective.linear)
-        name = self._name(True)
-        self._asked += 1
-        if objective.l1:
-            pull = run.vector(f"p{name[1:]}", beside=around)
-            around = around - (1 / factor) * pull
-        made = self.trace.of_clients(around, self.slots)
-        around = self.trace.point(made, self.slots)
-        y = around - (1 / factor) * run.solved(name, lambda g: around - (1 / factor) * g)
-        if objective.l1:
-            self._subgradients_of_l1(f"p{name[1:]}", pull, y - self._of_slots(objective.l1_center))
+        anchor = self._of_slots(objective.l1_center) if objective.l1 else None
+        asked, name = (around, factor, objective.l1, anchor), self._name(True)
+        known, y = next((made for of, made in self.trace.solutions if of == asked), (name, None))
+        self._asked += known == name
+        if y is None:
+            y = self._solution(name, around, factor, anchor)
+            self.trace.solutions.append((asked, (name, y)))
         made = self.trace.of_clients(y, self.slots)
         return LocalResult(made, np.zeros((1, len(self.slots))), average=made)
+
+    def _solution(self, name: str, around: Any, factor: Fraction, anchor: Any) -> Any:
+        """The point ``around`` less the gradient there, and less the l1 term's pull towards an anchor, over the curvature."""
+        pull = None
+        if anchor is not None:
+            pull = self.run.vector(f"p{name[1:]}", beside=around)
+            around = around - (1 / factor) * pull
+        self.trace.point(self.trace.of_clients(around, self.slots), self.slots)
+        y = around - (1 / factor) * self.run.solved(name, lambda g: around - (1 / factor) * g)
+        if pull is not None:
+            self._subgradients_of_l1(f"p{name[1:]}", pull, y - anchor)
+        return y
 
     def _of_slots(self, values: Any) -> Any:
         """The vector of an array (1, P, d), or what broadcasts to it."""

@@ -21,7 +21,7 @@ from itertools import combinations, permutations
 from math import comb, factorial
 from typing import Any
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, entry, plus, without_zeros
 from fedtheory.worst_cases.runs import OPTIMUM
@@ -145,8 +145,9 @@ class Tree:
         """The clients' gradients at the point that an optimality condition makes of them."""
         found = self.vector(name, beside=where(self.zero))
         history = self._seen(found)
-        if (name, history) not in self.points:
-            self.points[name, history] = self._points((name, history), where(found), found)
+        points = self._points((name, history), where(found), found)
+        if self.points.setdefault((name, history), points) != points:
+            raise MissingCapability(f"the point {name} is not the same for all cohorts after {history}")
         return found
 
     def known(self, at: Each) -> tuple[str, Each] | None:

@@ -412,6 +412,8 @@ class RoundQuantities(Quantities):
         wrong = self.misshapen(v.shape)
         if wrong is not None:
             raise InvalidInput(f"q.mean: {wrong.replace('a side has', 'an array of')}; take q.F_next, not q.F_next[0]")
+        if self.vectors:
+            return self.world.expected(v)
         if v.ndim < 2 or v.shape[1] == 1:
             return v
         return (v * self.probability.reshape(-1, *(1,) * (v.ndim - 2))).sum(axis=1, keepdims=True)

@@ -20,23 +20,33 @@ import numpy as np
 
 from fedtheory.errors import MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
-from fedtheory.participation.cohorts import Full
+from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.rational import in_fractions, simplest_between
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import Best, everyone
-from fedtheory.theory.rounds.problem_classes import Lipschitz, SmoothConvex, StronglyConvex
+from fedtheory.theory.rounds.problem_classes import (
+    Lipschitz,
+    NonconvexQuadratics,
+    Quadratics,
+    Smooth,
+    SmoothConvex,
+    StronglyConvex,
+    StronglyConvexSum,
+)
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import Quadratic, common, own, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
+from fedtheory.worst_cases.potentials import WeaklyConvex
 from fedtheory.worst_cases.programme import Solution, certify, optimum
-from fedtheory.worst_cases.runs import OPTIMUM, Run
-from fedtheory.worst_cases.traced import SHOWN, NotLinear, Square, Trace, VectorClients
+from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
+from fedtheory.worst_cases.traced import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, VectorClients
 
-__all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "families", "proved", "view_of"]
+__all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
 
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
+COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
 BETAS = (Fraction(3), Fraction(1, 2))  # and with these, beside 1
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
@@ -45,13 +55,20 @@ CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly conve
 
 
 class VectorWorld:
-    """All losses of a class: their values and gradients at the points that are asked for."""
+    """All losses of a class: their values and gradients at the points that are asked for.
+
+    Parameters
+    ----------
+    clients, participants : N, and P that are drawn in a round (default: all)
+    """
 
     exact, vectors, dim = True, True, SHOWN
 
-    def __init__(self, losses: Losses, clients: int = CLIENTS[0]) -> None:
-        self.losses, self.run, self.num_clients = losses, Run(), clients
-        self.trace = Trace(self.run, clients)
+    def __init__(self, losses: Losses, clients: int = CLIENTS[0], participants: int | None = None) -> None:
+        P = clients if participants is None else participants
+        self.losses, self.num_clients, self.participants = losses, clients, P
+        self.run = Run(Fraction(P, clients), spread(clients, P))
+        self.trace = Trace(self.run, clients, P)
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(SHOWN, dtype=object)
         L, mu, G = losses.smoothness, losses.strong_convexity, losses.lipschitz
@@ -71,13 +88,16 @@ class VectorWorld:
         if "E" in work:
             solver = in_fractions(GradientSteps(int(work["E"]), float(work["eta"])), {"lr": work["eta"]})
         kept = (self._made[-1].moves, self._made[-1].inside) if self._made else ({}, [])
-        self._made.append(VectorClients(self.trace, solver, self.num_clients, self.num_clients, t, *kept))
+        own = len(self._made)  # a name of its own for each gradient
+        self._made.append(VectorClients(self.trace, solver, self.num_clients, self.participants, t, *kept, own))
         return self._made[-1]
 
     def _points(self, y: Any) -> Iterator[tuple[tuple[int, ...], str, Any]]:
         """Where an array (..., N, d) of points stands, the point's name, and the gradients there."""
         for at in np.ndindex(y.shape[:-2]):
             vector = self.trace.vector(y[at][None])
+            if getattr(vector, "drawn", None):
+                raise NotLinear(f"asks for losses at a model that depends on the cohort: {NOT_LINEAR}")
             named = next((p for p in self.run.points.values() if p.at == vector and p.name != OPTIMUM), None)
             if named is None:
                 name = f"q{len(self.run.points)}"
@@ -89,6 +109,13 @@ class VectorWorld:
         """The same points (..., d) for every client (..., N, d)."""
         x = np.asarray(x, dtype=object)
         return np.broadcast_to(x[..., None, :], (*x.shape[:-1], self.num_clients, SHOWN))
+
+    def expected(self, v: Any) -> Any:
+        """The expectation over the cohort, entry by entry; a number made of vectors is one already."""
+        out = np.asarray(v, dtype=object).copy()
+        for at, x in np.ndenumerate(out):
+            out[at] = x.expected if isinstance(x, Coordinate) else x
+        return out
 
     def values(self, x: Any) -> Any:
         """f_k at points (..., d): (..., N)."""
@@ -155,7 +182,9 @@ def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
     """
     if problems.weights != "equal" or problems.identical:
         raise MissingCapability("what is proved is about equal weights, and clients of any kind")
-    if type(problems) is SmoothConvex:
+    if isinstance(problems, Smooth | NonconvexQuadratics):
+        return WeaklyConvex(beta, -beta)
+    if type(problems) in (SmoothConvex, Quadratics, StronglyConvexSum):  # what holds for more losses holds for these
         return Losses(beta)
     if type(problems) is StronglyConvex:
         return Losses(beta, CONVEXITY * beta)
@@ -164,9 +193,20 @@ def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
     raise MissingCapability(f"no conditions are known of {problems.words}")
 
 
+@dataclass(frozen=True)
+class _Generic(Uniform):
+    """Cohorts of P clients, of which one stands for all."""
+
+    def enumerate(self, num_clients: int) -> Cohort:
+        return Cohort(num_clients, members=np.arange(self.size)[None], probability=np.ones(1))
+
+    def count(self, num_clients: int) -> int:
+        return 1
+
+
 def view_of(
-    setting: MethodSetting, drawn: dict[str, Fraction], rounds: int, clients: int = CLIENTS[0],
-    beta: Fraction = Fraction(1),
+    setting: MethodSetting, drawn: dict[str, Fraction], rounds: int,
+    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), beta: Fraction = Fraction(1),
 ) -> Any:  # fmt: skip
     """The quantities of a statement's round, after so many others, or of its run of so many.
 
@@ -175,18 +215,20 @@ def view_of(
     MissingCapability
         What is no form of vectors.
     """
-    if setting.scope == "fixed-point" or not isinstance(setting.sampling, Full):
-        raise MissingCapability("what is proved is about a round, or a run, in which everybody takes part")
-    world = VectorWorld(losses_of(setting.problems, beta), clients)
+    clients, participants = crowd
+    if setting.scope == "fixed-point" or (setting.scope == "run" and participants < clients):
+        raise MissingCapability("what is proved is about a round, or about a run in which everybody takes part")
+    world = VectorWorld(losses_of(setting.problems, beta), clients, participants)
+    law = Full() if participants == clients and isinstance(setting.sampling, Full) else _Generic(participants)
     start = world.trace.of_server(world.run.start)
     if setting.scope == "run":
         chance = np.array([Fraction(1)], dtype=object)
-        return setting._made(world, start, Full(), [everyone(clients, 1)] * rounds, chance, drawn)
+        return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
     kinds = {"N d": lambda n: world.trace.of_clients(own(n))[0], "d": lambda n: world.trace.of_server(common(n))[0]}
     if other := [axes for axes in setting._free.values() if axes not in kinds]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
     state = {name: kinds[axes](name) for name, axes in setting._free.items()}
-    return setting._round(world, start, Full(), rounds, (), drawn, state)
+    return setting._round(world, start, law, rounds, (), drawn, state)
 
 
 def families(statement: Any, view: Any, form: str) -> list[Family]:
@@ -199,7 +241,10 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         A side that is no form of vectors.
     """
     try:
-        sides = statement.on(view, mutants=False, only=form)[form].sides
+        claimed = statement.on(view, mutants=False, only=form)[form]
+        sides = claimed.sides
+        if view.world.run.drawn and (claimed.pathwise or sides.relation == "=="):
+            raise MissingCapability("it is claimed of every cohort by itself, and the mean over cohorts is proved")
         if sides.relation == "==":
             lhs, rhs = sides.terms[:2]
             both = [rhs - lhs, lhs - rhs]
@@ -213,11 +258,29 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
     return [Family(start, conditions) for start in starts]
 
 
-def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int]]:
-    """The numbers that a statement leaves open, and the rounds, with which it is proved."""
+def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[int, int]]]:
+    """The numbers that a statement leaves open, the rounds, and N and P, with which it is proved."""
     least, most = setting.usual_rounds
     lengths = [0] if setting._free else range(least, max(least, min(most, MOST_ROUNDS)) + 1)
-    return [(drawn, rounds) for drawn in setting.choices() for rounds in lengths]
+    everybody = [(CLIENTS[0], CLIENTS[0])]
+    crowds = everybody
+    if setting.sampling is Uniform:
+        crowds = everybody if setting.scope == "run" else [*everybody, *COHORTS]
+    elif isinstance(setting.sampling, Uniform):
+        P = setting.sampling.size
+        crowds = [(P + more, P) for more in (0, 1, 3)]
+    elif not isinstance(setting.sampling, Full):
+        raise MissingCapability(f"cohorts by {setting.sampling}: uniform ones are proved, and everybody")
+    drawn = setting.choices()
+    if setting.scope == "round" and not setting._free and _only_model(setting, drawn[0]):
+        lengths = [0]  # any model is looked at, wherever it comes from
+    return [(numbers, rounds, crowd) for numbers in drawn for rounds in lengths for crowd in crowds]
+
+
+def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
+    """True if a method keeps nothing but the server's model."""
+    state = view_of(setting, drawn, 0).path.states[0]
+    return all(value is None for value in state[1:])
 
 
 def proved(statement: Any, form: str) -> Proved:
@@ -236,6 +299,21 @@ def proved(statement: Any, form: str) -> Proved:
         for family in families(statement, view_of(setting, *case), form)
     ]  # fmt: skip
     return Proved(form, _words(statement, setting, form), tuple(found))
+
+
+def best_constants(statement: Any, form: str) -> list[BestConstant]:
+    """The best values of the constants that a form declares, for all losses of the class.
+
+    Raises
+    ------
+    MissingCapability
+        As `proved`.
+    """
+    setting = MethodSetting.of(statement)
+    view = view_of(setting, *cases(setting)[0])
+    families(statement, view, form)
+    found = [best_constant(statement, form, name) for name in view.constants]
+    return [one for one in found if one is not None]
 
 
 def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
@@ -257,6 +335,8 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
             if two.start - one.start != step:
                 return None
             every.append((zero.start, step, zero))
+    if not any(step.gram or step.values or step.constant for _, step, _ in every):
+        return None  # it is another form's
     for sign in (1, -1):  # as large as may be, or as small
         try:
             value = sign * min(
@@ -285,19 +365,25 @@ def _words(statement: Any, setting: MethodSetting, form: str) -> str:
     """For which losses, clients and further numbers a form is proved."""
     case = cases(setting)[-1]
     here = families(statement, view_of(setting, *case), form)
-    others = [families(statement, view_of(setting, *case, n), form) for n in CLIENTS[1:]]
-    any_number = all([f.start for f in here] == [f.start for f in other] and here[0].terms == other[0].terms for other in others)
+    drawn, rounds, _ = case
+    others = [families(statement, view_of(setting, drawn, rounds, (n, n)), form) for n in CLIENTS]
+    any_number = all([f.start for f in others[0]] == [f.start for f in o] and others[0][0].terms == o[0].terms for o in others)
     said = [setting.problems.words]
-    said.append("any number of clients" if any_number else f"{CLIENTS[0]} clients")
+    crowds = list(dict.fromkeys(crowd for *_, crowd in cases(setting)))
+    if all(n == p for n, p in crowds):
+        told = "any number of clients" if any_number else f"{CLIENTS[0]} clients"
+        said.append(told if isinstance(setting.sampling, Full) else f"{told} who all take part")
+    else:
+        said.append(", ".join(f"{p} of {n}" for n, p in crowds) + " clients")
     said.append("every dimension")
     if not all(_in_units(here, families(statement, view_of(setting, *case, beta=b), form), b) for b in BETAS):
         said.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
     said += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
     said += [f"{name} at its limit" for name, v in setting.open_numbers().items() if not isinstance(v, Among)]
-    most, last = setting.usual_rounds[1], max(rounds for _, rounds in cases(setting))
+    most, last = setting.usual_rounds[1], max(rounds for _, rounds, _ in cases(setting))
     if setting.scope == "run":
         said.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
-    elif last < most and not setting._free:
+    elif last < most and not setting._free and not _only_model(setting, drawn):
         said.append(f"after at most {last} rounds")
     return ", ".join(said)
 

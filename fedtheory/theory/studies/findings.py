@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import Check
@@ -28,6 +29,7 @@ from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.ratios import NO_RATIO
 from fedtheory.theory.rounds.undefined import SILENT
+from fedtheory.theory.rounds.vectors import BestConstant, Proved, best_constants, proved
 from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
 from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof
 from fedtheory.theory.studies.search import VISIBLE, Search, distinct, moves
@@ -83,6 +85,9 @@ class StatementStudy:
     judged_again : (form, instance) of what was
     notes : what is to be said of forms that hold
     horizons : of a run: form -> T -> where lhs/rhs is largest
+    proofs : of forms that are proved for all losses of their class
+    unproved : of other forms that hold, why they are not
+    best : (form, best value of one of its constants) for all losses of the class
     """
 
     statement: Any
@@ -99,6 +104,9 @@ class StatementStudy:
     judged_again: set[tuple[str, str]] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
     horizons: dict[str, dict[int, Elite]] = field(default_factory=dict)
+    proofs: dict[str, Proved] = field(default_factory=dict)
+    unproved: dict[str, str] = field(default_factory=dict)
+    best: list[tuple[str, BestConstant]] = field(default_factory=list)
 
     @property
     def setting(self) -> MethodSetting:
@@ -127,6 +135,8 @@ class StatementStudy:
         for t in self.tightness:  # of an instance that the search tried
             if t.form == form and np.isfinite(t.ratio) and not row.tightness_worst >= t.ratio:
                 row = replace(row, tightness_worst=t.ratio, tightest=t.instance)
+        if form in self.proofs:
+            row = replace(row, modes=[*row.modes, "proved"])
         return Row(**vars(row), note=self._note(form, row.verdict, group))
 
     def _note(self, form: str, verdict: str, group: list[Check]) -> str:
@@ -198,6 +208,17 @@ class StatementStudy:
         view, words = self.setting.view(instance, exact=True), self.setting.words(instance)
         self.counterexamples[found.form] = found
         self.checks.append(judged(self.statement, view, found.form, words))
+
+    def prove(self) -> None:
+        """Prove the forms that were not refuted for all losses of their class, and find the best values of constants."""
+        for form in self.statement.forms:
+            try:
+                if form not in self.counterexamples:
+                    self.proofs[form] = proved(self.statement, form)
+            except (MissingCapability, NotCertified) as error:
+                self.unproved[form] = str(error)
+            with suppress(MissingCapability, NotCertified):
+                self.best += [(form, found) for found in best_constants(self.statement, form)]
 
     def _measure(self) -> None:
         """Find where each form is tightest; a form that holds has at most 1, as more is rounding."""

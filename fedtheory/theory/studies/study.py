@@ -26,6 +26,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
+from fedtheory.theory.studies.certificates import StatementCertificate, certificate
 from fedtheory.theory.studies.counterexamples import in_fractions
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
 from fedtheory.theory.studies.necessity import (
@@ -89,6 +90,11 @@ class Study:
         return [need for s in self.studies for need in s.needs]
 
     @property
+    def certificates(self) -> list[StatementCertificate]:
+        """Of each form that is proved for all losses of its class."""
+        return [certificate(s.statement, found) for s in self.studies for found in s.proofs.values()]
+
+    @property
     def mutants(self) -> list[MutantFate]:
         """Deliberately wrong variants: the author's, and every constant a tenth tighter."""
         return [m for s in self.studies for m in s.mutants]
@@ -129,6 +135,9 @@ class Study:
             "constants": plain([c for s in self.studies for c in s.constants]),
             "assumptions": plain([a for s in self.studies for a in s.assumptions]),
             "mutants": plain(self.mutants),
+            "proved": {f"{s.statement.id} [{form}]": found.words for s in self.studies for form, found in s.proofs.items()},
+            "unproved": {f"{s.statement.id} [{form}]": why for s in self.studies for form, why in s.unproved.items()},
+            "best_constants": plain([{"statement": s.statement.id, "form": f, **vars(b)} for s in self.studies for f, b in s.best]),
         }  # fmt: skip
 
     def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
@@ -275,6 +284,8 @@ def _one(
             out.refute(found)
     if out.constants or len(out.counterexamples) > refuted:
         out.conclude()
+    on_progress(0, 1, f"{statement.id}: proof for all losses")
+    out.prove()
     return out
 
 

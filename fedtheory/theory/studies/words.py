@@ -107,6 +107,10 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
         for name in _varied(one.statement):
             yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
+    for form, proof in one.proofs.items():
+        yield "proved", f"{form}: for {proof.words}"
+    for form, best in one.best:
+        yield "best", f"{form}: {_best(best)}"
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:
@@ -130,7 +134,10 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
 
 def _held(one: Any) -> Iterator[str]:
     """Say what it means that forms hold: how often they were judged, and where a proof may stand."""
-    rows = [row for row in one.rows if row.verdict == "holds" and row.form in one.statement.forms]
+    rows = [
+        row for row in one.rows
+        if row.verdict == "holds" and row.form in one.statement.forms and row.form not in one.proofs
+    ]  # fmt: skip
     for row in rows:
         proof = one.statement.forms[row.form].proof
         judged = f"no violation was found on {row.instances} instance{'s' * (row.instances != 1)} judged"
@@ -140,7 +147,19 @@ def _held(one: Any) -> Iterator[str]:
         )
         if one.statement.over == "run":
             walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)"
-        yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}")
+        why = f". Not proved for all losses: {one.unproved[row.form]}" if row.form in one.unproved else ""
+        yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}") + why
+
+
+def _best(best: Any) -> str:
+    """The best value of a constant for all losses of the class, in words."""
+    if best.exact:
+        told = f"{best.constant} = {best.proved} is the best value for all of these losses"
+        return f"{told}: it is proved with this one, and by the solver none is better"
+    return (
+        f"the best {best.constant} for all of these losses is {best.best:.9g} by the solver; proved with "
+        f"{float(best.proved):.9g}"
+    )
 
 
 def _varied(statement: Any) -> list[str]:

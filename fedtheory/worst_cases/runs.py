@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from fedtheory.errors import MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
@@ -58,7 +58,8 @@ class Run:
 
     zero = Vector()
     start = common("x0")
-    cohort = ()
+    cohort: ClassVar[tuple[int, ...]] = ()
+    history: ClassVar[tuple[Any, ...]] = ()
 
     def __post_init__(self) -> None:
         self.optimum = common("g*") if self.one_loss else own("g*", mean_zero=True)

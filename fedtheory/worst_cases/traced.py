@@ -47,7 +47,9 @@ SHOWN = 2  # coordinates, that stand for the dimension
 ROUNDING = 1e-9  # of weights that a round makes of floats, which should add up to 1
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
 NOT_LINEAR = "a worst case is computed of rounds that are linear in vectors"
-UNLIKE = f"treats clients or coordinates unlike one another: {NOT_LINEAR}"
+UNLIKE = (
+    f"treats clients or coordinates unlike one another: {NOT_LINEAR}; means over clients are taken by clients.mean and clients.sum"
+)
 
 
 class NotLinear(MissingCapability):
@@ -109,18 +111,26 @@ class _Entry:
             parts[client] = self._plus(parts[client], b, sign) if client in parts else self._times(Fraction(sign), b)
         return self._like(self._whole(parts))
 
-    def _whole(self, parts: dict[int | None, Any]) -> Mapping[int | None, Any]:
-        """The parts, of which one of each client, or of each of the cohort, is as many times their mean."""
-        own = [k for k in parts if k is not None]
-        everybody = len(own) == self.of.clients
-        if not own or not (everybody or (len(own) > 1 and sorted(own) == list(self.of.cohort))):
+    def _whole(self, parts: dict[Any, Any]) -> Mapping[Any, Any]:
+        """The parts, of which one of each client is as many times their mean, and one of each of the
+        cohort has the cohort's name."""
+        own = [k for k in parts if isinstance(k, int)]
+        alone = len(own) == len(parts) == 1 < self.of.clients
+        if not own or alone or any(not self._same(parts[k], parts[own[0]]) for k in own[1:]):
             return parts
-        if any(not self._same(parts[k], parts[own[0]]) for k in own):
-            return parts
-        mean = self._times(Fraction(len(own)), self._mean(parts[own[0]], everybody))
-        return {None: self._plus(parts[None], mean, 1) if None in parts else mean}
+        part, cohort = parts[own[0]], self.of.moment
+        outside = cohort in parts and not {*own} & {*cohort[0]} and self._same(parts[cohort], part)
+        if len(own) + outside * len(cohort[0]) == self.of.clients:
+            left = {k: x for k, x in parts.items() if k not in own and not (outside and k == cohort)}
+            return self._more(left, None, self._times(Fraction(self.of.clients), self._mean(part)))
+        if len(own) > 1 and tuple(sorted(own)) == cohort[0]:
+            return self._more({k: x for k, x in parts.items() if k not in own}, cohort, part)
+        return parts
 
-    def _mean(self, part: Any, everybody: bool) -> Any:
+    def _more(self, parts: dict[Any, Any], key: Any, part: Any) -> Mapping[Any, Any]:
+        return {**parts, key: self._plus(parts[key], part, 1) if key in parts else part}
+
+    def _mean(self, part: Any) -> Any:
         raise NotImplementedError
 
     def _same(self, a: Any, b: Any) -> bool:
@@ -218,8 +228,8 @@ class Coordinate(_Entry):
     def _times(self, number: Fraction, a: Any) -> Any:
         return self.of.times(number, a)
 
-    def _mean(self, part: Any, everybody: bool) -> Any:
-        return self.of.mean(part, everybody)
+    def _mean(self, part: Any) -> Any:
+        return self.of.once(("average", id(part)), lambda: part.average, part)
 
     def _with(self, other: Any, sign: int) -> Any:
         if isinstance(other, Coordinate) and other.axis != self.axis:
@@ -240,13 +250,23 @@ class Coordinate(_Entry):
     @property
     def expected(self) -> Coordinate:
         """Its expectation over the cohort that is drawn."""
-        parts = {client: self.of.expectation(v) for client, v in self.parts.items()}
+        parts = {client: self.of.expectation(v) for client, v in self.settled.items()}
         return Coordinate(self.of, parts, self.axis)
+
+    @property
+    def settled(self) -> Mapping[int | None, Any]:
+        """Its parts, with sums over cohorts as vectors that are the same for all."""
+        found: dict[int | None, Any] = {k: v for k, v in self.parts.items() if not isinstance(k, tuple)}
+        for moment, v in self.parts.items():
+            if isinstance(moment, tuple):
+                total = self._times(Fraction(len(moment[0])), self.of.mean(v, moment))
+                found[None] = self._plus(found[None], total, 1) if None in found else total
+        return found
 
     @property
     def client(self) -> int | None:
         """The client that it is of; None where it is the same for all."""
-        own = [k for k in self.parts if k is not None]
+        own = [k for k in self.parts if isinstance(k, int)]
         if len(own) > 1:
             self.no("mixes some clients' vectors: take clients.sum or clients.mean")
         return own[0] if own else None
@@ -254,7 +274,7 @@ class Coordinate(_Entry):
     @property
     def whole(self) -> Any:
         """The vector of which it is a coordinate."""
-        first, *rest = self.parts.values()
+        first, *rest = self.settled.values()
         for other in rest:
             first = self.of.plus(first, other, 1)
         return first
@@ -286,7 +306,7 @@ class Square(_Entry):
     def _times(self, number: Fraction, a: Any) -> Any:
         return number * a
 
-    def _mean(self, part: Any, everybody: bool) -> Any:
+    def _mean(self, part: Any) -> Any:
         if self.of.run.drawn:
             self.no(f"adds up a {self.what} over a cohort")
         return part
@@ -369,10 +389,14 @@ class Trace:
         """A multiple of a vector."""
         return a if number == 1 else self.once((id(a), number), lambda: number * a, a)
 
-    def mean(self, a: Any, everybody: bool = False) -> Any:
-        """The mean of a vector over the cohort, or over all clients."""
-        key = "mean", id(a), None if everybody else tuple(self.cohort)
-        return self.once(key, lambda: a.average if everybody else self.run.mean(a), a)
+    @property
+    def moment(self) -> tuple[tuple[int, ...], int]:
+        """The cohort, and how many were drawn before it."""
+        return tuple(self.cohort), len(self.run.history)
+
+    def mean(self, a: Any, moment: Any = None) -> Any:
+        """The mean of a vector over the cohort, or the one that was taken over an earlier cohort."""
+        return self.once(("mean", id(a), moment or self.moment), lambda: self.run.mean(a), a)
 
     def expectation(self, a: Any) -> Any:
         """The expectation of a vector over the cohort that is drawn."""
@@ -775,8 +799,6 @@ def page(
     algorithm.check(solver)
     method, local = in_fractions(algorithm), in_fractions(solver)
 
-    file = inspect.getfile(type(algorithm))
-
     def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
         if state is None:
             trace = Trace(run, clients, participants, coordinates)
@@ -794,23 +816,28 @@ def page(
         try:
             return of_round(run, t, x, state)
         except NotLinear as error:
-            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{error}") from error
+            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
         except FedTheoryError:
             raise
         except Exception as error:
             numpy_s = "Coordinate" in str(error) or "Square" in str(error)  # of a function that looks for a method of its entries
             why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
-            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{why}: {NOT_LINEAR}") from error
+            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     return told
 
 
-def _line(error: BaseException, file: str) -> str:
+def _line(error: BaseException, algorithm: Algorithm) -> str:
     """'mine.py, line 12, `x = abs(y)`: ' for the last line of a method's file that led to an error,
-    or else for the last line that did."""
+    or else for the last line that did, or else for the round that gave back what led to it."""
     ours, frames = Path(__file__).parent, traceback.extract_tb(error.__traceback__)
+    try:
+        file, round_, at = inspect.getfile(type(algorithm)), *inspect.getsourcelines(type(algorithm).round)
+        back = f"{Path(inspect.getfile(type(algorithm).round)).name}, line {at}, what is given back by `{round_[0].strip()}`: "
+    except (OSError, TypeError):  # typed at a prompt
+        file, back = "", "what is given back by its round: "
     of_method = [f for f in frames if f.filename == file]
     others = [f for f in frames if Path(f.filename).parent != ours and "numpy" not in Path(f.filename).parts]
     if not (found := of_method or others):
-        return ""
+        return back
     return f"{Path(found[-1].filename).name}, line {found[-1].lineno}, `{found[-1].line}`: "

@@ -26,7 +26,7 @@ from fedtheory.local.objective import LocalSolver
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.numbers import exact
 from fedtheory.worst_cases.runs import Run
-from fedtheory.worst_cases.traced import Contraction, NoCurvature, Page, page
+from fedtheory.worst_cases.traced import SHOWN, Contraction, NoCurvature, Page, page
 
 __all__ = ["Scale", "Subject", "class_of", "names", "source_of", "subject"]
 
@@ -102,9 +102,9 @@ class Subject:
         """True if it has no clients, but one loss."""
         return isinstance(self.plain, OverAnySet)
 
-    def page(self, clients: int, participants: int) -> Page:
+    def page(self, clients: int, participants: int, coordinates: int = SHOWN) -> Page:
         """Its round on the vectors of a worst case."""
-        return page(self.algorithm, self.solver, clients, participants)
+        return page(self.algorithm, self.solver, clients, participants, coordinates)
 
 
 def names() -> list[str]:
@@ -243,10 +243,12 @@ def _local_work(
         return None, exactly
     if step is None and _solves(algorithm, exactly):
         if steps > 1:
-            told = f"{algorithm.name} solves its local problems exactly; give it a step, or leave it out"
+            told = f"{algorithm.name} solves its local problems exactly; leave local steps out, or give a step"
             raise InvalidInput(f"local_steps = {steps}: {told}")
         return exactly, exactly
     step = 1 / scale.L if step is None else step
+    if step <= 0:
+        raise InvalidInput(f"step = {step}: the size of local steps must be above 0")
     local = GradientSteps(steps, float(step))
     return local, in_fractions(local, {"lr": step})
 

@@ -37,7 +37,7 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
 from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
-from fedtheory.worst_cases.traced import SHOWN, Coordinate, Trace, VectorClients, cut
+from fedtheory.worst_cases.traced import ROUNDING, SHOWN, Coordinate, Trace, VectorClients
 
 __all__ = [
     "BISECTIONS", "PotentialQuestion", "QuadraticPotential", "System", "answer", "potential_question",
@@ -50,7 +50,7 @@ DIGITS = 10**6  # of rho
 BISECTIONS = 20
 ENOUGH = 1e-6  # of s, below which the solver's is 0
 ROOM = (0, 1, 3, 10, 30, 100, 1000)  # by how many digits a rho that is proved may be larger than the solver's
-OTHERS = (101, 1009, 10_007)  # numbers of clients at which a round is looked at beside 2
+OTHERS = (3, 7, 101)  # numbers of clients at which a round is looked at beside 2
 CURVATURES = 33  # parabolas, of which the slowest is a lower bound
 
 
@@ -128,8 +128,8 @@ class System:
         """The same with V a form of the gradients at x, too, and with a multiple of F(x) - F*."""
         points = {}
         for name, at in (("at x", Vector({"x": Fraction(1)})), ("at x+", self.server["x"])):
-            gradient = self.run.known(at)
-            points[name] = self.run.gradient(name, at) if gradient is None else gradient
+            known = self.run.known(at)
+            points[name] = self.run.gradient(name, at) if known is None else known[1]
         named = {k: next(p.name for p in self.run.points.values() if p.gradient is g) for k, g in points.items()}
         x, new = named["at x"], {named["at x"]: points["at x+"]}
         return replace(
@@ -184,24 +184,27 @@ class _Round:
 
     def __init__(self, subject: Subject, clients: int, participants: int) -> None:
         self.subject, self.clients, self.participants = subject, clients, participants
-        trace = Trace(Run(), clients)
-        self.begun = cut(subject.algorithm.init(trace.of_server(common("x")), clients), clients, trace.shown)
+        trace = Trace(Run(), clients, participants)
+        self.begun = subject.algorithm.init(trace.of_server(common("x")), clients)
         self.fields = [n for n, v in self.begun._asdict().items() if v is not None and _is_vector(v)]
         self.of_clients = [n for n in self.fields if np.ndim(getattr(self.begun, n)) == 3]
         self.first = [trace.vector(getattr(self.begun, n)).mean.get("x", Fraction(0)) for n in self.fields]
+        self.weights = dict(zip(self.fields, self.first, strict=True))  # by how much each moves along with the start
 
     def run(self) -> Run:
         """A run without points."""
         N, P = self.clients, self.participants
-        return Run(Fraction(P, N), spread(N, P))
+        return Run(Fraction(P, N), spread(N, P), weights=self.weights)
 
     def __call__(self, run: Run, at: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """The server's fields after a round, those of the clients that were drawn, and of the others."""
-        trace = Trace(run, self.clients)
+        trace = Trace(run, self.clients, self.participants)
         made = {n: trace.of_clients(at[n]) if n in self.of_clients else trace.of_server(at[n]) for n in self.fields}
         subject = self.subject
         seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [])
         after = subject.algorithm.round(self.begun._replace(**made), seen)
+        if trace.refused is not None:
+            raise trace.refused
         if run.conditions:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         new = {n: trace.vector(getattr(after, n)) for n in self.fields}
@@ -210,6 +213,9 @@ class _Round:
             if drawn.drawn:
                 raise MissingCapability(f"{subject.name}: what a client keeps in {n} depends on who else was drawn")
         server = {n: v for n, v in new.items() if n not in self.of_clients}
+        for n, v in (*server.items(), *((n, d) for n, (d, _) in kept.items())):
+            if any(abs(weight - self.weights[n]) > ROUNDING for weight in run.weights_of_start(v)):
+                raise MissingCapability(f"{subject.name}: its {n} depends on where the origin is, as with weight decay")
         return server, {n: d for n, (d, _) in kept.items()}, {n: o for n, (_, o) in kept.items()}
 
 

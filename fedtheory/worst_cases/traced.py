@@ -3,9 +3,11 @@
 The class that trains a network is handed arrays whose entries are `Coordinate`s: of a vector that
 is the same for all, or of one of each client. Sums, differences and multiples of them are vectors
 again; whatever else a round asks for is no matter of vectors, and is refused with the line that
-asked. Two clients stand for all of them, and two coordinates for the dimension, so that a round
-that mixes either by itself is noticed. A sum or a mean over the cohort, a gradient and a local
-solution are taken from the `Run`, or from the `Tree` of cohorts, that the vectors belong to.
+asked. Arrays have a row for every client, and a few coordinates that stand for the dimension, so
+that a round that treats some unlike others is noticed. A sum or a mean over the cohort, a gradient
+and a local solution are taken from the `Run`, or from the `Tree` of cohorts, that the vectors
+belong to. There positions are counted from the optimum, which a method does not know: it may be
+asked of none but points that move along where the start is moved.
 
 A local problem that is solved exactly is its optimality condition. With an l1 term lambda ||m||_1
 of the move m, p being lambda times its subgradient, <p, m> is at least <q, m> and -<q, m> for every
@@ -15,9 +17,10 @@ used: a bound that is proved so is true, and may not be the least.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -39,12 +42,16 @@ from fedtheory.messages.base import Compressor
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 
-__all__ = ["Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
+__all__ = ["Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "page"]
 
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
-SHOWN = 2  # clients, and coordinates, that are carried along
+SHOWN = 2  # coordinates, that stand for the dimension
+ROUNDING = 1e-9  # of weights that a round makes of floats, which should add up to 1
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
 NOT_LINEAR = "a worst case is computed of rounds that are linear in vectors"
+UNLIKE = (
+    f"treats clients or coordinates unlike one another: {NOT_LINEAR}; means over clients are taken by clients.mean and clients.sum"
+)
 
 
 class NotLinear(MissingCapability):
@@ -87,27 +94,43 @@ class _Entry:
     def _times(self, number: Fraction, a: Any) -> Any:
         raise NotImplementedError
 
+    def no(self, text: str) -> Any:
+        """Refuse it, also where the round catches the error."""
+        self.of.refused = error = NotLinear(f"{text}: {NOT_LINEAR}")
+        raise error
+
     def _with(self, other: Any, sign: int) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented
         if not isinstance(other, _Entry):
-            if exact(other) == 0:
-                return self
-            raise NotLinear(f"adds {other!r} to a {self.what}: {NOT_LINEAR}")
+            return self if exact(other) == 0 else self.no(f"adds {other!r} to a {self.what}")
         if type(other) is not type(self):
-            raise NotLinear(f"adds a {other.what} to a {self.what}: {NOT_LINEAR}")
+            self.no(f"adds a {other.what} to a {self.what}")
+        if other.of is not self.of:
+            self.no("keeps vectors of another run, outside of its state")
         parts = dict(self.parts)
         for client, b in other.parts.items():
             parts[client] = self._plus(parts[client], b, sign) if client in parts else self._times(Fraction(sign), b)
         return self._like(self._whole(parts))
 
-    def _whole(self, parts: dict[int | None, Any]) -> Mapping[int | None, Any]:
-        """The parts, of which one of each client is N times their mean."""
-        own = [k for k in parts if k is not None]
-        if len(own) < self.of.shown or any(not self._same(parts[k], parts[own[0]]) for k in own):
+    def _whole(self, parts: dict[Any, Any]) -> Mapping[Any, Any]:
+        """The parts, of which one of each client is as many times their mean, and one of each of the
+        cohort has the cohort's name."""
+        own = [k for k in parts if isinstance(k, int)]
+        alone = len(own) == len(parts) == 1 < self.of.clients
+        if not own or alone or any(not self._same(parts[k], parts[own[0]]) for k in own[1:]):
             return parts
-        mean = self._times(Fraction(self.of.shown), self._mean(parts[own[0]]))
-        return {None: self._plus(parts[None], mean, 1) if None in parts else mean}
+        part, cohort = parts[own[0]], self.of.moment
+        outside = cohort in parts and not {*own} & {*cohort[0]} and self._same(parts[cohort], part)
+        if len(own) + outside * len(cohort[0]) == self.of.clients:
+            left = {k: x for k, x in parts.items() if k not in own and not (outside and k == cohort)}
+            return self._more(left, None, self._times(Fraction(self.of.clients), self._mean(part)))
+        if len(own) > 1 and tuple(sorted(own)) == cohort[0]:
+            return self._more({k: x for k, x in parts.items() if k not in own}, cohort, part)
+        return parts
+
+    def _more(self, parts: dict[Any, Any], key: Any, part: Any) -> Mapping[Any, Any]:
+        return {**parts, key: self._plus(parts[key], part, 1) if key in parts else part}
 
     def _mean(self, part: Any) -> Any:
         raise NotImplementedError
@@ -137,17 +160,17 @@ class _Entry:
     __rmul__ = __mul__
 
     def _product(self, other: Any) -> Any:
-        raise NotLinear(f"multiplies a {self.what} by a {other.what}: {NOT_LINEAR}")
+        self.no(f"multiplies a {self.what} by a {other.what}")
 
     def __truediv__(self, number: Any) -> Any:
         if isinstance(number, np.ndarray):
             return NotImplemented
         if isinstance(number, _Entry):
-            raise NotLinear(f"divides by a {number.what}: {NOT_LINEAR}")
+            self.no(f"divides by a {number.what}")
         return self * (1 / exact(number))
 
     def __rtruediv__(self, number: Any) -> Any:
-        raise NotLinear(f"divides by a {self.what}: {NOT_LINEAR}")
+        self.no(f"divides by a {self.what}")
 
     def __neg__(self) -> Any:
         return self * -1
@@ -158,21 +181,28 @@ class _Entry:
     def __pow__(self, power: Any) -> Any:
         if exact(power) == 2:
             return self._product(self)
-        return self._refuse()
+        return self._compare()
 
     what = "vector"
 
-    def _refuse(self, *_: Any) -> Any:
-        raise NotLinear(f"compares a {self.what}, or takes its size, sign or power: {NOT_LINEAR}")
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
 
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __abs__ = __bool__ = _refuse
-    __float__ = __int__ = __rpow__ = __mod__ = __floordiv__ = _refuse
+    def _compare(self, *_: Any) -> Any:
+        self.no(f"compares a {self.what}, or takes its size, sign or power")
+
+    def _number(self, *_: Any) -> Any:
+        self.no(f"puts a {self.what} into an array of numbers: zeros_like of a vector makes one for vectors")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __abs__ = __bool__ = _compare
+    __rpow__ = __mod__ = __floordiv__ = _compare
+    __float__ = __int__ = __complex__ = _number
     __hash__ = None  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise NotLinear(f"takes {name}(...) of a {self.what}: {NOT_LINEAR}")
+        self.no(f"takes {name}(...) of a {self.what}")
 
 
 class Coordinate(_Entry):
@@ -201,11 +231,11 @@ class Coordinate(_Entry):
         return self.of.times(number, a)
 
     def _mean(self, part: Any) -> Any:
-        return self.of.mean(part)
+        return self.of.once(("average", id(part)), lambda: part.average, part)
 
     def _with(self, other: Any, sign: int) -> Any:
         if isinstance(other, Coordinate) and other.axis != self.axis:
-            raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+            self.no("adds different coordinates of vectors")
         return super()._with(other, sign)
 
     def _product(self, other: Any) -> Any:
@@ -213,7 +243,7 @@ class Coordinate(_Entry):
             return super()._product(other)
         client = self.client
         if other.client not in (None, client) and client is not None:
-            raise NotLinear(f"multiplies vectors of different clients: {NOT_LINEAR}")
+            self.no("multiplies vectors of different clients")
         client = other.client if client is None else client
         key = "inner", id(self.whole), id(other.whole)
         made = self.of.once(key, lambda: self.of.run.product(self.whole, other.whole), self.whole, other.whole)
@@ -222,22 +252,34 @@ class Coordinate(_Entry):
     @property
     def expected(self) -> Coordinate:
         """Its expectation over the cohort that is drawn."""
-        parts = {client: self.of.expectation(v) for client, v in self.parts.items()}
+        parts = {client: self.of.expectation(v) for client, v in self.settled.items()}
         return Coordinate(self.of, parts, self.axis)
+
+    @property
+    def settled(self) -> Mapping[int | None, Any]:
+        """Its parts, with sums over cohorts as vectors that are the same for all."""
+        found: dict[int | None, Any] = {k: v for k, v in self.parts.items() if not isinstance(k, tuple)}
+        for moment, v in self.parts.items():
+            if isinstance(moment, tuple):
+                total = self._times(Fraction(len(moment[0])), self.of.mean(v, moment))
+                found[None] = self._plus(found[None], total, 1) if None in found else total
+        return found
 
     @property
     def client(self) -> int | None:
         """The client that it is of; None where it is the same for all."""
-        own = [k for k in self.parts if k is not None]
+        own = [k for k in self.parts if isinstance(k, int)]
         if len(own) > 1:
-            raise NotLinear(f"mixes some clients' vectors: {NOT_LINEAR}")
+            self.no("mixes some clients' vectors: take clients.sum or clients.mean")
         return own[0] if own else None
 
     @property
     def whole(self) -> Any:
         """The vector of which it is a coordinate."""
-        vectors = list(self.parts.values())
-        return vectors[0] if len(vectors) == 1 else self.of.plus(vectors[0], vectors[1], 1)
+        first, *rest = self.settled.values()
+        for other in rest:
+            first = self.of.plus(first, other, 1)
+        return first
 
 
 class Square(_Entry):
@@ -267,14 +309,16 @@ class Square(_Entry):
         return number * a
 
     def _mean(self, part: Any) -> Any:
+        if self.of.run.drawn:
+            self.no(f"adds up a {self.what} over a cohort")
         return part
 
     def _with(self, other: Any, sign: int) -> Any:
         if isinstance(other, Square) and other.axes != self.axes:
             if sign < 0 or self.axes & other.axes or self.parts.keys() != other.parts.keys():
-                raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+                self.no("adds different coordinates of vectors")
             if any(not self._same(self.parts[k], other.parts[k]) for k in self.parts):
-                raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
+                self.no("adds different coordinates of vectors")
             return Square(self.of, self.parts, self.axes | other.axes)
         return super()._with(other, sign)
 
@@ -290,7 +334,7 @@ class Square(_Entry):
         NotLinear
             Something of one client, or of one coordinate.
         """
-        if len(self.axes) < SHOWN or set(self.parts) - {None}:
+        if len(self.axes) < self.of.coordinates or set(self.parts) - {None}:
             raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
         return self.parts[None]
 
@@ -313,14 +357,25 @@ class Trace:
     ----------
     run : `Run` or `Tree`
     clients : N
-    shown : how many of them stand for all (default: `SHOWN`)
+    participants : P (default: all)
+    coordinates : how many stand for the dimension
+
+    Attributes
+    ----------
+    refused : the last error for what is not linear
     """
 
-    def __init__(self, run: Any, clients: int = SHOWN, shown: int | None = None) -> None:
-        self.run, self.shown = run, min(SHOWN, clients) if shown is None else shown
-        self.mixes = self.shown == clients and not run.drawn  # a sum that a round takes by itself is one over all
+    def __init__(self, run: Any, clients: int, participants: int | None = None, coordinates: int = SHOWN) -> None:
+        self.run, self.clients, self.coordinates = run, clients, coordinates
+        self.slots = range(clients if participants is None else participants)
+        self.refused: NotLinear | None = None
         self._made: dict[Any, tuple[Any, ...]] = {}
         self.solutions: list[tuple[Any, Any]] = []  # local problems that were solved exactly, with their solutions
+
+    @property
+    def cohort(self) -> Sequence[int]:
+        """The clients that take part."""
+        return self.run.cohort or self.slots
 
     def once(self, key: Any, make: Callable[[], Any], *kept: Any) -> Any:
         """What is made once under a key of identities, of things that are kept alive."""
@@ -336,32 +391,36 @@ class Trace:
         """A multiple of a vector."""
         return a if number == 1 else self.once((id(a), number), lambda: number * a, a)
 
-    def mean(self, a: Any) -> Any:
-        """The mean of a vector over all clients, where everybody takes part."""
-        if not self.mixes:
-            raise NotLinear("adds vectors of different clients: take clients.sum or clients.mean")
-        return self.once(("mean", id(a)), lambda: a.average, a)
+    @property
+    def moment(self) -> tuple[tuple[int, ...], int]:
+        """The cohort, and how many were drawn before it."""
+        return tuple(self.cohort), len(self.run.history)
+
+    def mean(self, a: Any, moment: Any = None) -> Any:
+        """The mean of a vector over the cohort, or the one that was taken over an earlier cohort."""
+        return self.once(("mean", id(a), moment or self.moment), lambda: self.run.mean(a), a)
 
     def expectation(self, a: Any) -> Any:
         """The expectation of a vector over the cohort that is drawn."""
         return self.once(("expectation", id(a)), lambda: self.run.expectation(a), a)
 
-    def of_clients(self, vector: Any) -> np.ndarray:
-        """The coordinates of a vector of each client (1, P, d)."""
-        return self._array(vector, (1, self.shown, SHOWN))
+    def of_clients(self, vector: Any, members: Sequence[int] | None = None) -> np.ndarray:
+        """The coordinates of a vector of some clients (1, P, d), by default of all."""
+        members = range(self.clients) if members is None else members
+        out = np.empty((1, len(members), self.coordinates), dtype=object)
+        for _, i, axis in np.ndindex(out.shape):
+            out[0, i, axis] = Coordinate(self, {members[i]: vector}, axis)
+        return out
 
     def of_server(self, vector: Any) -> np.ndarray:
         """The coordinates of a vector that is the same for all (1, d)."""
-        return self._array(vector, (1, SHOWN))
-
-    def _array(self, vector: Any, shape: tuple[int, ...]) -> np.ndarray:
-        out = np.empty(shape, dtype=object)
-        for at in np.ndindex(shape):
-            out[at] = Coordinate(self, {at[1] if len(shape) == 3 else None: vector}, at[-1])
+        out = np.empty((1, self.coordinates), dtype=object)
+        out[0] = [Coordinate(self, {None: vector}, axis) for axis in range(self.coordinates)]
         return out
 
-    def vector(self, values: Any) -> Any:
-        """The vector whose coordinates an array (1, P, d) or (1, d) has.
+    def vector(self, values: Any, members: Sequence[int] | None = None) -> Any:
+        """The vector whose coordinates an array has: (1, P, d) of some clients, by default of all, or
+        (1, d) of the server.
 
         Raises
         ------
@@ -369,45 +428,95 @@ class Trace:
             Entries that are not those of one vector.
         """
         values = np.asarray(values, dtype=object)
-        found = values.reshape(-1)
-        if all(not isinstance(x, _Entry) and exact(x) == 0 for x in found):
-            return self.run.zero
-        first = found[0]
+        members = range(self.clients) if members is None else members
+        rows = (len(members),) if values.ndim == 3 else ()
+        if values.shape != (1, *rows, self.coordinates):
+            raise NotLinear(f"gives an array of shape {values.shape} where one of {(1, *rows, 'd')} is needed")
+        if not any(isinstance(x, _Entry) for x in values.flat):
+            if all(exact(x) == 0 for x in values.flat):
+                return self.run.zero
+            raise NotLinear(f"gives numbers where a vector is needed: {NOT_LINEAR}")
+        first = values.flat[0]
         for at, x in np.ndenumerate(values):
             if not (isinstance(x, Coordinate) and isinstance(first, Coordinate) and x.axis == at[-1]):
-                raise NotLinear(f"treats clients or coordinates unlike one another: {NOT_LINEAR}")
-            if x.client not in (None, at[1] if values.ndim == 3 else None):
-                raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+                raise NotLinear(UNLIKE)
+            if x.client not in (None, members[at[1]] if rows else self._alone):
+                raise NotLinear(UNLIKE)
             if x.whole is not first.whole and not x.whole == first.whole:
-                raise NotLinear(f"treats clients or coordinates unlike one another: {NOT_LINEAR}")
-        return first.whole
+                raise NotLinear(UNLIKE)
+        return first.whole if rows or first.client is None else self.mean(first.whole)
+
+    @property
+    def _alone(self) -> int | None:
+        """The client that is a cohort by itself."""
+        return self.cohort[0] if len(self.cohort) == 1 else None
+
+    def point(self, values: Any, members: Sequence[int] | None = None) -> Any:
+        """The vector of an array that is a position.
+
+        Raises
+        ------
+        NotLinear
+            One that does not move along where the start is moved.
+        """
+        found = self.vector(values, members)
+        if any(abs(weight - 1) > ROUNDING for weight in self.run.weights_of_start(found)):
+            raise NotLinear(
+                "asks for a point that depends on where the origin is, as weight decay does, or a sum of models whose "
+                "weights do not add up to 1: a worst case is that of any origin"
+            )
+        return found
 
 
 class VectorCohort(Cohort):
-    """P of N clients, of whom some stand for all."""
+    """P of N clients."""
 
-    def __init__(self, clients: int, participants: int, shown: int) -> None:
+    def __init__(self, clients: int, participants: int) -> None:
         drawn = participants < clients
-        slots = np.arange(shown)[None]
         self.__dict__.update(
-            NOT_DRAWN, num_clients=clients, members=slots if drawn else None,
-            mask=None if drawn else slots >= 0,
+            NOT_DRAWN, num_clients=clients, drawn=drawn, participants=participants,
+            mask=None if drawn else np.ones((1, clients), dtype=bool),
             active_probability=np.full(clients, Fraction(participants, clients), dtype=object),
         )  # fmt: skip
-        self.__dict__["participants"], self.__dict__["shown"] = participants, shown
+
+    @property
+    def members(self) -> Any:
+        """None where everybody takes part; which clients do is no matter of vectors elsewhere."""
+        if self.__dict__["drawn"]:
+            raise NotLinear(f"asks which clients take part: {NOT_LINEAR}")
+        return None
+
+    @property
+    def partial_mask(self) -> None:
+        """None: no slot is empty."""
+        return None
+
+    @property
+    def scenarios(self) -> int:
+        """One."""
+        return 1
 
     @property
     def slots(self) -> int:
-        return int(self.__dict__["shown"])
+        return int(self.__dict__["participants"])
 
     def size(self) -> np.ndarray:
-        return np.array([self.__dict__["participants"]])
+        return np.array([self.slots])
 
     def taking_part(self) -> np.ndarray:
-        raise NotLinear(f"asks which clients take part: {NOT_LINEAR}")
+        return super().taking_part() if self.members is None else self.members
 
     def of_each(self, per_client: np.ndarray) -> np.ndarray:
-        return per_client[None, : self.__dict__["shown"]]
+        if any(x != per_client[0] for x in per_client):
+            raise NotLinear(UNLIKE)
+        return per_client[None, : self.slots]
+
+
+class NoProblem:
+    """The problem of a round: a worst case has none."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotLinear(f"asks the problem for {name}: a worst case is that of all problems of a class")
 
 
 @dataclass(frozen=True)
@@ -456,7 +565,7 @@ class VectorProblem:
 
 
 class VectorClients(Clients):
-    """One round's clients, of whom two stand for all.
+    """One round's clients.
 
     Parameters
     ----------
@@ -476,32 +585,34 @@ class VectorClients(Clients):
         self.trace, self.run, self.solver = trace, trace.run, solver
         self.moves, self.inside = moves, inside
         self.label = round_index - 1 if label is None else label
-        self._number, self._participants = clients, participants
+        self.everybody = range(clients)
+        self.slots = trace.cohort
         self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
-        self.xp = np
-        self.problem = VectorProblem(self)  # type: ignore[assignment]
+        self.xp, self.problem = np, NoProblem()  # type: ignore[assignment]
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
         self.results: list[LocalResult] = []
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
         self._asked = self._compressed = 0
-        self.shown = trace.shown
-        self.cohort = VectorCohort(clients, participants, self.shown)
+        self.cohort = VectorCohort(clients, participants)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotLinear(f"asks for clients.{name}: {NOT_LINEAR}")
 
     def _only(self, message: Any, who: Any) -> Any:
         if not np.all(who):
-            raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+            raise NotLinear(UNLIKE)
         return message
 
     # --- the cohort -------------------------------------------------------------------------------
     @property
     def num_clients(self) -> int:
-        return self._number
+        return Whole(len(self.everybody))  # type: ignore[return-value]
 
     @property
     def size(self) -> Any:
-        return np.array([[Whole(self._participants)]], dtype=object)
+        return np.array([[Whole(len(self.slots))]], dtype=object)
 
     def real(self, number: Any) -> Fraction:
         return exact(number)
@@ -512,86 +623,120 @@ class VectorClients(Clients):
 
     @property
     def objective_weights(self) -> np.ndarray:
-        return np.full(self._number, Fraction(1, self._number), dtype=object)
+        return np.full(len(self.everybody), 1 / self.num_clients, dtype=object)
 
     def weights(self) -> Any:
-        return self.objective_weights[None, : self.shown, None]
+        return self.objective_weights[None, : len(self.slots), None]
 
     sample_shares = weights
 
     def take(self, memory: Any) -> Any:
-        return memory
+        self._numbers(memory) or self.trace.vector(memory, self.everybody)
+        return memory if len(self.slots) == len(self.everybody) else memory[:, list(self.slots)]
 
     def put(self, memory: Any, values: Any) -> Any:
-        old, new = self.trace.vector(memory), self.trace.vector(values)
-        return self.trace.of_clients(self.run.put(old, new))
+        if len(self.slots) == len(self.everybody) and self._numbers(values):
+            return values
+        old, new = self.trace.vector(memory, self.everybody), self.trace.vector(values, self.slots)
+        return self.trace.of_clients(self.run.put(old, new), self.everybody)
 
     def moved(self, y: Any, start: Any) -> Any:
         return y - start
 
     def sum(self, values: Any, weights: Any = None) -> Any:
         values = values[...] if type(values) is Moved else values
-        return self._participants * self.mean(values if weights is None else weights * values)
+        return len(self.slots) * self.mean(values if weights is None else weights * values)
 
     def mean(self, values: Any) -> Any:
         values = values[...] if type(values) is Moved else values
-        if not any(isinstance(x, _Entry) for x in values.reshape(-1)):  # numbers of each client
-            if any(x != values[0, 0, i % values.shape[2]] for i, x in enumerate(values.reshape(-1))):
-                raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+        if self._numbers(values):
             return values[:, 0]
-        return self.trace.of_server(self.run.mean(self.trace.vector(values)))
+        return self.trace.of_server(self.trace.mean(self._own(self.trace.vector, values)))
+
+    def _own(self, read: Callable[[Any, Sequence[int]], Any], values: Any) -> Any:
+        """The vector of an array (1, P, d) of the cohort."""
+        if np.ndim(values) != 3:
+            raise NotLinear(f"gives an array of shape {np.shape(values)} where one of {(1, len(self.slots), 'd')} is needed")
+        return read(values, self.slots)
+
+    def _numbers(self, values: Any) -> bool:
+        """True for numbers of each client, which must be the same."""
+        values = np.asarray(values)
+        if any(isinstance(x, _Entry) for x in values.flat):
+            return False
+        if any((values != values[:, :1]).flat):
+            raise NotLinear(UNLIKE)
+        return True
 
     # --- the work ---------------------------------------------------------------------------------
     def _name(self, solved: bool) -> str:
-        j, self._asked = self._asked, self._asked + 1
-        return f"g{self.label}" + ("" if solved and j == 0 else f".{j}")
+        """The name of the next point."""
+        return f"g{self.label}" + ("" if solved and self._asked == 0 else f".{self._asked}")
 
     def gradient(self, y: Any) -> Any:
-        at = self.trace.vector(y)
-        if getattr(at, "drawn", None):
-            raise NotLinear(f"asks for gradients at a model that depends on the cohort: {NOT_LINEAR}")
-        known = self.run.known(at)
+        at, name = self._own(self.trace.point, y), self._name(False)
+        known, found = self.run.known(at) or (name, None)
+        self._asked += known == name  # a tree knows it from another cohort
         if len(self.run.points) > MOST_POINTS:
             raise InvalidInput(f"more than {MOST_POINTS:,} points at which losses are asked: take fewer local steps or rounds")
-        return self.trace.of_clients(self.run.gradient(self._name(False), at) if known is None else known)
+        return self.trace.of_clients(self.run.gradient(name, at) if found is None else found, self.slots)
 
     def minimise(
         self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None
     ) -> LocalResult:
-        solver, problem = solver or self.solver, cast(Any, self.problem)
+        solver, problem = solver or self.solver, cast(Any, VectorProblem(self))
         if isinstance(solver, OnView):
-            problem = solver.view(self.problem, start)
-            solver = solver.solver
+            problem, solver = solver.view(problem, start), solver.solver
+            if isinstance(solver, Exact | ExactProx):
+                raise NotLinear("solves a local problem exactly that is not the client's own: take local gradient steps")
         if isinstance(solver, Exact | ExactProx):
-            found = self._solved(objective)
+            found = self._solved(objective, solver)
         elif isinstance(solver, SubgradientSliding):
             found = self._slid(objective, start, solver)
         else:
-            rows = Rows(np.arange(self.shown), np.zeros((1, 1), int), None, None, int(self.round_index))  # type: ignore[arg-type]
+            rows = Rows(np.arange(len(self.slots)), np.zeros((1, 1), int), None, None, int(self.round_index))  # type: ignore[arg-type]
             found = solver.solve(problem, objective, start, rows)
         self.results.append(found)
         return found
 
-    def _solved(self, objective: LocalObjective) -> LocalResult:
+    def _solved(self, objective: LocalObjective, solver: Exact | ExactProx) -> LocalResult:
         """The exact solution, by its optimality condition."""
-        vector, factor = self.trace.vector, self._curvature(objective)
-        center, linear = vector(objective.center), self.run.zero
+        self._no_ball(solver)
+        factor = self._curvature(objective)
+        around = self._of_slots(objective.center)
         if objective.linear is not None:
-            linear = vector(objective.linear)
-        asked = center, linear, factor, bool(objective.l1)
-        y = next((y for known, y in self.trace.solutions if known == asked), None)
+            around = around + (1 / factor) * self._of_slots(objective.linear)
+        anchor = self._of_slots(objective.l1_center) if objective.l1 else None
+        asked, name = (around, factor, objective.l1, anchor), self._name(True)
+        known, y = next((made for of, made in self.trace.solutions if of == asked), (name, None))
+        self._asked += known == name
         if y is None:
-            name = self._name(True)
-            if objective.l1:
-                pull = self.run.vector(f"p{name[1:]}")
-                linear = linear - pull
-            found = self.run.solved(name, lambda g: center + (1 / factor) * (linear - g))
-            y = center + (1 / factor) * (linear - found)
-            if objective.l1:
-                self._subgradients_of_l1(f"p{name[1:]}", pull, y - vector(objective.l1_center))
-            self.trace.solutions.append((asked, y))
-        made = self.trace.of_clients(y)
-        return LocalResult(made, np.zeros((1, self.shown)), average=made)
+            y = self._solution(name, around, factor, anchor)
+            self.trace.solutions.append((asked, (name, y)))
+        made = self.trace.of_clients(y, self.slots)
+        return LocalResult(made, np.zeros((1, len(self.slots))), average=made)
+
+    def _solution(self, name: str, around: Any, factor: Fraction, anchor: Any) -> Any:
+        """The point ``around`` less the gradient there, and less the l1 term's pull towards an anchor, over the curvature."""
+        pull = None
+        if anchor is not None:
+            pull = self.run.vector(f"p{name[1:]}", beside=around)
+            around = around - (1 / factor) * pull
+        self.trace.point(self.trace.of_clients(around, self.slots), self.slots)
+        y = around - (1 / factor) * self.run.solved(name, lambda g: around - (1 / factor) * g)
+        if pull is not None:
+            self._subgradients_of_l1(f"p{name[1:]}", pull, y - anchor)
+        return y
+
+    def _of_slots(self, values: Any) -> Any:
+        """The vector of an array (1, P, d), or what broadcasts to it."""
+        values = np.asarray(values, dtype=object)
+        shape = (1, len(self.slots), self.trace.coordinates)
+        return self.trace.vector(np.broadcast_to(values, shape) if values.ndim == 3 else values, self.slots)
+
+    def _no_ball(self, solver: Any) -> None:
+        if np.isfinite(float(getattr(solver, "radius", np.inf))):
+            raise NotLinear("projects local models onto a ball: take radius = inf")
 
     def _curvature(self, objective: LocalObjective) -> Fraction:
         factor = objective.curvature
@@ -606,8 +751,9 @@ class VectorClients(Clients):
         self, objective: LocalObjective, start: Any, solver: SubgradientSliding
     ) -> LocalResult:
         """The last point and the average of T subgradient steps."""
-        if not np.isinf(float(solver.radius)):
-            raise NotLinear("projects local models onto a ball: take radius = inf")
+        self._no_ball(solver)
+        if solver.noise_std or solver.batch_size is not None or objective.l1:
+            raise NotLinear("slides along noise, batches or an l1 term: take plain subgradients")
         beta = self._curvature(objective)
         u = average = start
         for t in range(1, int(solver.steps) + 1):
@@ -638,7 +784,7 @@ class VectorClients(Clients):
         """
         run, k = self.run, int(self.round_index)
         normal = run.vector(f"n{k}", everybody=True)
-        end = self.trace.vector(z) - normal
+        end = self.trace.point(z) - normal
         if not self.inside:
             self.inside = [("x0", run.start, None), ("*", run.zero, -1 * run.optimum)]
             run.require("*, x0", run.optimum, run.start)
@@ -652,7 +798,7 @@ class VectorClients(Clients):
     # --- what is no matter of vectors -------------------------------------------------------------
     def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
         self._only(message, True if senders is None else senders)
-        return self.trace.of_clients(self._arrives_of(message, compressor, False)), 0
+        return self.trace.of_clients(self._arrives_of(message, compressor, False), self.slots), 0
 
     def compress_down(self, message: Any, compressor: Any) -> Any:
         return self.trace.of_server(self._arrives_of(message, compressor, True)), np.zeros(1, dtype=np.int64)
@@ -662,11 +808,12 @@ class VectorClients(Clients):
         if not isinstance(compressor, Contraction):
             told = "a contraction stands for every compressor with its delta (contraction=1/2)"
             raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}; {told}")
+        wanted = self.trace.vector(message) if everybody else self._own(self.trace.vector, message)
         if compressor.delta == 1:  # nothing is left out
-            return self.trace.vector(message)
+            return wanted
         self._compressed += 1
         name = f"c{self.label}.{self._compressed}"
-        wanted, found = self.trace.vector(message), self.run.vector(name, everybody)
+        found = self.run.vector(name, everybody, beside=wanted)
         self.run.contract(name, wanted, found, compressor.delta)
         return found
 
@@ -680,13 +827,16 @@ class VectorClients(Clients):
 Page = Callable[[Any, int, Any, Any], tuple[Any, Any]]
 
 
-def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int) -> Page:
+def page(
+    algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int, coordinates: int = SHOWN
+) -> Page:
     """A round of a method: callable(run, t, model, state) -> the next model and state.
 
     Parameters
     ----------
     solver : the local solver, `Exact` or `ExactProx` for exact solves
     clients, participants : N and P
+    coordinates : how many stand for the dimension
     t : the rounds before it
     state : what the page gave back; None before the first round
 
@@ -698,50 +848,45 @@ def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: 
     algorithm.check(solver)
     method, local = in_fractions(algorithm), in_fractions(solver)
 
-    file = inspect.getfile(type(algorithm))
-
     def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
         if state is None:
-            trace = Trace(run, clients)
-            begun, moves = cut(method.init(trace.of_server(x), clients), clients, trace.shown), {}
-            inside: list[Any] = []
+            trace = Trace(run, clients, participants, coordinates)
+            begun, moves, inside = method.init(trace.of_server(x), clients), {}, []
         else:
             trace, begun, moves, inside = state
+            begun = copy.deepcopy(begun) if run.cohort else begun  # other cohorts go on from it, too
         seen = VectorClients(trace, local, clients, participants, t + 1, moves, inside)
         after = method.round(begun, seen)
-        return trace.vector(after.x), (trace, after, seen.moves, seen.inside)
+        if trace.refused is not None:
+            raise trace.refused
+        return trace.point(after.x), (trace, after, seen.moves, seen.inside)
 
     def told(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
         try:
             return of_round(run, t, x, state)
         except NotLinear as error:
-            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{error}") from error
+            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
         except FedTheoryError:
             raise
         except Exception as error:
             numpy_s = "Coordinate" in str(error) or "Square" in str(error)  # of a function that looks for a method of its entries
             why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
-            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{why}: {NOT_LINEAR}") from error
+            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     return told
 
 
-def cut(state: Any, clients: int, shown: int) -> Any:
-    """The state with the rows of the clients that stand for all."""
-    fields = {}
-    for name, value in state._asdict().items():
-        if value is not None and np.ndim(value) >= 2 and value.shape[1] == clients:
-            value = value[:, :shown] if np.ndim(value) == 3 or clients > SHOWN else value
-        fields[name] = value
-    return state._replace(**fields)
-
-
-def _line(error: BaseException, file: str) -> str:
+def _line(error: BaseException, algorithm: Algorithm) -> str:
     """'mine.py, line 12, `x = abs(y)`: ' for the last line of a method's file that led to an error,
-    or else for the last line that did."""
+    or else for the last line that did, or else for the round that gave back what led to it."""
     ours, frames = Path(__file__).parent, traceback.extract_tb(error.__traceback__)
+    try:
+        file, round_, at = inspect.getfile(type(algorithm)), *inspect.getsourcelines(type(algorithm).round)
+        back = f"{Path(inspect.getfile(type(algorithm).round)).name}, line {at}, what is given back by `{round_[0].strip()}`: "
+    except (OSError, TypeError):  # typed at a prompt
+        file, back = "", "what is given back by its round: "
     of_method = [f for f in frames if f.filename == file]
     others = [f for f in frames if Path(f.filename).parent != ours and "numpy" not in Path(f.filename).parts]
     if not (found := of_method or others):
-        return ""
+        return back
     return f"{Path(found[-1].filename).name}, line {found[-1].lineno}, `{found[-1].line}`: "

@@ -18,7 +18,7 @@ from fedtheory.worst_cases.potentials import best_potential
 
 @pytest.fixture(scope="module")
 def proofs():
-    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), best_potential(F(2), 10, 3, "fedelasticnet")]
+    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), best_potential(F(2), 10, 3, "fedelasticnet-dyn")]
     return [files.certificate(f) for f in found]
 
 

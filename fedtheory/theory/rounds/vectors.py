@@ -68,7 +68,7 @@ class VectorWorld:
         P = clients if participants is None else participants
         self.losses, self.num_clients, self.participants = losses, clients, P
         self.run = Run(Fraction(P, clients), spread(clients, P))
-        self.trace = Trace(self.run, clients, clients)
+        self.trace = Trace(self.run, clients, P)
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(SHOWN, dtype=object)
         L, mu, G = losses.smoothness, losses.strong_convexity, losses.lipschitz

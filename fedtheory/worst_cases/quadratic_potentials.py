@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations_with_replacement as pairs
 from typing import Any
 
@@ -409,7 +410,6 @@ class QuadraticPotential:
     solution, family : multipliers with L D L', and the identity
     question : what was asked
     valued : whether V has values of F, and gradients at x
-    any_number : it is one for every number of clients from 2 on, as far as `alike` tells
     """
 
     rho: Fraction
@@ -422,7 +422,11 @@ class QuadraticPotential:
     family: Family
     question: PotentialQuestion
     valued: bool
-    any_number: bool
+
+    @cached_property
+    def any_number(self) -> bool:
+        """True if it is one for every number of clients from 2 on, as far as `alike` tells."""
+        return alike(self.question, self.valued)
 
     @property
     def at_x(self) -> str:
@@ -478,13 +482,13 @@ def answer(q: PotentialQuestion, advance: Callable[[int], Any] | None = None) ->
     return found
 
 
-def alike(q: PotentialQuestion, found: System) -> bool:
+def alike(q: PotentialQuestion, valued: bool) -> bool:
     """True if the round has the same numbers for every number of clients from 2 on, as far as 2 and each of `OTHERS` tell."""
     if q.participants < q.clients or q.clients == 1:
         return False
-    here = found.family(q.losses, 1)
+    here = q.family(Fraction(1), valued)
     try:
-        others = [replace(q, clients=n, participants=n).family(Fraction(1), bool(found.valued)) for n in (2, *OTHERS)]
+        others = [replace(q, clients=n, participants=n).family(Fraction(1), valued) for n in (2, *OTHERS)]
     except MissingCapability:
         return False
     return all((here.start, here.terms) == (o.start, o.terms) for o in others)
@@ -533,4 +537,4 @@ def _made(
         for block, names in ((MEAN, found.mean), (DEVIATION, found.deviation))
     }
     c, value = (solved.numbers.get(name, Fraction(0)) / s for name in (NOISE, "V value"))
-    return QuadraticPotential(rho, best, below, c, matrices, value, solved, family, q, bool(found.valued), alike(q, found))
+    return QuadraticPotential(rho, best, below, c, matrices, value, solved, family, q, bool(found.valued))

@@ -306,7 +306,7 @@ def report_command(
 
 
 @app.command(
-    "replay", first=("paper", "method", "json", "out"), rich_help_panel=THEOREM,
+    "replay", first=("paper", "method", "criterion", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
         "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
@@ -326,6 +326,10 @@ def replay_command(
         metavar="FILE.py:CLASS", help="The method that a certificate is about, where it is yours; "
         "the file is run.",
     )] = None,
+    criterion: Annotated[str | None, Option(
+        metavar="FILE.py:FUNCTION", help="The criterion that a certificate is about, where it is "
+        "yours; the file is run.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -335,7 +339,7 @@ def replay_command(
     prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
-    replaying.replay(file, json, out, paper, method)
+    replaying.replay(file, json, out, paper, method, criterion)
 
 
 def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:
@@ -388,6 +392,7 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case fedavg --local-steps 4 --step 1/16 --lyapunov",
         "fedtheory worst-case scaffold --participants 3 --local-steps 4 --lyapunov "
         "--strong-convexity 1/10 --rho least",
+        "fedtheory worst-case feddyn --alpha 1 --step 1/4 --lyapunov --free",
         "fedtheory worst-case fedprox --participants 5 --mu 24 --dissimilarity 2 --lyapunov",
         "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
     ),
@@ -408,7 +413,7 @@ def worst_case_command(
     rounds: Annotated[int, Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")] = 1,
     criterion: Annotated[str, Option(
         help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last two "
-        "squared).",
+        "squared), or FILE.py:FUNCTION, a function of the models of yours.",
     )] = "gap",
     step: Annotated[str | None, Option(
         help="Step size of K local gradient steps (default: local problems are solved exactly where "
@@ -416,6 +421,10 @@ def worst_case_command(
     )] = None,
     lyapunov: Annotated[bool, Option(
         "--lyapunov", help="Find the best constants of a bound on one round.",
+    )] = False,
+    free: Annotated[bool, Option(
+        "--free", help="With --lyapunov: the best quadratic potential, cross terms and values of F "
+        "included. Of a class of yours it is the only one.",
     )] = False,
     instance: Annotated[Path | None, Option(
         metavar="FILE",
@@ -453,12 +462,19 @@ def worst_case_command(
             **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D", "given")),
         }
         refused = {flag(name): value for name, value in of_runs.items() if value is not None}
+        if free or ":" in method:
+            own = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
+            refused = {n: v for n, v in refused.items() if n.removeprefix("--") not in own}
+            refused |= {flag(p.name): v for p in _OF_ONE_ROUND if (v := options[p.name]) is not None}
+            numbers = given(("smoothness", "strong_convexity"))
+            potential.free(*common, numbers, own, refused, json, out)
+            return
         numbers = given(("smoothness", "strong_convexity", "rho", "kappa_0", "c"))
         of_method = {"step": step, "mu": options["mu"]}
         of_method |= {"ratio": options["l2_over_beta"], "B": options["dissimilarity"]}
         potential.lyapunov(*common, numbers, of_method, refused, json, out)
         return
-    potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND})
+    potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND} | {"--free": free or None})
     numbers = given(p.name for p in _OF_LOSSES)
     of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
     worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, progress
-from fedtheory.cli.worst_case import exact, plain, tell_proof, written
+from fedtheory.cli.options import given_values
+from fedtheory.cli.worst_case import exact, method_of, plain, tell_proof, written
 from fedtheory.errors import InvalidInput
 
-__all__ = ["lyapunov", "refuse"]
+__all__ = ["free", "lyapunov", "refuse"]
 
 NUMBERS = ("rho", "kappa_0", "kappa", "c")
 FLAGS = {"ratio": "--l2-over-beta", "B": "--dissimilarity", "step": "--step", "mu": "--mu"}
@@ -58,11 +59,80 @@ def lyapunov(
     emit(told) if as_json else _show(told, found, path)
 
 
-def refuse(of_one_round: Mapping[str, str | None]) -> None:
+def free(
+    method: str, clients: int, participants: int | None, local_steps: int,
+    given: Mapping[str, str | None], options: Mapping[str, Any], refused: Mapping[str, Any],
+    as_json: bool, out: Path | None,
+) -> None:
+    """Compute the best quadratic potential, prove, print, and write the certificate."""
+    from fedtheory.worst_cases.classes import Losses
+    from fedtheory.worst_cases.quadratic_potentials import BISECTIONS, answer, potential_question
+
+    for flag, text in refused.items():
+        raise InvalidInput(f"{flag} {text} with --free: the best quadratic potential has no such number; leave it out")
+    cls = method_of(method)
+    if cls.nonsmooth:
+        raise InvalidInput(f"--free: {method} is about losses with bounded subgradients, and a least rho about smooth ones")
+    numbers = {name: exact(f"--{name.replace('_', '-')}", text) for name, text in given.items() if text is not None}
+    losses = Losses(numbers.get("smoothness", Fraction(1)), numbers.get("strong_convexity", Fraction(1, 10)))
+    chosen = given_values(options.get("given")) or {}
+    chosen |= {n: exact(f"--{n}", text) for n, text in options.items() if n != "given" and text is not None}
+    q = potential_question(cls, chosen, local_steps, losses, clients, participants)
+    with progress("least rho", 2 * BISECTIONS) as bar:
+        found = answer(q, bar)
+    named: dict[str, Any] = {**q.subject.options, "K": q.subject.local_steps or 1, "mu": losses.strong_convexity}
+    named |= {"N": clients, "P": q.participants}
+    of = "".join(f"-{n}{_short(v)}" for n, v in named.items())
+    path = written(found, out, f"{q.subject.name}-quadratic{of}")
+    told = {
+        "method": q.subject.name, "clients": clients, "participants": q.participants, "status": "proved",
+        "rho": float(found.rho), "rho_exact": str(found.rho), "solver": found.best, "at_least": found.below,
+        "c": float(found.c), "c_exact": str(found.c), "value": str(found.value),
+        "potential": {block: {f"{f}, {g}": str(x) for (f, g), x in of.items()} for block, of in found.matrices.items()},
+        "asked": plain(q.asked), "certificate": None if path is None else str(path),
+    }  # fmt: skip
+    emit(told) if as_json else _show_free(told, found, path, method)
+
+
+def _show_free(told: dict[str, Any], found: Any, path: Path | None, method: str) -> None:
+    console, q = out_console(), found.question
+    options = ", ".join(f"{n} = {v}" for n, v in q.subject.options.items())
+    steps = f", K = {q.subject.local_steps}" if q.subject.local_steps else ""
+    who = "any number of clients, who all take part" if found.any_number else f"{q.participants} of {q.clients} clients"
+    console.print(Text(f"{told['method']}: {who}{steps}{', ' * bool(options)}{options}", "bold"), soft_wrap=True)
+    console.print(f"losses of smoothness {q.losses.smoothness} and strong convexity {q.losses.strong_convexity}", soft_wrap=True)
+    noise = " + c zeta^2, zeta^2 = mean ||grad f_k(x*)||^2" if found.c else ""
+    console.print(Text(f"E V+ <= rho V{noise}, V >= ||x - x*||^2", "cyan"), soft_wrap=True)
+    table = Table("the best quadratic V", "rho", *["c"] * bool(found.c))
+    table.add_row("proved here", f"{told['rho']:.6f}", *[_number(told["c"])] * bool(found.c))
+    table.add_row("least, by the solver", f"{found.best:.6f}", *[""] * bool(found.c))
+    table.add_row("none is below, by equal parabolas", f"{found.below:.6f}", *[""] * bool(found.c))
+    console.print(table)
+    console.print(f"V = {_written(found)}", soft_wrap=True)
+    if 0 < found.rho < 1:
+        floor = " down to the noise" if found.c else ""
+        console.print(f"So E V falls like {told['rho']:.6g}^T{floor}: to a tenth in {_rounds(told['rho'])} rounds.")
+    tell_proof(path, method)
+
+
+def _written(found: Any) -> str:
+    """V as a sum: of the means over the clients, and of the deviations from them, each less what it is at the optimum."""
+    parts, at_x = [], found.at_x
+    for block, of in found.matrices.items():
+        for (f, g), x in of.items():
+            f, g = ("grad F(x)" if n == at_x else n.removesuffix("'") for n in (f, g))
+            what = f"||{f}||^2" if f == g else f"<{f}, {g}>"
+            parts.append(f"{float(x):.4g} {what}" if block == "mean" else f"{float(x):.4g} mean ({what} of deviations)")
+    if found.value:
+        parts.append(f"{float(found.value):.4g} (F(x) - F*)")
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+def refuse(of_one_round: Mapping[str, Any]) -> None:
     """Options of one round where values after some rounds are asked."""
     for flag, text in of_one_round.items():
         if text is not None:
-            raise InvalidInput(f"{flag} {text}: that is about one round; add --lyapunov")
+            raise InvalidInput(f"{flag}{f' {text}' * (text is not True)}: that is about one round; add --lyapunov")
 
 
 def _flags(names: Any) -> str:
@@ -85,7 +155,7 @@ def _name(question: Any, least: bool) -> str:
     return f"{q.method}{steps}{middle}-N{q.clients}-P{q.participants}"
 
 
-def _short(number: Fraction) -> str:
+def _short(number: Any) -> str:
     return str(number).replace("/", "_")
 
 

@@ -96,11 +96,12 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None) -> None:
 
 
 def replay(
-    name: str, as_json: bool, out: Path | None, paper: Path | None = None, method: str | None = None
+    name: str, as_json: bool, out: Path | None, paper: Path | None = None, method: str | None = None,
+    criterion: str | None = None,
 ) -> None:
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
-    where that is not installed; ``method``: the class FILE.py:CLASS that a certificate is about."""
-    from fedtheory.cli.worst_case import method_of, replay_certificate
+    where that is not installed; ``method``, ``criterion``: FILE.py:NAME that a certificate is about."""
+    from fedtheory.cli.worst_case import criterion_of, method_of, own_options, replay_certificate
     from fedtheory.worst_cases.certificates import is_certificate
     from fedtheory.worst_cases.certificates import read as read_certificate
 
@@ -108,7 +109,7 @@ def replay(
         if read_certificate(Path(name))["question"].get("kind") == "statement":
             _replay_proof(Path(name), as_json, paper)
         else:
-            replay_certificate(Path(name), as_json, method)
+            replay_certificate(Path(name), as_json, method, criterion)
         return
     from fedtheory.worst_cases.below import read
 
@@ -116,10 +117,12 @@ def replay(
     if reached is not None:
         from fedtheory.cli.worst_function import replay_instance
 
-        replay_instance(Path(name), *reached, as_json, None if method is None else method_of(method))
+        own = None if method is None else method_of(method), None if criterion is None else criterion_of(criterion)
+        replay_instance(Path(name), *reached, as_json, *own)
         return
-    if method is not None:
-        raise InvalidInput(f"--method {method}: {name} is no certificate of `worst-case`, and no losses of one; leave it out")
+    if method is not None or criterion is not None:
+        given = own_options(method or "", criterion or "").strip()
+        raise InvalidInput(f"{given}: {name} is no certificate of `worst-case`, and no losses of one; leave it out")
     from fedtheory.theory.judge import replay as exact
     from fedtheory.theory.judge.registry import load_file, papers
 

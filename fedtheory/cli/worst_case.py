@@ -36,7 +36,8 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
     from fedtheory.worst_cases import certificates as files
 
     proof, subject = files.certificate(found), getattr(found.question, "subject", None)
-    files.verify(proof, None if subject is None else type(subject.made))
+    own = getattr(found.question, "criterion", None)
+    files.verify(proof, None if subject is None else type(subject.made), None if isinstance(own, str) else own)
     if out is None:
         return None
     with writing(out):
@@ -68,9 +69,9 @@ def worst_case(
         emit(told)
         return
     _show(told, found)
-    tell_proof(path, method)
+    tell_proof(path, method, criterion)
     if instance is not None:
-        show_instance(told["instance"], method)
+        show_instance(told["instance"], own_options(method, criterion))
 
 
 def method_of(name: str) -> Any:
@@ -95,6 +96,13 @@ def method_of(name: str) -> Any:
     return found
 
 
+def criterion_of(name: str) -> Any:
+    """A named criterion, or the function FILE.py:FUNCTION, which is imported."""
+    from fedtheory.cli.audit import named
+
+    return named(name, "criterion") if ":" in name else name
+
+
 def _question(
     method: str, clients: int, participants: int | None, local_steps: int, rounds: int, criterion: str,
     numbers: dict[str, str | None], options: dict[str, Any],
@@ -116,7 +124,7 @@ def _question(
         given.pop("strong_convexity", Fraction(0)),
         None if smooth else given.pop("lipschitz", Fraction(1)),
     )
-    return asked(cls, extra, local_steps, rounds, criterion, losses, clients=clients, participants=participants, **given)
+    return asked(cls, extra, local_steps, rounds, criterion_of(criterion), losses, clients=clients, participants=participants, **given)
 
 
 def _name(asked: Any) -> str:
@@ -148,16 +156,21 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Fraction) else value
 
 
-def tell_proof(path: Path | None, method: str = "") -> None:
-    """Say where the certificate is, and how it is checked; ``method`` as it was named."""
+def own_options(method: str = "", criterion: str = "") -> str:
+    """Options of `replay` for a method and a criterion of one's own, as they were named."""
+    return "".join(f" --{n} {v}" for n, v in (("method", method), ("criterion", criterion)) if ":" in v)
+
+
+def tell_proof(path: Path | None, method: str = "", criterion: str = "") -> None:
+    """Say where the certificate is, and how it is checked; ``method`` and ``criterion`` as they were named."""
     if path is not None:
-        own = f" --method {method}" if ":" in method else ""
+        own = own_options(method, criterion)
         out_console().print(f"\nThe proof in fractions: {path}", soft_wrap=True)
         out_console().print(f"Check it without a solver: fedtheory replay {path}{own}", soft_wrap=True)
 
 
 def _show(told: dict[str, Any], found: Any) -> None:
-    from fedtheory.worst_cases.bounds import CRITERIA
+    from fedtheory.worst_cases.criteria import CRITERIA
 
     console, asked, subject = out_console(), told["asked"], found.question.subject
     options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
@@ -178,7 +191,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     many = "any number of clients from 2 on" if found.any_number else f"{asked['clients']} clients"
     all_alike = "one loss" if subject.one_loss else "one client" if asked["clients"] == 1 else many
     who = f"{asked['participants']} of {asked['clients']} clients" if drawn else all_alike
-    what = CRITERIA[asked["criterion"]]
+    what = CRITERIA.get(asked["criterion"], asked["criterion"])
     if drawn:  # of the best gap it is the least expectation, not the expectation of the least
         what = what.replace("F(x_t)", "E F(x_t)") if asked["criterion"] == "best-gap" else f"E {what}"
     table = Table(f"{who}, any dimension", what)
@@ -218,7 +231,9 @@ def _short(value: Any) -> str:
     return text if len(text) < 8 or not text[0].isdigit() else f"{float(Fraction(text)):.6g}"
 
 
-def replay_certificate(path: Path, as_json: bool, method: str | None = None) -> None:
+def replay_certificate(
+    path: Path, as_json: bool, method: str | None = None, criterion: str | None = None
+) -> None:
     """Check a certificate file in fractions and say what it proves."""
     from fedtheory.worst_cases import certificates as files
     from fedtheory.worst_cases.methods import source_of
@@ -226,7 +241,7 @@ def replay_certificate(path: Path, as_json: bool, method: str | None = None) -> 
     found = files.load(path)
     cls = None if method is None else method_of(method)
     try:
-        files.verify(found, cls)
+        files.verify(found, cls, None if criterion is None else criterion_of(criterion))
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
     told = {

@@ -5,8 +5,10 @@ from fedtheory.worst_cases.certificates import Certificate, certificate, load, v
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.functions import WorstFunction, worst_function
 from fedtheory.worst_cases.potentials import Potential, best_potential, one_round
+from fedtheory.worst_cases.quadratic_potentials import QuadraticPotential, quadratic_potential
 
 __all__ = [
-    "Certificate", "Losses", "Potential", "WorstCase", "WorstFunction", "best_potential",
-    "certificate", "load", "one_round", "verify", "worst_case", "worst_function", "write",
+    "Certificate", "Losses", "Potential", "QuadraticPotential", "WorstCase", "WorstFunction",
+    "best_potential", "certificate", "load", "one_round", "quadratic_potential", "verify",
+    "worst_case", "worst_function", "write",
 ]

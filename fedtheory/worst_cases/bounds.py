@@ -14,6 +14,7 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.criteria import CRITERIA, Criterion, form_of, name_of, source_of
 from fedtheory.worst_cases.gram import Quadratic, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
@@ -25,12 +26,6 @@ from fedtheory.worst_cases.tree import Tree
 
 __all__ = ["CRITERIA", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "family", "grown", "relaxed", "worst_case"]
 
-CRITERIA = {
-    "distance": "||x_T - x*||^2",
-    "gap": "F(x_T) - F*",
-    "gradient": "||grad F(x_T)||^2",
-    "best-gap": "min over t < T of F(x_t) - F*",
-}
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
 OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
@@ -46,7 +41,7 @@ class Question:
     subject : the method, with its hyperparameters and its local work
     losses : the class
     rounds : T
-    criterion : a name of `CRITERIA`
+    criterion : a name of `CRITERIA`, or a function of `fedtheory.worst_cases.criteria.Models`
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum; None for no bound of its own
     distance : the largest ||x_0 - x*||
     clients, participants : N and P
@@ -55,7 +50,7 @@ class Question:
     subject: Subject
     losses: Losses
     rounds: int
-    criterion: str
+    criterion: Criterion
     heterogeneity: Fraction | None
     distance: Fraction
     clients: int
@@ -64,10 +59,11 @@ class Question:
     @property
     def asked(self) -> dict[str, Any]:
         """What was asked, by name."""
-        source = {"source": self.subject.source} if self.subject.source else {}
+        sources = {"source": self.subject.source, "criterion source": source_of(self.criterion)}
+        sources = {name: text for name, text in sources.items() if text}
         return {
-            "method": self.subject.name, **source, "local steps": self.subject.local_steps or 1,
-            "rounds": self.rounds, "criterion": self.criterion, "options": dict(self.subject.options),
+            "method": self.subject.name, **sources, "local steps": self.subject.local_steps or 1,
+            "rounds": self.rounds, "criterion": name_of(self.criterion), "options": dict(self.subject.options),
             "smoothness": self.losses.smoothness, "strong convexity": self.losses.strong_convexity,
             "lipschitz": self.losses.lipschitz, "heterogeneity": self.heterogeneity,
             "distance": self.distance, "clients": self.clients, "participants": self.participants,
@@ -99,7 +95,9 @@ class Question:
         InvalidInput
             What it is, and what there is instead.
         """
-        if self.criterion not in CRITERIA:
+        if self.tree and not isinstance(self.criterion, str):
+            raise MissingCapability("a criterion of one's own is asked where everybody takes part; take a named one, or all clients")
+        if isinstance(self.criterion, str) and self.criterion not in CRITERIA:
             raise InvalidInput(f"unknown criterion {self.criterion!r}: there are {', '.join(CRITERIA)}")
         for name in ("rounds", "clients", "participants"):
             whole_number(name, getattr(self, name))
@@ -148,7 +146,7 @@ class WorstCase:
 
 def worst_case(
     method: Algorithm | type[Algorithm] | str, *, local_steps: int = 1, rounds: int = 1,
-    criterion: str = "gap", losses: Losses | None = None,
+    criterion: Criterion = "gap", losses: Losses | None = None,
     heterogeneity: Fraction | int | None = None, distance: Fraction | int = 1, clients: int = 2,
     participants: int | None = None, announce: Announce | None = None, **options: Any,
 ) -> WorstCase:
@@ -171,7 +169,8 @@ def worst_case(
         every N >= 2, unless the method's numbers depend on N.
     announce : is told how many conditions there are and about how long they take, where that is
         more than two seconds
-    criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares
+    criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares; or a function of the models, as
+        ``lambda q: q.gap(sum(q.x[1:]) / 3)`` for the gap of an average (`worst_cases.criteria.Models`)
     local_steps : K
     options : hyperparameters of a class or a name, by default in the units of the losses, and
         ``step``, the size of K local gradient steps. Without a step local problems are solved
@@ -218,7 +217,7 @@ def answer(q: Question, announce: Announce | None = None) -> WorstCase:
 
 def asked(
     method: Any, options: Mapping[str, Any], local_steps: int = 1, rounds: int = 1,
-    criterion: str = "gap", losses: Losses | None = None, heterogeneity: Any = None,
+    criterion: Criterion = "gap", losses: Losses | None = None, heterogeneity: Any = None,
     distance: Any = 1, clients: int = 2, participants: int | None = None,
 ) -> Question:
     """The question of `worst_case`, with its defaults.
@@ -348,6 +347,8 @@ def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict
         x, state = page(run, t, models[-1], state)
         models.append(x)
         _not_too_many(len(run.points) * (len(run.points) - 1))
+    if not isinstance(q.criterion, str):
+        return run, -form_of(q.criterion, run, models, q.clients), {}
     return run, *_criterion(q.criterion, run, models)
 
 
@@ -378,7 +379,7 @@ def grown(q: Question, announce: Announce | None = None) -> tuple[Tree, Quadrati
         return ends, other.points, other.extra
 
     _same_in_other_dimensions(q, (models, tree.points, tree.extra), again)
-    return tree, *_criterion(q.criterion, tree, models)
+    return tree, *_criterion(str(q.criterion), tree, models)
 
 
 def _tell(announce: Announce | None, conditions: int, permutations: int) -> None:

@@ -21,6 +21,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
 from fedtheory.worst_cases.bounds import WorstCase
 from fedtheory.worst_cases.cohorts import EveryCohort, of_cohorts
+from fedtheory.worst_cases.criteria import Measured
 from fedtheory.worst_cases.exchangeable import of_exchangeable
 from fedtheory.worst_cases.interpolation import least_losses
 
@@ -83,7 +84,9 @@ class WorstFunction:
 
     def measured(self) -> float:
         """The criterion, or its expectation, after that run, which should be the solver's worst."""
-        models, criterion = self.models(), self.found.asked["criterion"]
+        models, criterion = self.models(), self.found.question.criterion
+        if not isinstance(criterion, str):
+            return float(np.mean(criterion(Measured(self.problem, self.optimum, models))))
         if criterion == "distance":
             return float(((models[:, -1] - self.optimum) ** 2).sum(axis=-1).mean())
         if criterion == "gradient":

@@ -8,7 +8,7 @@ the gradient at the solution comes first, the solution is what the condition say
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -46,6 +46,8 @@ class Run:
     conditions : dict name -> what is at least 0 besides the losses' conditions
     relaxed : what of the problem is left out, so that the value is an upper bound only
     smooth : a loss has one gradient at a point
+    origin : dict name -> by how much a common vector, or the mean of own ones, moves where the origin
+        is moved by -1; None where that is not known
     """
 
     share: Fraction = Fraction(1)
@@ -55,6 +57,7 @@ class Run:
     points: dict[str, Point] = field(default_factory=dict)
     conditions: dict[str, Quadratic] = field(default_factory=dict)
     relaxed: str = ""
+    origin: Mapping[str, Any] | None = field(default_factory=lambda: {"x0": 1})
 
     zero = Vector()
     start = common("x0")
@@ -99,8 +102,8 @@ class Run:
         return None
 
     def weights_of_start(self, v: Vector) -> list[Any]:
-        """By how much a vector moves, for each client, where the start is moved by 1."""
-        return [v.mean.get("x0", 0)]
+        """By how much a vector moves, for each client, where the origin is moved by -1."""
+        return [] if self.origin is None else [sum(c * self.origin.get(n, 0) for n, c in v.mean.items())]
 
     def vector(self, name: str, everybody: bool = False, beside: Vector | None = None) -> Vector:
         """A vector of every client, or one that is the same for all."""

@@ -40,7 +40,7 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 
-__all__ = ["Coordinate", "NoCurvature", "Page", "VectorClients", "page"]
+__all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "page"]
 
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # coordinates, that stand for the dimension
@@ -458,12 +458,28 @@ class Trace:
             One that does not move along where the start is moved.
         """
         found = self.vector(values, members)
-        if any(abs(weight - 1) > ROUNDING for weight in self.run.weights_of_start(found)):
+        if self._moved_otherwise(found, 1):
             raise NotLinear(
                 "asks for a point that depends on where the origin is, as weight decay does, or a sum of models whose "
                 "weights do not add up to 1: a worst case is that of any origin"
             )
         return found
+
+    def difference(self, values: Any) -> Any:
+        """The vector of an array that is no position.
+
+        Raises
+        ------
+        NotLinear
+            One that moves along where the start is moved.
+        """
+        found = self.vector(values)
+        if self._moved_otherwise(found, 0):
+            raise NotLinear("asks for a product of points, which depends on where the origin is: take their differences")
+        return found
+
+    def _moved_otherwise(self, vector: Any, weight: int) -> bool:
+        return any(abs(found - weight) > ROUNDING for found in self.run.weights_of_start(vector))
 
 
 class VectorCohort(Cohort):

@@ -159,7 +159,7 @@ class Tree:
         return None
 
     def weights_of_start(self, v: Each) -> list[Any]:
-        """By how much a vector moves, for each client, where the start is moved by 1."""
+        """By how much a vector moves, for each client, where the origin is moved by -1."""
         return [row.of.get(("x0", COMMON, ()), 0) for row in v.rows]
 
     def vector(self, name: str, everybody: bool = False, beside: Each | None = None) -> Each:

@@ -1,0 +1,530 @@
+"""The best quadratic potential of a method: over all symmetric forms of its state, cross terms included.
+
+    V = sum_ij M_ij <m_i, m_j> + sum_ij D_ij mean_k <d_ki, d_kj>,     M, D >= 0,     V >= ||x - x*||^2,
+
+m the means over the clients of the state's fields less those of a fixed point, d their deviations,
+and E V+ <= rho V for all losses of the class: the least such rho, by bisection. V's matrices are
+blocks of one identity beside those of rho V - E V+ - sum of multipliers x conditions, so that rho
+and V are proved in fractions.
+
+1. The class's round is run on a free symbol for each field of its state: s+ = A s + B g, and losses
+   are asked at C s + D g.
+2. *Reached*: the state stays in the span of A^i s_0 and A^i B, as SCAFFOLD's c is the mean of c_k.
+3. A fixed point at which every loss is asked at x*: s* = A s* + B g*, C s* + D g* = 0. Where there
+   is one, losses less their tangents at x* make g* and s* 0. Where there is none, as of FedAvg
+   with several steps, V+ <= rho V + c zeta^2 is sought.
+4. *Seen*: directions on which neither x nor a position ever depends go. With them a solver finds
+   rho that are too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations_with_replacement as pairs
+from typing import Any
+
+import numpy as np
+
+from fedtheory.algorithms.base import Algorithm
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.inputs import whole_number
+from fedtheory.worst_cases.bounds import OTHERS
+from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square
+from fedtheory.worst_cases.identity import Family
+from fedtheory.worst_cases.methods import Scale, Subject, subject
+from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
+from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
+from fedtheory.worst_cases.traced import SHOWN, Coordinate, Trace, VectorClients
+
+__all__ = [
+    "BISECTIONS", "PotentialQuestion", "QuadraticPotential", "System", "answer", "potential_question",
+    "quadratic_potential", "system",
+]  # fmt: skip
+
+V_OF = {MEAN: "V mean", DEVIATION: "V deviation"}
+SIZE, S, NOISE = ("size", "1", "1"), "s", "c"  # trace V <= 1; V >= s ||x - x*||^2; what zeta^2 is multiplied by
+DIGITS = 10**6  # of rho
+BISECTIONS = 20
+ENOUGH = 1e-6  # of s, below which the solver's is 0
+ROOM = (0, 1, 3, 10, 30, 100, 1000)  # by how many digits a rho that is proved may be larger than the solver's
+CURVATURES = 33  # parabolas, of which the slowest is a lower bound
+
+
+@dataclass(frozen=True)
+class System:
+    """A round from a fixed point plus free coordinates.
+
+    Attributes
+    ----------
+    run : the points at which losses are asked
+    mean, deviation : the coordinates of the means over the clients, and of the deviations
+    server : dict coordinate -> it after the round, of those of the means that are the same for all
+    drawn, others : dict coordinate -> a client's after the round, of a client that is drawn and of the others
+    fixed : whether there is a fixed point with every loss asked at x*
+    valued : the points x and x+, where V has a multiple of F - F*, and is a form of the gradients at x, too; () where not
+    """
+
+    run: Run
+    mean: tuple[str, ...]
+    deviation: tuple[str, ...]
+    server: Mapping[str, Vector]
+    drawn: Mapping[str, Vector]
+    others: Mapping[str, Vector]
+    fixed: bool
+    valued: tuple[str, ...] = ()
+
+    def average(self, f: str) -> Vector:
+        """The mean over all clients of a coordinate after the round, with what the draw of a cohort adds to it."""
+        if f in self.server:
+            return self.server[f]
+        turn = self.drawn[f] - self.others[f]
+        drawn = turn.deviation if self.run.spread else {}
+        return self.others[f].average + self.run.share * Vector(turn.mean, {}, drawn)
+
+    def after(self, block: str, f: str, g: str) -> Quadratic:
+        """E of <f, g> of the means after the round, or of the mean of <f, g> of the deviations."""
+        of_means = self.run.product(self.average(f), self.average(g))
+        if block == MEAN:
+            return of_means
+        share = self.run.share
+        return share * self.drawn[f].inner(self.drawn[g]) + (1 - share) * self.others[f].inner(self.others[g]) - of_means
+
+    def family(self, losses: Losses, rho: Any, one: bool = False) -> Family:
+        """The identity of E V+ <= rho V, of V with trace <= 1; s of V >= s ||x - x*||^2 is sought."""
+        terms: dict[str, Quadratic] = {}
+        for block, names in ((MEAN, self.mean), (DEVIATION, () if one else self.deviation)):
+            for f, g in pairs(names, 2):
+                size = -1 if f == g else 0
+                now = Quadratic({
+                    entry(block, f, g): Fraction(rho), entry(V_OF[block], f, g): Fraction(1), SIZE: Fraction(size),
+                })  # fmt: skip
+                terms[f"{V_OF[block]} {f}, {g}"] = now - self.after(block, f, g)
+        if self.valued:
+            terms |= self._with_values(losses, Fraction(rho), one)
+        signed = {S, *(name for name in terms if name.startswith("V "))}
+        terms[S] = -Quadratic({entry(V_OF[MEAN], "x", "x"): Fraction(1)})
+        if not self.fixed:
+            terms[NOISE] = square(self.run.optimum)
+        terms |= {name: -c for name, c in losses.conditions(list(self.run.points.values())).items()}
+        found = Family(Quadratic({SIZE: Fraction(1)}), terms, frozenset(signed))
+        return found.of_one_client() if one else found
+
+    def _with_values(self, losses: Losses, rho: Fraction, one: bool) -> dict[str, Quadratic]:
+        """What V's multiple of F(x) - F* adds, with the conditions by which V is at least s ||x - x*||^2."""
+        x, after = self.valued
+        values = {x: rho, after: Fraction(-1), OPTIMUM: 1 - rho, f"V {x}": Fraction(1), f"V {OPTIMUM}": Fraction(-1)}
+        found = {"V value": Quadratic(values=values)}
+        for name, q in losses.conditions([self.run.points[OPTIMUM], self.run.points[x]]).items():
+            gram = {(V_OF[block], f, g): -c for (block, f, g), c in q.gram.items() if block == MEAN or not one}
+            size = -1 - sum(c for (_, f, g), c in gram.items() if f == g)
+            found[f"N {name}"] = Quadratic({**gram, SIZE: size}, {f"V {point}": -c for point, c in q.values.items()})
+        return found
+
+    def with_values(self) -> System:
+        """The same with V a form of the gradients at x, too, and with a multiple of F(x) - F*."""
+        points = {}
+        for name, at in (("at x", Vector({"x": Fraction(1)})), ("at x+", self.server["x"])):
+            known = self.run.known(at)
+            points[name] = self.run.gradient(name, at) if known is None else known[1]
+        named = {k: next(p.name for p in self.run.points.values() if p.gradient is g) for k, g in points.items()}
+        x, new = named["at x"], {named["at x"]: points["at x+"]}
+        return replace(
+            self, mean=(*self.mean, x), deviation=(*self.deviation, x), drawn={**self.drawn, **new},
+            others={**self.others, **new}, valued=(x, named["at x+"]),
+        )  # fmt: skip
+
+    def on_parabolas(self, mu: float, L: float) -> float:
+        """The slowest mean square rate where every client has the parabola a/2 ||.||^2 plus a linear part: no rho is below it."""
+        names = [n for n in self.run.points if n != OPTIMUM]
+        at = [self.run.points[n].at for n in names]
+        keys = [(MEAN, f, g) for f, g in pairs(self.mean, 2)] + [(DEVIATION, f, g) for f, g in pairs(self.deviation, 2)]
+        after = [self.after(*key) for key in keys]
+        parts = (
+            (MEAN, self.mean, [v.mean for v in at]), (DEVIATION, self.deviation, [v.deviation for v in at])
+        )  # fmt: skip
+        return max(
+            float(max(abs(np.linalg.eigvals(_operator(keys, after, _slopes(a, names, parts))))))
+            for a in np.linspace(mu, L, CURVATURES)
+        )
+
+
+def _slopes(a: float, names: list[str], parts: Any) -> dict[tuple[str, str], dict[str, float]]:
+    """(block, vector) -> its coordinates, where every gradient is a times its position."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for block, coordinates, rows in parts:
+        own, state = (
+            np.array([[float(v.get(n, 0)) for n in of] for v in rows]).reshape(len(rows), len(of))
+            for of in (names, coordinates)
+        )
+        gradients = a * np.linalg.solve(np.eye(len(names)) - a * own, state)
+        found |= {(block, n): dict(zip(coordinates, row, strict=True)) for n, row in zip(names, gradients, strict=True)}
+        found |= {(block, f): {f: 1.0} for f in coordinates}
+    return found
+
+
+def _operator(keys: list[Any], after: Sequence[Quadratic], slopes: Mapping[Any, Mapping[str, float]]) -> np.ndarray:
+    """The map of a round on the products of coordinates."""
+    out = np.zeros((len(keys), len(keys)))
+    place = {key: i for i, key in enumerate(keys)} | {(b, g, f): i for i, (b, f, g) in enumerate(keys)}
+    for i, q in enumerate(after):
+        for (block, x, y), c in q.gram.items():
+            for f, u in slopes[block, x].items():
+                for g, w in slopes[block, y].items():
+                    out[i, place[block, f, g]] += float(c) * u * w
+    return out
+
+
+# --- from a method's class ------------------------------------------------------------------------
+class _Round:
+    """A method's round from free fields of its state."""
+
+    def __init__(self, subject: Subject, clients: int, participants: int) -> None:
+        self.subject, self.clients, self.participants = subject, clients, participants
+        trace = Trace(Run(), clients)
+        self.begun = subject.algorithm.init(trace.of_server(common("x")), clients)
+        self.fields = [n for n, v in self.begun._asdict().items() if v is not None and _is_vector(v)]
+        self.of_clients = [n for n in self.fields if np.ndim(getattr(self.begun, n)) == 3]
+        self.first = [trace.vector(getattr(self.begun, n)).mean.get("x", Fraction(0)) for n in self.fields]
+
+    def run(self) -> Run:
+        """A run without points."""
+        N, P = self.clients, self.participants
+        return Run(Fraction(P, N), spread(N, P), origin=dict(zip(self.fields, self.first, strict=True)))
+
+    def __call__(self, run: Run, at: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """The server's fields after a round, those of the clients that were drawn, and of the others."""
+        trace = Trace(run, self.clients, self.participants)
+        made = {n: trace.of_clients(at[n]) if n in self.of_clients else trace.of_server(at[n]) for n in self.fields}
+        subject = self.subject
+        seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [])
+        after = subject.algorithm.round(self.begun._replace(**made), seen)
+        if run.conditions:
+            raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
+        new = {n: trace.vector(getattr(after, n)) for n in self.fields}
+        kept = {n: (v.new, v.old) if hasattr(v, "old") else (v, v) for n, v in new.items() if n in self.of_clients}
+        for n, (drawn, _) in kept.items():
+            if drawn.drawn:
+                raise MissingCapability(f"{subject.name}: what a client keeps in {n} depends on who else was drawn")
+        server = {n: v for n, v in new.items() if n not in self.of_clients}
+        return server, {n: d for n, (d, _) in kept.items()}, {n: o for n, (_, o) in kept.items()}
+
+
+def _is_vector(values: Any) -> bool:
+    """True of a field of vectors, and not of counts or other numbers."""
+    found = np.asarray(values, dtype=object)
+    return found.shape[-1] == SHOWN and all(isinstance(x, Coordinate) or x == 0 for x in found.reshape(-1))
+
+
+def system(of: Subject, clients: int, participants: int) -> System:
+    """The system of a method's round in the coordinates that are reached and seen.
+
+    Raises
+    ------
+    MissingCapability
+        What the round asks for that is not linear in vectors; l1 terms, or a client's field that depends on the others.
+    """
+    turn = _Round(of, clients, participants)
+    names, of_client, everybody = turn.fields, turn.of_clients, participants == clients
+    free = {f: own(f) if f in of_client else common(f) for f in names}
+    raw = turn.run()
+    probe = System(raw, (), (), *turn(raw, free), True)
+    gradients = [n for n in raw.points if n != OPTIMUM]
+    means = [probe.average(f) for f in names]
+    mean, drawn = [v.mean for v in means], [v.drawn for v in means]
+    apart = [probe.drawn[f].deviation for f in of_client]
+    first = [turn.first, *_columns(mean, gradients), *_columns(drawn, gradients + of_client)]
+    basis, at = _reached(first, _rows(mean, names))
+    if everybody:
+        own_basis, own_at = _reached(_columns(apart, gradients), _rows(apart, of_client))
+    else:
+        own_basis, own_at = _echelon([[Fraction(f == g) for g in of_client] for f in of_client])
+
+    def equation(v: Mapping[str, Any], f: str = "") -> list[Fraction]:
+        return [*(Fraction(f == h) - v.get(h, 0) for h in of_client), Fraction(sum(v.get(g, 0) for g in gradients))]
+
+    rows = [equation(v, f) for v, f in zip(apart, of_client, strict=True)]
+    rows += [equation(v) for v in [raw.points[g].at.deviation for g in gradients] + drawn]
+    fixed = len(of_client) not in _echelon(rows)[1]
+    kept, own_kept = [names[i] for i in at], [f"{of_client[i]}'" for i in own_at]
+    bases = dict(zip(kept, basis, strict=True)), dict(zip(own_kept, own_basis, strict=True))
+    found = _in_coordinates(turn, fixed, bases)
+    if not everybody:
+        return found
+    points = [p.at for n, p in found.run.points.items() if n != OPTIMUM]
+    after = [found.average(f).mean for f in kept]
+    own_after = [found.drawn[f].deviation for f in own_kept]
+    sees, seen = _reached(_rows([{"x": Fraction(1)}, *(p.mean for p in points)], kept), _columns(after, kept))
+    own_sees, own_seen = _reached(_rows([p.deviation for p in points], own_kept), _columns(own_after, own_kept))
+    left, own_left = [kept[i] for i in seen], [own_kept[i] for i in own_seen]
+    smaller = _in_coordinates(turn, fixed, ({n: bases[0][n] for n in left}, {n: bases[1][n] for n in own_left}))
+    again = {f: smaller.average(f) for f in kept if f in smaller.server or f in smaller.drawn}
+    new = {n: _sum(row, [again[f] for f in kept]) for n, row in zip(left, sees, strict=True)}
+    new_own = {n: _sum(row, [smaller.drawn[f].own_part for f in own_kept]) for n, row in zip(own_left, own_sees, strict=True)}
+    return replace(smaller, mean=tuple(left), deviation=tuple(own_left), server=new, drawn=new_own, others=new_own)
+
+
+def _in_coordinates(turn: _Round, fixed: bool, bases: tuple[Mapping[str, Any], Mapping[str, Any]]) -> System:
+    """The round from the state that coordinates make."""
+    run, (mean, apart) = turn.run(), bases
+    if fixed:
+        run.optimum = Vector()
+        run.points[OPTIMUM] = Point(OPTIMUM, Vector(), Vector())
+
+    def part(of: Mapping[str, Any], f: str, names: list[str]) -> dict[str, Fraction]:
+        return {n: b[names.index(f)] for n, b in of.items() if f in names and b[names.index(f)]}
+
+    at = {f: Vector(part(mean, f, turn.fields), part(apart, f, turn.of_clients)) for f in turn.fields}
+    server, drawn, others = turn(run, at)
+    drawn = drawn | {f"{f}'": v for f, v in drawn.items()}
+    others = others | {f"{f}'": v for f, v in others.items()}
+    return System(run, tuple(mean), tuple(apart), server, drawn, others, fixed)
+
+
+def _rows(tables: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[Fraction]]:
+    return [[Fraction(t.get(n, 0)) for n in names] for t in tables]
+
+
+def _columns(tables: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[Fraction]]:
+    return [[Fraction(t.get(n, 0)) for t in tables] for n in names]
+
+
+def _sum(row: Sequence[Fraction], of: Sequence[Vector]) -> Vector:
+    total = Vector()
+    for c, v in zip(row, of, strict=True):
+        total = total + c * v if c else total
+    return total
+
+
+def _echelon(rows: Sequence[Sequence[Fraction]]) -> tuple[list[list[Fraction]], list[int]]:
+    """The rows in reduced echelon form, and their pivots."""
+    left, out, pivots = [list(r) for r in rows], list[list[Fraction]](), list[int]()
+    for c in range(len(left[0]) if left else 0):
+        found = next((r for r in left if r[c] != 0), None)
+        if found is None:
+            continue
+        left.remove(found)
+        pivot = [x / found[c] for x in found]
+        left = [[x - r[c] * y for x, y in zip(r, pivot, strict=True)] for r in left]
+        out = [[x - r[c] * y for x, y in zip(r, pivot, strict=True)] for r in out]
+        out.append(pivot)
+        pivots.append(c)
+    return out, pivots
+
+
+def _reached(
+    first: Sequence[Sequence[Fraction]], step: Sequence[Sequence[Fraction]]
+) -> tuple[list[list[Fraction]], list[int]]:
+    """The least subspace with ``first`` in it that v -> step v maps into itself: a basis in echelon form, and its pivots."""
+    basis, _ = _echelon(first)
+    while True:
+        more = [[sum((a * x for a, x in zip(row, v, strict=True)), Fraction(0)) for row in step] for v in basis]
+        new, at = _echelon([*basis, *(v for v in more if any(v))])
+        if len(new) == len(basis):
+            return new, at
+        basis = new
+
+
+# --- rho ------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class PotentialQuestion:
+    """A question for the best quadratic potential.
+
+    Attributes
+    ----------
+    subject, losses : the method with its local work, and the class
+    clients, participants : N and P; where all take part the potential is one for every N >= 2
+    """
+
+    subject: Subject
+    losses: Losses
+    clients: int
+    participants: int
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked, by name."""
+        source = {"source": self.subject.source} if self.subject.source else {}
+        return {
+            "method": self.subject.name, **source, "local steps": self.subject.local_steps or 1,
+            "options": dict(self.subject.options), "smoothness": self.losses.smoothness,
+            "strong convexity": self.losses.strong_convexity, "clients": self.clients,
+            "participants": self.participants,
+        }  # fmt: skip
+
+    def system(self, valued: bool = False) -> System:
+        """The round; ``valued``: with values of F in V."""
+        found = system(self.subject, self.clients, self.participants)
+        return found.with_values() if valued else found
+
+    def family(self, rho: Fraction, valued: bool) -> Family:
+        """The identity."""
+        return self.system(valued).family(self.losses, rho, self.clients == 1)
+
+
+def potential_question(
+    method: Any, options: Mapping[str, Any], local_steps: int = 1, losses: Losses | None = None,
+    clients: int = 2, participants: int | None = None,
+) -> PotentialQuestion:  # fmt: skip
+    """The question of `quadratic_potential`, with its defaults.
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        As `quadratic_potential`.
+    """
+    losses = Losses(Fraction(1), Fraction(1, 10)) if losses is None else losses
+    if not losses.strong_convexity > 0 or losses.smoothness is None:
+        told = "the least rho is that of smooth, strongly convex losses; give one above 0, such as 1/10"
+        raise InvalidInput(f"strong_convexity = {losses.strong_convexity}: {told}")
+    N = whole_number("clients", clients)
+    P = N if participants is None else whole_number("participants", participants)
+    if P > N:
+        raise InvalidInput(f"participants = {P} > clients = {N}: at most all take part")
+    of = subject(method, options, local_steps, Scale(losses.smoothness, Fraction(1), Fraction(1), 1))
+    return PotentialQuestion(of, losses, N, P)
+
+
+@dataclass(frozen=True)
+class QuadraticPotential:
+    """A quadratic potential of a method, proved in fractions.
+
+    Attributes
+    ----------
+    rho : E V+ <= rho V, plus c zeta^2 where there is no fixed point with all losses asked at x*
+    best : the solver's least rho
+    below : no rho is below this one, by equal parabolas
+    c : what zeta^2 is multiplied by; 0 where there is a fixed point
+    matrices : dict 'mean' or 'deviation' -> dict (coordinate, coordinate) -> V's entry, V >= ||x - x*||^2
+    value : V's multiple of F(x) - F*
+    solution, family : multipliers with L D L', and the identity
+    question : what was asked
+    valued : whether V has values of F, and gradients at x
+    any_number : it is one for every number of clients from 2 on, as far as `alike` tells
+    """
+
+    rho: Fraction
+    best: float
+    below: float
+    c: Fraction
+    matrices: Mapping[str, Mapping[tuple[str, str], Fraction]]
+    value: Fraction
+    solution: Solution
+    family: Family
+    question: PotentialQuestion
+    valued: bool
+    any_number: bool
+
+    @property
+    def at_x(self) -> str:
+        """The name of the gradients at x among V's coordinates; '' where V has none."""
+        return self.question.system(True).valued[0] if self.valued else ""
+
+    def __repr__(self) -> str:
+        noise = f", c {float(self.c):.6g}" if self.c else ""
+        return f"QuadraticPotential({self.question.subject.name}: rho {float(self.rho):.6f}{noise}, proved)"
+
+
+def quadratic_potential(
+    method: Algorithm | type[Algorithm] | str, *, local_steps: int = 1, losses: Losses | None = None,
+    clients: int = 2, participants: int | None = None, advance: Callable[[int], Any] | None = None,
+    **options: Any,
+) -> QuadraticPotential:  # fmt: skip
+    """The best quadratic potential of a method's round, for all losses of a class.
+
+    Parameters
+    ----------
+    method, options, local_steps : as `fedtheory.worst_cases.worst_case` takes them
+    losses : smooth and strongly convex (default: L = 1, mu = 1/10)
+    clients, participants : N and P (default: all). Where all take part the potential is one for every N >= 2
+    advance : called with 1 after each of the programmes, up to 2 `BISECTIONS`
+
+    Raises
+    ------
+    UnknownName, InvalidInput
+        What is no method, or none of its hyperparameters; losses that are not strongly convex.
+    MissingCapability
+        What the round asks for that is not linear in vectors, with the line; l1 terms.
+    NotCertified
+        There is none with rho <= 1, or none could be proved.
+    """
+    return answer(potential_question(method, options, local_steps, losses, clients, participants), advance)
+
+
+def answer(q: PotentialQuestion, advance: Callable[[int], Any] | None = None) -> QuadraticPotential:
+    """The best quadratic potential, with values of F where these make rho smaller.
+
+    Raises
+    ------
+    MissingCapability, NotCertified
+        As `quadratic_potential`.
+    """
+    plain = q.system()
+    below = plain.on_parabolas(float(q.losses.strong_convexity), float(q.losses.smoothness or 1))
+    found = _least(q, plain, below, advance)
+    if plain.fixed and q.clients == q.participants and found.best - below >= 2 / DIGITS:
+        with suppress(NotCertified):
+            more = _least(q, q.system(valued=True), below, advance)
+            found = more if more.rho < found.rho else found
+    return found
+
+
+def alike(q: PotentialQuestion, found: System) -> bool:
+    """True if the round has the same numbers for every number of clients from 2 on, as far as 2 and each of `OTHERS` tell."""
+    if q.participants < q.clients or q.clients == 1:
+        return False
+    here = found.family(q.losses, 1)
+    try:
+        others = [replace(q, clients=n, participants=n).family(Fraction(1), bool(found.valued)) for n in (2, *OTHERS)]
+    except MissingCapability:
+        return False
+    return all((here.start, here.terms) == (o.start, o.terms) for o in others)
+
+
+def _least(
+    q: PotentialQuestion, found: System, below: float, advance: Callable[[int], Any] | None
+) -> QuadraticPotential:  # fmt: skip
+    """The least rho of one kind of potential, proved."""
+    losses, one, name = q.losses, q.clients == 1, q.subject.name
+
+    def largest(rho: Fraction) -> float:
+        try:
+            return optimum(found.family(losses, rho, one), S)
+        except NoMultipliers:
+            return 0.0
+
+    if largest(Fraction(1)) < ENOUGH:
+        raise NoMultipliers(f"{name}: no quadratic potential with rho <= 1; take smaller steps")
+    low, high = 0, DIGITS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if largest(Fraction(middle, DIGITS)) > ENOUGH else (middle, high)
+        if advance is not None:
+            advance(1)
+    last: NotCertified | None = None
+    for room in ROOM:
+        rho = Fraction(min(high + room, DIGITS), DIGITS)
+        family = found.family(losses, rho, one)
+        try:
+            solved = maximise(family, S)
+        except NotCertified as error:
+            last = error
+            continue
+        if (s := solved.numbers.get(S, Fraction(0))) > 0:
+            return _made(q, found, family, solved, s, rho, high / DIGITS, below)
+    raise NotCertified(f"{name}: no potential could be proved") from last
+
+
+def _made(
+    q: PotentialQuestion, found: System, family: Family, solved: Solution, s: Fraction, rho: Fraction,
+    best: float, below: float,
+) -> QuadraticPotential:
+    matrices = {
+        block: {(f, g): x / s for f, g in pairs(names, 2) if (x := solved.numbers.get(f"{V_OF[block]} {f}, {g}"))}
+        for block, names in ((MEAN, found.mean), (DEVIATION, found.deviation))
+    }
+    c, value = (solved.numbers.get(name, Fraction(0)) / s for name in (NOISE, "V value"))
+    return QuadraticPotential(rho, best, below, c, matrices, value, solved, family, q, bool(found.valued), alike(q, found))

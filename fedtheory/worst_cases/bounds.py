@@ -123,7 +123,6 @@ class WorstCase:
     family : the identity that they are put into
     question : what was asked
     relaxed : what of the problem is left out, so that the value is an upper bound only; '' where nothing is
-    any_number : the value is the same for every number of clients from 2 on, as far as `alike` tells
     """
 
     bound: Fraction
@@ -132,7 +131,11 @@ class WorstCase:
     family: Family
     question: Question
     relaxed: str
-    any_number: bool
+
+    @cached_property
+    def any_number(self) -> bool:
+        """True if the value is the same for every number of clients from 2 on, as far as `alike` tells."""
+        return alike(self.question)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -212,7 +215,7 @@ def answer(q: Question, announce: Announce | None = None) -> WorstCase:
     found, relaxed = _family(q, announce)
     solution = _solved(found, q.units)
     bound = -solution.numbers.get(BOUND, Fraction(0))
-    return WorstCase(bound, -solution.best, solution, found, q, relaxed, alike(q))
+    return WorstCase(bound, -solution.best, solution, found, q, relaxed)
 
 
 def asked(

@@ -25,7 +25,7 @@ from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, fami
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
 from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
-from fedtheory.worst_cases.quadratic_potentials import QuadraticPotential, potential_question
+from fedtheory.worst_cases.quadratic_potentials import PotentialQuestion, QuadraticPotential, potential_question
 from fedtheory.worst_cases.rounds import ROUNDS
 
 __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certificate", "load", "text", "verify", "write"]
@@ -125,13 +125,29 @@ def _verify_quadratic(found: Certificate, method: type[Algorithm] | None) -> Non
     question, rho, valued = found.question, found.claim.get("rho"), found.question.get("values")
     if rho is None or set(found.claim) != {"rho", "c"} or not isinstance(valued, bool):
         raise InvalidInput("a quadratic potential claims rho and c, and says whether it has values of F")
-    losses = Losses(*(fraction(question.get(name), name) for name in ("smoothness", "strong convexity")))
-    counts = {name.replace(" ", "_"): integer(question.get(name), name, 1, MOST) for name in ("local steps", "clients", "participants")}
-    q = potential_question(_method(question, method), _options(question), losses=losses, **counts)
+    q = quadratic_question(question, method)
     s = found.multipliers.get("s", Fraction(0))
     if s <= 0 or found.claim["c"] != found.multipliers.get("c", Fraction(0)) / s:
         raise NotCertified("V is at least s ||x - x*||^2 for no s > 0, or c is another one")
     check_identity(q.family(rho, valued), found.multipliers, found.factors)
+
+
+def quadratic_question(
+    question: Mapping[str, Any], method: type[Algorithm] | None = None
+) -> PotentialQuestion:
+    """Read the question of a quadratic potential from a file.
+
+    Raises
+    ------
+    InvalidInput
+        A question that is none.
+    """
+    losses = Losses(*(fraction(question.get(name), name) for name in ("smoothness", "strong convexity")))
+    counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "clients", "participants")}
+    return potential_question(
+        _method(question, method), _options(question), losses=losses,
+        **{name.replace(" ", "_"): count for name, count in counts.items()},
+    )  # fmt: skip
 
 
 def check_identity(

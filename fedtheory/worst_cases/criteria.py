@@ -47,7 +47,8 @@ class Models:
 
     def distance_sq(self, x: Any) -> Any:
         """||x - x*||^2."""
-        return self._number(self._run.square(self._trace.point(x)))
+        at = self._trace.point(x)
+        return self._number(self._run.product(at, at))
 
     def gradient_sq(self, x: Any) -> Any:
         """||grad F(x)||^2 at a point."""
@@ -59,7 +60,14 @@ class Models:
 
     def dot(self, v: Any, w: Any) -> Any:
         """<v, w> of differences of points."""
-        return self._number(self._run.product(self._trace.difference(v), self._trace.difference(w)))
+        a, b = self._difference(v), self._difference(w)
+        return self._number(self._run.product(a, b))
+
+    def _difference(self, v: Any) -> Any:
+        found = self._trace.vector(v)
+        if any(weight != 0 for weight in self._run.weights_of_start(found)):
+            raise NotLinear("asks for a product of points, which depends on where the origin is: take their differences")
+        return found
 
     def _name(self) -> str:
         return f"end {len(self._run.points)}"

@@ -14,6 +14,7 @@ from math import comb
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import require, whole_number
 from fedtheory.local import Exact, ExactProx
@@ -109,6 +110,8 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
     require(isinstance(found, WorstCase), "found", found, "use the WorstCase that worst_case(...) returned")
     q = found.question
     clients = whole_number("clients", q.clients if clients is None else clients, least=2, remedy="one client is a mean, too: take 2")
+    if isinstance(q.subject.made, Compressed):
+        raise InvalidInput(f"no worst function of {q.subject.name} under a contraction: its worst compressor is none that can be run")
     if found.relaxed or q.subject.one_loss:
         why = f"is an upper bound only: {found.relaxed}" if found.relaxed else "is that of any convex set"
         raise InvalidInput(f"no worst function of {q.subject.name}, whose value {why}")

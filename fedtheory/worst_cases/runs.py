@@ -46,8 +46,7 @@ class Run:
     conditions : dict name -> what is at least 0 besides the losses' conditions
     relaxed : what of the problem is left out, so that the value is an upper bound only
     smooth : a loss has one gradient at a point
-    origin : dict name -> by how much a common vector, or the mean of own ones, moves where the origin
-        is moved by -1; None where that is not known
+    weights : dict name -> by how much that vector moves where the start is moved by 1
     """
 
     share: Fraction = Fraction(1)
@@ -57,7 +56,7 @@ class Run:
     points: dict[str, Point] = field(default_factory=dict)
     conditions: dict[str, Quadratic] = field(default_factory=dict)
     relaxed: str = ""
-    origin: Mapping[str, Any] | None = field(default_factory=lambda: {"x0": 1})
+    weights: Mapping[str, Any] = field(default_factory=lambda: {"x0": 1})
 
     zero = Vector()
     start = common("x0")
@@ -102,8 +101,8 @@ class Run:
         return None
 
     def weights_of_start(self, v: Vector) -> list[Any]:
-        """By how much a vector moves, for each client, where the origin is moved by -1."""
-        return [] if self.origin is None else [sum(c * self.origin.get(n, 0) for n, c in v.mean.items())]
+        """By how much a vector moves, for each client, where the start is moved by 1."""
+        return [sum((c * self.weights.get(name, 0) for name, c in v.mean.items()), 0)]
 
     def vector(self, name: str, everybody: bool = False, beside: Vector | None = None) -> Vector:
         """A vector of every client, or one that is the same for all."""
@@ -112,6 +111,10 @@ class Run:
     def require(self, name: str, a: Vector, b: Vector) -> None:
         """<a_k, b_k> >= 0 for every client."""
         self.conditions[name] = inner(a, b)
+
+    def contract(self, name: str, wanted: Vector, found: Vector, delta: Any) -> None:
+        """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""
+        self.conditions[name] = (1 - delta) * self.product(wanted, wanted) - self.product(found - wanted, found - wanted)
 
     def mean(self, v: Vector) -> Vector:
         """The mean over the cohort."""

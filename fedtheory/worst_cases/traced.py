@@ -21,10 +21,11 @@ import copy
 import inspect
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -37,10 +38,11 @@ from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.shifted_gradients import OnView
 from fedtheory.local.sliding import SubgradientSliding
+from fedtheory.messages.base import Compressor
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 
-__all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "page"]
+__all__ = ["Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "page"]
 
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # coordinates, that stand for the dimension
@@ -458,28 +460,12 @@ class Trace:
             One that does not move along where the start is moved.
         """
         found = self.vector(values, members)
-        if self._moved_otherwise(found, 1):
+        if any(abs(weight - 1) > ROUNDING for weight in self.run.weights_of_start(found)):
             raise NotLinear(
                 "asks for a point that depends on where the origin is, as weight decay does, or a sum of models whose "
                 "weights do not add up to 1: a worst case is that of any origin"
             )
         return found
-
-    def difference(self, values: Any) -> Any:
-        """The vector of an array that is no position.
-
-        Raises
-        ------
-        NotLinear
-            One that moves along where the start is moved.
-        """
-        found = self.vector(values)
-        if self._moved_otherwise(found, 0):
-            raise NotLinear("asks for a product of points, which depends on where the origin is: take their differences")
-        return found
-
-    def _moved_otherwise(self, vector: Any, weight: int) -> bool:
-        return any(abs(found - weight) > ROUNDING for found in self.run.weights_of_start(vector))
 
 
 class VectorCohort(Cohort):
@@ -533,6 +519,38 @@ class NoProblem:
         raise NotLinear(f"asks the problem for {name}: a worst case is that of all problems of a class")
 
 
+@dataclass(frozen=True)
+class Contraction(Compressor):
+    """Any compressor with E||C(m) - m||^2 <= (1 - delta) ||m||^2, of which a worst case takes the worst.
+
+    Parameters
+    ----------
+    delta : in (0, 1]
+
+    Raises
+    ------
+    InvalidInput
+        delta outside.
+    MissingCapability
+        Where a message is to be compressed by it: it stands for all compressors, and is none.
+    """
+
+    name: ClassVar[str] = "contraction"
+
+    delta: Any = Fraction(1, 2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "delta", exact(self.delta))
+        if not 0 < self.delta <= 1:
+            raise InvalidInput(f"contraction = {self.delta}: delta must lie in (0, 1]")
+
+    def _compress(self, x: Any, uniforms: Any) -> Any:
+        raise MissingCapability("a contraction stands for every compressor with its delta: run one of fedtheory.messages")
+
+    _bits = _encode = _decode = _compress  # type: ignore[assignment]
+
+
 class VectorProblem:
     """The losses as a local solver sees them: their gradients."""
 
@@ -576,7 +594,7 @@ class VectorClients(Clients):
         self.results: list[LocalResult] = []
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
-        self._asked = 0
+        self._asked = self._compressed = 0
         self.cohort = VectorCohort(clients, participants)
 
     def __getattr__(self, name: str) -> Any:
@@ -779,10 +797,25 @@ class VectorClients(Clients):
 
     # --- what is no matter of vectors -------------------------------------------------------------
     def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
-        raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}")
+        self._only(message, True if senders is None else senders)
+        return self.trace.of_clients(self._arrives_of(message, compressor, False), self.slots), 0
 
     def compress_down(self, message: Any, compressor: Any) -> Any:
-        raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}")
+        return self.trace.of_server(self._arrives_of(message, compressor, True)), np.zeros(1, dtype=np.int64)
+
+    def _arrives_of(self, message: Any, compressor: Any, everybody: bool) -> Any:
+        """Any vector that is as near to a message as the contraction says."""
+        if not isinstance(compressor, Contraction):
+            told = "a contraction stands for every compressor with its delta (contraction=1/2)"
+            raise NotLinear(f"compresses messages by {compressor.name}: {NOT_LINEAR}; {told}")
+        wanted = self.trace.vector(message) if everybody else self._own(self.trace.vector, message)
+        if compressor.delta == 1:  # nothing is left out
+            return wanted
+        self._compressed += 1
+        name = f"c{self.label}.{self._compressed}"
+        found = self.run.vector(name, everybody, beside=wanted)
+        self.run.contract(name, wanted, found, compressor.delta)
+        return found
 
     def fisher(self, y: Any, kind: Any) -> Any:
         raise NotLinear(f"asks for Fisher information: {NOT_LINEAR}")

@@ -159,7 +159,7 @@ class Tree:
         return None
 
     def weights_of_start(self, v: Each) -> list[Any]:
-        """By how much a vector moves, for each client, where the origin is moved by -1."""
+        """By how much a vector moves, for each client, where the start is moved by 1."""
         return [row.of.get(("x0", COMMON, ()), 0) for row in v.rows]
 
     def vector(self, name: str, everybody: bool = False, beside: Each | None = None) -> Each:
@@ -173,6 +173,11 @@ class Tree:
         """<a_k, b_k> >= 0 for every client."""
         for k, (p, q) in enumerate(zip(a.rows, b.rows, strict=True)):
             self.extra[name, k, self._seen(a, b)] = p.inner(q)
+
+    def contract(self, name: str, wanted: Each, found: Each, delta: Any) -> None:
+        """||found_k - wanted_k||^2 <= (1 - delta) ||wanted_k||^2 for every client."""
+        for k, (p, q) in enumerate(zip(wanted.rows, found.rows, strict=True)):
+            self.extra[name, k, self.history] = (1 - delta) * p.inner(p) - (q - p).inner(q - p)
 
     @property
     def drawn(self) -> bool:

@@ -227,7 +227,6 @@ def view_of(
     kinds = {"N d": lambda n: world.trace.of_clients(own(n))[0], "d": lambda n: world.trace.of_server(common(n))[0]}
     if other := [axes for axes in setting._free.values() if axes not in kinds]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
-    world.run.origin = None if setting._free else world.run.origin
     state = {name: kinds[axes](name) for name, axes in setting._free.items()}
     return setting._round(world, start, law, rounds, (), drawn, state)
 

@@ -253,7 +253,7 @@ def replay_certificate(
 ) -> None:  # fmt: skip
     """Check a certificate file in fractions and say what it proves."""
     from fedtheory.worst_cases import certificates as files
-    from fedtheory.worst_cases.methods import source_of
+    from fedtheory.worst_cases import criteria, methods
 
     found = files.load(path)
     cls = None if method is None else method_of(method)
@@ -272,16 +272,19 @@ def replay_certificate(
         "claim": {name: str(number) for name, number in found.claim.items()},
         "multipliers": len(found.multipliers),
     }
+    sources = {"source": (method, cls, methods.source_of), "criterion source": (criterion, function, criteria.source_of)}
+    made_with = {key: found.question.get(key) == of(own) for key, (_, own, of) in sources.items() if own is not None}
     if as_json:
-        emit(told)
+        emit(told | ({"made_with_these_files": all(made_with.values())} if made_with else {}))
         return
     console = out_console()
     console.print(Text(", ".join(f"{name}: {value}" for name, value in found.question.items()), "bold"), soft_wrap=True)
     for name, number in found.claim.items():
         console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
     sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in found.factors.values())
-    if cls is not None and found.question.get("source") != source_of(cls):
-        console.print(f"The file of {method} is not the one that the certificate was made with; it is proved for this one.")
+    for key in (key for key, same in made_with.items() if not same):
+        told_of = f"The file of {sources[key][0]} is not the one that the certificate was made with"
+        console.print(f"{told_of}; it is proved for this one.", soft_wrap=True)
     console.print(f"proved: {len(found.multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")
     if proof is not None:
         console.print(f"The proof to read: {proof}", soft_wrap=True)

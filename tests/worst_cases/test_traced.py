@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 from parabolas_at_hand import CLIENTS, CURVATURE, LOWEST, OfClients, OfTree, slope
+from server_momentum import Heavy
 
-from fedtheory.algorithms import Algorithm, FedAvg
+from fedtheory.algorithms import Algorithm
 from fedtheory.algorithms.base import per_client
 from fedtheory.arrays import namespace
 from fedtheory.errors import MissingCapability
@@ -56,29 +57,7 @@ class Mine(Algorithm):
         return self.h * clients.mean(g)
 
 
-def local(clients, x, **given):
-    """Local models, and where they began."""
-    w = clients.broadcast(x)
-    return clients.minimise(LocalObjective(center=w, **given), start=w).y, w
-
-
 # --- methods that have a worst case ---------------------------------------------------------------
-@dataclass(frozen=True)
-class Heavy(FedAvg):
-    """FedAvg with server momentum."""
-
-    name: ClassVar[str] = "heavy"
-    beta: float = 0.5
-
-    def init(self, x, num_clients):
-        return State(x, namespace(x).zeros_like(x))
-
-    def round(self, state, clients):
-        y, w = local(clients, state.x)
-        m = self.beta * state.m + clients.mean(clients.send(y) - w)
-        return State(state.x + m, m)
-
-
 class Nesterov(Mine):
     """Gradients at an extrapolated point; no state but models."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from numbers import Rational
 from pathlib import Path
@@ -36,6 +36,8 @@ from fedtheory.local.shifted_gradients import OnView
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
+from fedtheory.worst_cases.gram import Quadratic
+from fedtheory.worst_cases.runs import OPTIMUM
 
 __all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
 
@@ -212,9 +214,11 @@ class Coordinate(_Entry):
         client = self.client
         if other.client not in (None, client) and client is not None:
             raise NotLinear(f"multiplies vectors of different clients: {NOT_LINEAR}")
-        client = other.client if client is None else client
-        key = "inner", id(self.whole), id(other.whole)
-        made = self.of.once(key, lambda: self.of.run.product(self.whole, other.whole), self.whole, other.whole)
+        client, a, b = other.client if client is None else client, self.whole, other.whole
+        if client is not None and (getattr(a, "drawn", None) or getattr(b, "drawn", None)):
+            raise NotLinear(f"multiplies a client's vector by one that depends on the cohort: {NOT_LINEAR}")
+        product = self.of.run.product if client is None else self.of.run.product_of_each
+        made = self.of.once(("inner", client is None, id(a), id(b)), lambda: product(a, b), a, b)
         return Square(self.of, {client: made}, frozenset({self.axis}))
 
     @property
@@ -243,8 +247,7 @@ class Square(_Entry):
 
     Attributes
     ----------
-    parts : dict client -> `Quadratic`, the mean over the clients of what this is for that client; None ->
-        one that is no client's
+    parts : dict client -> `Quadratic`, what this is for that client; None -> one that is no client's
     axes : the coordinates over which products are added up
     """
 
@@ -265,7 +268,20 @@ class Square(_Entry):
         return number * a
 
     def _mean(self, part: Any) -> Any:
-        return part
+        return part.over_all
+
+    @staticmethod
+    def of_all(squares: Sequence[Any]) -> Any:
+        """The expected mean over a cohort of numbers of its clients in turn; None where they differ in more than the client."""
+        first = squares[0]
+        if not all(isinstance(x, Square) and x.axes == first.axes and set(x.parts) <= {k, None} for k, x in enumerate(squares)):
+            return None
+        told = [(x.parts.get(k), x.parts.get(None)) for k, x in enumerate(squares)]
+        if any(x != told[0] for x in told):
+            return None
+        own, rest = told[0]
+        parts = [q for q in (None if own is None else own.over_all, rest) if q is not None]
+        return Square(first.of, {None: Quadratic.total(parts)}, first.axes)
 
     def _with(self, other: Any, sign: int) -> Any:
         if isinstance(other, Square) and other.axes != self.axes:
@@ -288,7 +304,7 @@ class Square(_Entry):
         NotLinear
             Something of one client, or of one coordinate.
         """
-        if len(self.axes) < SHOWN or set(self.parts) - {None}:
+        if len(self.axes) < self.of.dim or set(self.parts) - {None}:
             raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
         return self.parts[None]
 
@@ -296,10 +312,10 @@ class Square(_Entry):
 class Size:
     """The size of a number made of vectors, which is looked at nowhere."""
 
-    def __add__(self, other: Any) -> Any:
+    def _same(self, *_: Any) -> Any:
         return self
 
-    __radd__ = __add__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = __pos__ = __abs__ = _same
 
 
 class Trace:
@@ -312,11 +328,22 @@ class Trace:
     run : `Run` or `Tree`
     clients : N
     shown : how many of them stand for all (default: `SHOWN`)
+    rows : how many of a cohort do (default: as many)
+    dim : coordinates
+
+    Attributes
+    ----------
+    read : of 'N' and 't' those that a round asked for
     """
 
-    def __init__(self, run: Any, clients: int = SHOWN, shown: int | None = None) -> None:
-        self.run, self.shown = run, min(SHOWN, clients) if shown is None else shown
-        self.mixes = self.shown == clients and not run.drawn  # a sum that a round takes by itself is one over all
+    def __init__(
+        self, run: Any, clients: int = SHOWN, shown: int | None = None, rows: int | None = None, dim: int = SHOWN
+    ) -> None:  # fmt: skip
+        self.run, self.shown, self.dim = run, min(SHOWN, clients) if shown is None else shown, dim
+        self.rows = self.shown if rows is None else rows
+        # a sum over all rows is one over all clients
+        self.mixes = self.shown == clients and not (run.drawn and self.rows == self.shown)
+        self.read: set[str] = set()
         self._made: dict[Any, tuple[Any, ...]] = {}
         self.solutions: list[tuple[Any, Any]] = []  # local problems that were solved exactly, with their solutions
 
@@ -344,13 +371,13 @@ class Trace:
         """The expectation of a vector over the cohort that is drawn."""
         return self.once(("expectation", id(a)), lambda: self.run.expectation(a), a)
 
-    def of_clients(self, vector: Any) -> np.ndarray:
-        """The coordinates of a vector of each client (1, P, d)."""
-        return self._array(vector, (1, self.shown, SHOWN))
+    def of_clients(self, vector: Any, rows: int | None = None) -> np.ndarray:
+        """The coordinates of a vector of each client (1, N, d), or of some of them."""
+        return self._array(vector, (1, self.shown if rows is None else rows, self.dim))
 
     def of_server(self, vector: Any) -> np.ndarray:
         """The coordinates of a vector that is the same for all (1, d)."""
-        return self._array(vector, (1, SHOWN))
+        return self._array(vector, (1, self.dim))
 
     def _array(self, vector: Any, shape: tuple[int, ...]) -> np.ndarray:
         out = np.empty(shape, dtype=object)
@@ -430,20 +457,20 @@ class VectorClients(Clients):
     solver : LocalSolver, whose numbers are fractions
     clients, participants : N and P
     round_index : t, from 1 on
-    moves : the moves and subgradients of l1 terms so far, by name
+    moves : the subgradients of l1 terms so far with moves and weights, by name
     inside : the points of a convex set so far, with their names and normals
     label : in the names of the gradients that are asked for (default: t - 1)
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
-        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]], label: Any = None,
+        moves: dict[str, tuple[Any, Any, Fraction]], inside: list[tuple[str, Any, Any]], label: Any = None,
     ) -> None:  # fmt: skip
         self.trace, self.run, self.solver = trace, trace.run, solver
         self.moves, self.inside = moves, inside
         self.label = round_index - 1 if label is None else label
         self._number, self._participants = clients, participants
-        self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
+        self._round, self.scenarios = Whole(round_index), range(1)
         self.xp = np
         self.problem = VectorProblem(self)  # type: ignore[assignment]
         self._messages: list[Any] = []
@@ -452,7 +479,7 @@ class VectorClients(Clients):
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
         self._asked = 0
-        self.shown = trace.shown
+        self.shown = trace.rows
         self.cohort = VectorCohort(clients, participants, self.shown)
 
     def _only(self, message: Any, who: Any) -> Any:
@@ -462,11 +489,18 @@ class VectorClients(Clients):
 
     # --- the cohort -------------------------------------------------------------------------------
     @property
+    def round_index(self) -> Any:  # type: ignore[override]
+        self.trace.read.add("t")
+        return self._round
+
+    @property
     def num_clients(self) -> int:
+        self.trace.read.add("N")
         return self._number
 
     @property
     def size(self) -> Any:
+        self.trace.read.add("N")
         return np.array([[Whole(self._participants)]], dtype=object)
 
     def real(self, number: Any) -> Fraction:
@@ -486,7 +520,7 @@ class VectorClients(Clients):
     sample_shares = weights
 
     def take(self, memory: Any) -> Any:
-        return memory
+        return memory[:, : self.shown]
 
     def put(self, memory: Any, values: Any) -> Any:
         old, new = self.trace.vector(memory), self.trace.vector(values)
@@ -505,6 +539,11 @@ class VectorClients(Clients):
             if any(x != values[0, 0, i % values.shape[2]] for i, x in enumerate(values.reshape(-1))):
                 raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
             return values[:, 0]
+        if isinstance(values.reshape(-1)[0], Square):
+            found = [Square.of_all(column) for column in values[0].T]
+            if any(x is None for x in found):
+                raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
+            return np.array([found], dtype=object)
         return self.trace.of_server(self.run.mean(self.trace.vector(values)))
 
     # --- the work ---------------------------------------------------------------------------------
@@ -519,7 +558,7 @@ class VectorClients(Clients):
         known = self.run.known(at)
         if len(self.run.points) > MOST_POINTS:
             raise InvalidInput(f"more than {MOST_POINTS:,} points at which losses are asked: take fewer local steps or rounds")
-        return self.trace.of_clients(self.run.gradient(self._name(False), at) if known is None else known)
+        return self.trace.of_clients(self.run.gradient(self._name(False), at) if known is None else known, self.shown)
 
     def minimise(
         self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None
@@ -533,7 +572,7 @@ class VectorClients(Clients):
         elif isinstance(solver, SubgradientSliding):
             found = self._slid(objective, start, solver)
         else:
-            rows = Rows(np.arange(self.shown), np.zeros((1, 1), int), None, None, int(self.round_index))  # type: ignore[arg-type]
+            rows = Rows(np.arange(self.shown), np.zeros((1, 1), int), None, None, int(self._round))  # type: ignore[arg-type]
             found = solver.solve(problem, objective, start, rows)
         self.results.append(found)
         return found
@@ -544,7 +583,9 @@ class VectorClients(Clients):
         center, linear = vector(objective.center), self.run.zero
         if objective.linear is not None:
             linear = vector(objective.linear)
-        asked = center, linear, factor, bool(objective.l1)
+        if any(getattr(v, "drawn", None) for v in (center, linear)):
+            raise NotLinear(f"solves local problems at a model that depends on the cohort: {NOT_LINEAR}")
+        asked = center, linear, factor, self._weight_of_l1(objective), vector(objective.l1_center) if objective.l1 else None
         y = next((y for known, y in self.trace.solutions if known == asked), None)
         if y is None:
             name = self._name(True)
@@ -554,9 +595,9 @@ class VectorClients(Clients):
             found = self.run.solved(name, lambda g: center + (1 / factor) * (linear - g))
             y = center + (1 / factor) * (linear - found)
             if objective.l1:
-                self._subgradients_of_l1(f"p{name[1:]}", pull, y - vector(objective.l1_center))
+                self._subgradients_of_l1(f"p{name[1:]}", pull, y - vector(objective.l1_center), self._weight_of_l1(objective))
             self.trace.solutions.append((asked, y))
-        made = self.trace.of_clients(y)
+        made = self.trace.of_clients(y, self.shown)
         return LocalResult(made, np.zeros((1, self.shown)), average=made)
 
     def _curvature(self, objective: LocalObjective) -> Fraction:
@@ -583,18 +624,25 @@ class VectorClients(Clients):
             average = (1 - theta) * average + theta * u
         return LocalResult(u, average=average)
 
-    def _subgradients_of_l1(self, name: str, pull: Any, move: Any) -> None:
+    @staticmethod
+    def _weight_of_l1(objective: LocalObjective) -> Fraction:
+        if np.ndim(objective.l1):
+            raise NotLinear(f"has an l1 term whose weight is no number: {NOT_LINEAR}")
+        return exact(objective.l1 or 0)
+
+    def _subgradients_of_l1(self, name: str, pull: Any, move: Any, weight: Fraction) -> None:
         run, moves = self.run, self.moves
         run.relaxed = RELAXED
         run.require(f"{name}, 0", pull, move)
         for sign, word in ((1, ""), (-1, "minus ")):
             run.require(f"{name}, {word}mean {name}", pull - sign * pull.average, move)
-            for of, (q, moved) in moves.items():
-                run.require(f"{name}, {word}{of}", pull - sign * q, move)
-                run.require(f"{name}, {word}mean {of}", pull - sign * q.average, move)
-                run.require(f"{of}, {word}{name}", q - sign * pull, moved)
-                run.require(f"{of}, {word}mean {name}", q - sign * pull.average, moved)
-        self.moves = {**moves, name: (pull, move)}
+            for of, (q, moved, other) in moves.items():
+                here, there = sign * weight / other, sign * other / weight  # so that entries have the same bound
+                run.require(f"{name}, {word}{of}", pull - here * q, move)
+                run.require(f"{name}, {word}mean {of}", pull - here * q.average, move)
+                run.require(f"{of}, {word}{name}", q - there * pull, moved)
+                run.require(f"{of}, {word}mean {name}", q - there * pull.average, moved)
+        self.moves = {**moves, name: (pull, move, weight)}
 
     def onto_any_set(self, z: Any) -> Any:
         """The projection of a vector that is the same for all onto any closed convex set (1, d).
@@ -602,12 +650,13 @@ class VectorClients(Clients):
         It is z less a normal of the set: <n, z' - z> <= 0 for a normal n at z and every z' of the set.
         The start is in it, and so is the optimum, where minus the gradient is a normal.
         """
-        run, k = self.run, int(self.round_index)
+        run, k = self.run, int(self._round)
         normal = run.vector(f"n{k}", everybody=True)
         end = self.trace.vector(z) - normal
         if not self.inside:
-            self.inside = [("x0", run.start, None), ("*", run.zero, -1 * run.optimum)]
-            run.require("*, x0", run.optimum, run.start)
+            best = run.points[OPTIMUM].at
+            self.inside = [("x0", run.start, None), ("*", best, -1 * run.optimum)]
+            run.require("*, x0", run.optimum, run.start - best)
         for name, other, turned in self.inside:
             run.require(f"z{k}, {name}", normal, end - other)
             if turned is not None:

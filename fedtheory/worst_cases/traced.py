@@ -312,6 +312,9 @@ class Square(_Entry):
 class Size:
     """The size of a number made of vectors, which is looked at nowhere."""
 
+    def __repr__(self) -> str:
+        return "the size of a number made of vectors"
+
     def _same(self, *_: Any) -> Any:
         return self
 
@@ -479,7 +482,8 @@ class VectorClients(Clients):
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
         self._asked = 0
-        self.shown = trace.rows
+        self.everybody = participants == clients and self.run.drawn  # of a run of cohorts
+        self.shown = trace.shown if self.everybody else trace.rows
         self.cohort = VectorCohort(clients, participants, self.shown)
 
     def _only(self, message: Any, who: Any) -> Any:
@@ -524,7 +528,7 @@ class VectorClients(Clients):
 
     def put(self, memory: Any, values: Any) -> Any:
         old, new = self.trace.vector(memory), self.trace.vector(values)
-        return self.trace.of_clients(self.run.put(old, new))
+        return self.trace.of_clients(new if self.everybody else self.run.put(old, new))
 
     def moved(self, y: Any, start: Any) -> Any:
         return y - start
@@ -544,7 +548,8 @@ class VectorClients(Clients):
             if any(x is None for x in found):
                 raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
             return np.array([found], dtype=object)
-        return self.trace.of_server(self.run.mean(self.trace.vector(values)))
+        vector = self.trace.vector(values)
+        return self.trace.of_server(vector.average if self.everybody else self.run.mean(vector))
 
     # --- the work ---------------------------------------------------------------------------------
     def _name(self, solved: bool) -> str:

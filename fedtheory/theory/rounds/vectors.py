@@ -84,6 +84,7 @@ class VectorWorld:
         L, G = losses.smoothness, losses.lipschitz
         self.constants = {"beta": L, "G_sq": None if G is None else G * G}
         self._made: list[VectorClients] = []
+        self.run_made = False
 
     @cached_property
     def watched(self) -> dict[str, Watched]:
@@ -114,13 +115,14 @@ class VectorWorld:
         return Best(self.trace.of_server(common(X_STAR))[0], least, least, Fraction(0))
 
     def clients(self, cohort: Any, work: dict[str, Any], like: Any, stream: Any, t: int) -> VectorClients:
-        """One round's clients, who all take part."""
+        """One round's clients: a cohort, but where a side asks for the local models of everybody."""
         solver: Any = Exact()
         if "E" in work:
             solver = in_fractions(GradientSteps(int(work["E"]), float(work["eta"])), {"lr": work["eta"]})
         kept = (self._made[-1].moves, self._made[-1].inside) if self._made else ({}, [])
         own = len(self._made)  # a name of its own for each gradient
-        self._made.append(VectorClients(self.trace, solver, self.num_clients, self.participants, t, *kept, own))
+        participants = self.num_clients if self.run_made else self.participants
+        self._made.append(VectorClients(self.trace, solver, self.num_clients, participants, t, *kept, own))
         return self._made[-1]
 
     def _points(self, y: Any) -> Iterator[tuple[tuple[int, ...], str, Any]]:
@@ -267,6 +269,7 @@ def view_of(
     world = VectorWorld(losses_of(setting.problems, beta), clients, participants, dim)
     with _told(setting.of_statement.id):
         view = _view(setting, world, drawn, rounds)
+    world.run_made = True
     if setting._free and "t" in world.trace.read:
         raise MissingCapability("the method asks which round it is, and the state before it may be anything")
     return view

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from fedtheory.errors import MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, own, plus, square, value
+from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, inner_of_each, own, plus, square, value
 
 __all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
 
@@ -68,6 +68,11 @@ class Run:
         self.points[OPTIMUM] = Point(OPTIMUM, Vector(), self.optimum)
         self._asked: set[str] = set()
 
+    @property
+    def best(self) -> Vector:
+        """Where the optimum is."""
+        return self.points[OPTIMUM].at
+
     # --- what a method writes ---------------------------------------------------------------------
     def gradient(self, name: str, at: Vector) -> Vector:
         """The clients' gradients at a point."""
@@ -118,7 +123,7 @@ class Run:
 
     def mean(self, v: Vector) -> Vector:
         """The mean over the cohort."""
-        return Vector(v.mean, {}, plus(v.drawn, v.deviation) if self.spread else {})
+        return Vector(v.mean, {}, plus(v.drawn, v.deviation) if self.spread else v.drawn)
 
     def put(self, old: Vector, new: Vector) -> Vector | _Kept:
         """Return what the clients keep: those of the cohort the new, the others the old."""
@@ -129,16 +134,22 @@ class Run:
         """True if some clients take part, and others do not."""
         return self.share < 1
 
-    def product(self, a: Any, b: Any) -> Quadratic:
-        """E of the mean over the clients of <a_k, b_k>."""
+    def product(self, a: Vector, b: Vector) -> Quadratic:
+        """E <a, b> of vectors of the server."""
+        return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
+
+    def product_of_each(self, a: Any, b: Any) -> Quadratic:
+        """E <a_k, b_k> of vectors of a client that stands for each, none of which has a drawn part."""
         if isinstance(a, _Kept) or isinstance(b, _Kept):
             a, b = (v if isinstance(v, _Kept) else _Kept(v, v, self.share) for v in (a, b))
-            return (1 - self.share) * inner(a.old, b.old) + self.share * inner(a.new, b.new)
-        return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
+            return (1 - self.share) * inner_of_each(a.old, b.old) + self.share * inner_of_each(a.new, b.new)
+        return inner_of_each(a, b)
 
     def expectation(self, a: Any) -> Vector:
         """E of a vector of every client, or of the server's, over the cohort."""
         if isinstance(a, _Kept):
+            if a.drawn:
+                raise MissingCapability("what clients keep depends on who else takes part")
             a = (1 - self.share) * a.old + self.share * a.new
         return Vector(a.mean, a.deviation)
 
@@ -188,6 +199,10 @@ class _Kept:
     def _with(self, other: Any, sign: int) -> _Kept:
         a, b = (other.old, other.new) if isinstance(other, _Kept) else (other, other)
         return _Kept(self.old.plus(a, sign), self.new.plus(b, sign), self.share)
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        return {**self.old.drawn, **self.new.drawn}
 
     @property
     def average(self) -> Vector:

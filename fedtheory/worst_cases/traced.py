@@ -41,6 +41,7 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.messages.base import Compressor
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
+from fedtheory.worst_cases.gram import Quadratic
 
 __all__ = ["Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "page"]
 
@@ -244,9 +245,11 @@ class Coordinate(_Entry):
         client = self.client
         if other.client not in (None, client) and client is not None:
             self.no("multiplies vectors of different clients")
-        client = other.client if client is None else client
-        key = "inner", id(self.whole), id(other.whole)
-        made = self.of.once(key, lambda: self.of.run.product(self.whole, other.whole), self.whole, other.whole)
+        client, a, b = other.client if client is None else client, self.whole, other.whole
+        if client is not None and (getattr(a, "drawn", None) or getattr(b, "drawn", None)):
+            self.no("multiplies a client's vector by one that depends on the cohort")
+        product = self.of.run.product if client is None else self.of.run.product_of_each
+        made = self.of.once(("inner", client is None, id(a), id(b)), lambda: product(a, b), a, b)
         return Square(self.of, {client: made}, frozenset({self.axis}))
 
     @property
@@ -287,8 +290,7 @@ class Square(_Entry):
 
     Attributes
     ----------
-    parts : dict client -> `Quadratic`, the mean over the clients of what this is for that client; None ->
-        one that is no client's
+    parts : dict client -> `Quadratic`, what this is for that client; None -> one that is no client's
     axes : the coordinates over which products are added up
     """
 
@@ -309,9 +311,20 @@ class Square(_Entry):
         return number * a
 
     def _mean(self, part: Any) -> Any:
-        if self.of.run.drawn:
-            self.no(f"adds up a {self.what} over a cohort")
-        return part
+        return part.over_all
+
+    @staticmethod
+    def of_all(squares: Sequence[Any]) -> Any:
+        """The expected mean over a cohort of numbers of its clients in turn; None where they differ in more than the client."""
+        first = squares[0]
+        if not all(isinstance(x, Square) and x.axes == first.axes and set(x.parts) <= {k, None} for k, x in enumerate(squares)):
+            return None
+        told = [(x.parts.get(k), x.parts.get(None)) for k, x in enumerate(squares)]
+        if any(x != told[0] for x in told):
+            return None
+        own, rest = told[0]
+        parts = [q for q in (None if own is None else own.over_all, rest) if q is not None]
+        return Square(first.of, {None: Quadratic.total(parts)}, first.axes)
 
     def _with(self, other: Any, sign: int) -> Any:
         if isinstance(other, Square) and other.axes != self.axes:
@@ -334,18 +347,22 @@ class Square(_Entry):
         NotLinear
             Something of one client, or of one coordinate.
         """
-        if len(self.axes) < self.of.coordinates or set(self.parts) - {None}:
+        if len(self.axes) < self.of.coordinates or any(isinstance(k, int) for k in self.parts):
             raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
-        return self.parts[None]
+        # a sum over a cohort is its expectation
+        return Quadratic.total(q if k is None else len(k[0]) * q.over_all for k, q in self.parts.items())
 
 
 class Size:
     """The size of a number made of vectors, which is looked at nowhere."""
 
-    def __add__(self, other: Any) -> Any:
+    def __repr__(self) -> str:
+        return "the size of a number made of vectors"
+
+    def _same(self, *_: Any) -> Any:
         return self
 
-    __radd__ = __add__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = __pos__ = __abs__ = _same
 
 
 class Trace:
@@ -363,12 +380,14 @@ class Trace:
     Attributes
     ----------
     refused : the last error for what is not linear
+    read : of 'N' and 't' those that a round asked for
     """
 
     def __init__(self, run: Any, clients: int, participants: int | None = None, coordinates: int = SHOWN) -> None:
         self.run, self.clients, self.coordinates = run, clients, coordinates
         self.slots = range(clients if participants is None else participants)
         self.refused: NotLinear | None = None
+        self.read: set[str] = set()
         self._made: dict[Any, tuple[Any, ...]] = {}
         self.solutions: list[tuple[Any, Any]] = []  # local problems that were solved exactly, with their solutions
 
@@ -452,7 +471,7 @@ class Trace:
         return self.cohort[0] if len(self.cohort) == 1 else None
 
     def point(self, values: Any, members: Sequence[int] | None = None) -> Any:
-        """The vector of an array that is a position.
+        """The vector of an array that is a position, counted from the optimum where that is at 0.
 
         Raises
         ------
@@ -460,7 +479,7 @@ class Trace:
             One that does not move along where the start is moved.
         """
         found = self.vector(values, members)
-        if any(abs(weight - 1) > ROUNDING for weight in self.run.weights_of_start(found)):
+        if self.run.best == self.run.zero and any(abs(weight - 1) > ROUNDING for weight in self.run.weights_of_start(found)):
             raise NotLinear(
                 "asks for a point that depends on where the origin is, as weight decay does, or a sum of models whose "
                 "weights do not add up to 1: a worst case is that of any origin"
@@ -573,21 +592,21 @@ class VectorClients(Clients):
     solver : LocalSolver, whose numbers are fractions
     clients, participants : N and P
     round_index : t, from 1 on
-    moves : the moves and subgradients of l1 terms so far, by name
+    moves : the subgradients of l1 terms so far with moves and weights, by name
     inside : the points of a convex set so far, with their names and normals
     label : in the names of the gradients that are asked for (default: t - 1)
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
-        moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]], label: Any = None,
+        moves: dict[str, tuple[Any, Any, Fraction]], inside: list[tuple[str, Any, Any]], label: Any = None,
     ) -> None:  # fmt: skip
         self.trace, self.run, self.solver = trace, trace.run, solver
         self.moves, self.inside = moves, inside
         self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
-        self.slots = trace.cohort
-        self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
+        self.slots = self.everybody if participants == clients else trace.cohort
+        self._round, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
         self.xp, self.problem = np, NoProblem()  # type: ignore[assignment]
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
@@ -607,11 +626,18 @@ class VectorClients(Clients):
 
     # --- the cohort -------------------------------------------------------------------------------
     @property
+    def round_index(self) -> Any:  # type: ignore[override]
+        self.trace.read.add("t")
+        return self._round
+
+    @property
     def num_clients(self) -> int:
+        self.trace.read.add("N")
         return Whole(len(self.everybody))  # type: ignore[return-value]
 
     @property
     def size(self) -> Any:
+        self.trace.read.add("N")
         return np.array([[Whole(len(self.slots))]], dtype=object)
 
     def real(self, number: Any) -> Fraction:
@@ -623,7 +649,7 @@ class VectorClients(Clients):
 
     @property
     def objective_weights(self) -> np.ndarray:
-        return np.full(len(self.everybody), 1 / self.num_clients, dtype=object)
+        return np.full(len(self.everybody), Fraction(1, len(self.everybody)), dtype=object)
 
     def weights(self) -> Any:
         return self.objective_weights[None, : len(self.slots), None]
@@ -638,6 +664,8 @@ class VectorClients(Clients):
         if len(self.slots) == len(self.everybody) and self._numbers(values):
             return values
         old, new = self.trace.vector(memory, self.everybody), self.trace.vector(values, self.slots)
+        if len(self.slots) == len(self.everybody):
+            return self.trace.of_clients(new)
         return self.trace.of_clients(self.run.put(old, new), self.everybody)
 
     def moved(self, y: Any, start: Any) -> Any:
@@ -645,13 +673,24 @@ class VectorClients(Clients):
 
     def sum(self, values: Any, weights: Any = None) -> Any:
         values = values[...] if type(values) is Moved else values
+        shares = np.asarray(values if weights is None else weights)
+        of_all = len(self.slots) == len(self.everybody)
+        if not of_all or any(isinstance(x, _Entry) or x != Fraction(1, len(self.slots)) for x in shares.flat):
+            self.trace.read.add("N")  # no mean over all
         return len(self.slots) * self.mean(values if weights is None else weights * values)
 
     def mean(self, values: Any) -> Any:
         values = values[...] if type(values) is Moved else values
         if self._numbers(values):
             return values[:, 0]
-        return self.trace.of_server(self.trace.mean(self._own(self.trace.vector, values)))
+        if isinstance(values.flat[0], Square):
+            found = [Square.of_all(column) for column in values[0].T]
+            if any(x is None for x in found):
+                raise NotLinear(UNLIKE)
+            return np.array([found], dtype=object)
+        vector = self._own(self.trace.vector, values)
+        of_all = self.run.drawn and len(self.slots) == len(self.everybody)
+        return self.trace.of_server(vector.average if of_all else self.trace.mean(vector))
 
     def _own(self, read: Callable[[Any, Sequence[int]], Any], values: Any) -> Any:
         """The vector of an array (1, P, d) of the cohort."""
@@ -694,7 +733,7 @@ class VectorClients(Clients):
         elif isinstance(solver, SubgradientSliding):
             found = self._slid(objective, start, solver)
         else:
-            rows = Rows(np.arange(len(self.slots)), np.zeros((1, 1), int), None, None, int(self.round_index))  # type: ignore[arg-type]
+            rows = Rows(np.arange(len(self.slots)), np.zeros((1, 1), int), None, None, int(self._round))  # type: ignore[arg-type]
             found = solver.solve(problem, objective, start, rows)
         self.results.append(found)
         return found
@@ -706,17 +745,18 @@ class VectorClients(Clients):
         around = self._of_slots(objective.center)
         if objective.linear is not None:
             around = around + (1 / factor) * self._of_slots(objective.linear)
-        anchor = self._of_slots(objective.l1_center) if objective.l1 else None
-        asked, name = (around, factor, objective.l1, anchor), self._name(True)
+        weight = self._weight_of_l1(objective)
+        anchor = self._of_slots(objective.l1_center) if weight else None
+        asked, name = (around, factor, weight, anchor), self._name(True)
         known, y = next((made for of, made in self.trace.solutions if of == asked), (name, None))
         self._asked += known == name
         if y is None:
-            y = self._solution(name, around, factor, anchor)
+            y = self._solution(name, around, factor, weight, anchor)
             self.trace.solutions.append((asked, (name, y)))
         made = self.trace.of_clients(y, self.slots)
         return LocalResult(made, np.zeros((1, len(self.slots))), average=made)
 
-    def _solution(self, name: str, around: Any, factor: Fraction, anchor: Any) -> Any:
+    def _solution(self, name: str, around: Any, factor: Fraction, weight: Fraction, anchor: Any) -> Any:
         """The point ``around`` less the gradient there, and less the l1 term's pull towards an anchor, over the curvature."""
         pull = None
         if anchor is not None:
@@ -725,7 +765,7 @@ class VectorClients(Clients):
         self.trace.point(self.trace.of_clients(around, self.slots), self.slots)
         y = around - (1 / factor) * self.run.solved(name, lambda g: around - (1 / factor) * g)
         if pull is not None:
-            self._subgradients_of_l1(f"p{name[1:]}", pull, y - anchor)
+            self._subgradients_of_l1(f"p{name[1:]}", pull, y - anchor, weight)
         return y
 
     def _of_slots(self, values: Any) -> Any:
@@ -763,18 +803,25 @@ class VectorClients(Clients):
             average = (1 - theta) * average + theta * u
         return LocalResult(u, average=average)
 
-    def _subgradients_of_l1(self, name: str, pull: Any, move: Any) -> None:
+    @staticmethod
+    def _weight_of_l1(objective: LocalObjective) -> Fraction:
+        if np.ndim(objective.l1):
+            raise NotLinear(f"has an l1 term whose weight is no number: {NOT_LINEAR}")
+        return exact(objective.l1 or 0)
+
+    def _subgradients_of_l1(self, name: str, pull: Any, move: Any, weight: Fraction) -> None:
         run, moves = self.run, self.moves
         run.relaxed = RELAXED
         run.require(f"{name}, 0", pull, move)
         for sign, word in ((1, ""), (-1, "minus ")):
             run.require(f"{name}, {word}mean {name}", pull - sign * pull.average, move)
-            for of, (q, moved) in moves.items():
-                run.require(f"{name}, {word}{of}", pull - sign * q, move)
-                run.require(f"{name}, {word}mean {of}", pull - sign * q.average, move)
-                run.require(f"{of}, {word}{name}", q - sign * pull, moved)
-                run.require(f"{of}, {word}mean {name}", q - sign * pull.average, moved)
-        self.moves = {**moves, name: (pull, move)}
+            for of, (q, moved, other) in moves.items():
+                here, there = sign * weight / other, sign * other / weight  # so that entries have the same bound
+                run.require(f"{name}, {word}{of}", pull - here * q, move)
+                run.require(f"{name}, {word}mean {of}", pull - here * q.average, move)
+                run.require(f"{of}, {word}{name}", q - there * pull, moved)
+                run.require(f"{of}, {word}mean {name}", q - there * pull.average, moved)
+        self.moves = {**moves, name: (pull, move, weight)}
 
     def onto_any_set(self, z: Any) -> Any:
         """The projection of a vector that is the same for all onto any closed convex set (1, d).
@@ -782,12 +829,12 @@ class VectorClients(Clients):
         It is z less a normal of the set: <n, z' - z> <= 0 for a normal n at z and every z' of the set.
         The start is in it, and so is the optimum, where minus the gradient is a normal.
         """
-        run, k = self.run, int(self.round_index)
+        run, k = self.run, int(self._round)
         normal = run.vector(f"n{k}", everybody=True)
         end = self.trace.point(z) - normal
         if not self.inside:
-            self.inside = [("x0", run.start, None), ("*", run.zero, -1 * run.optimum)]
-            run.require("*, x0", run.optimum, run.start)
+            self.inside = [("x0", run.start, None), ("*", run.best, -1 * run.optimum)]
+            run.require("*, x0", run.optimum, run.start - run.best)
         for name, other, turned in self.inside:
             run.require(f"z{k}, {name}", normal, end - other)
             if turned is not None:

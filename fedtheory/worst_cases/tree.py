@@ -129,7 +129,7 @@ class Tree:
                 "fit where all take part, and in one round of the criterion distance"
             )
         self._asked: set[str] = set()
-        self.zero = Each((Row({}),) * N)
+        self.zero = self.best = Each((Row({}),) * N)
         self.start = Each((Row({("x0", COMMON, ()): Fraction(1)}),) * N)
         raw = Each(tuple(Row({("g*", k, ()): Fraction(1)}) for k in range(N)))
         self.optimum = raw - raw.average

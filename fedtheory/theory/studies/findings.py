@@ -213,7 +213,7 @@ class StatementStudy:
         """Prove the forms that were not refuted for all losses of their class, and find the best values of constants."""
         for form in self.statement.forms:
             try:
-                if form not in self.counterexamples:
+                if form not in self.counterexamples and self._row(form).verdict != "violated":
                     self.proofs[form] = proved(self.statement, form)
             except (*SILENT, InvalidInput) as error:
                 self.unproved[form] = str(error)

@@ -49,6 +49,12 @@ SHOWN = 2  # coordinates, that stand for the dimension
 ROUNDING = 1e-9  # of weights that a round makes of floats, which should add up to 1
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
 NOT_LINEAR = "a worst case is computed of rounds that are linear in vectors"
+LACKS = {  # what an error of NumPy, or of a local solver, is about
+    "Coordinate": "NumPy cannot do this with vectors", "Square": "NumPy cannot do this with vectors",
+    "Fraction": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
+    "Whole": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
+    "VectorProblem": "asks for more of the losses than full gradients",
+}  # fmt: skip
 UNLIKE = (
     f"treats clients or coordinates unlike one another: {NOT_LINEAR}; means over clients are taken by clients.mean and clients.sum"
 )
@@ -714,7 +720,7 @@ class VectorClients(Clients):
             y = self._solution(name, around, factor, anchor)
             self.trace.solutions.append((asked, (name, y)))
         made = self.trace.of_clients(y, self.slots)
-        return LocalResult(made, np.zeros((1, len(self.slots))), average=made)
+        return LocalResult(made, np.zeros((1, len(self.slots))), average=made if isinstance(solver, ExactProx) else None)
 
     def _solution(self, name: str, around: Any, factor: Fraction, anchor: Any) -> Any:
         """The point ``around`` less the gradient there, and less the l1 term's pull towards an anchor, over the curvature."""
@@ -869,8 +875,7 @@ def page(
         except FedTheoryError:
             raise
         except Exception as error:
-            numpy_s = "Coordinate" in str(error) or "Square" in str(error)  # of a function that looks for a method of its entries
-            why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
+            why = next((said for name, said in LACKS.items() if name in str(error)), f"{type(error).__name__}: {error}")
             raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     return told

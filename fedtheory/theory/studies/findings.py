@@ -215,9 +215,9 @@ class StatementStudy:
             try:
                 if form not in self.counterexamples:
                     self.proofs[form] = proved(self.statement, form)
-            except (MissingCapability, NotCertified) as error:
+            except (*SILENT, InvalidInput) as error:
                 self.unproved[form] = str(error)
-            with suppress(MissingCapability, NotCertified):
+            with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
 
     def _measure(self) -> None:

@@ -402,3 +402,19 @@ def test_a_step_by_the_number_of_clients_is_the_run_s(what):
     """Three clients, not two: a value, and that of a run on its losses."""
     found = worst_case(stepping(OF_NUMBERS[what][0]), clients=3)
     assert worst_function(found).measured() == pytest.approx(found.best, rel=1e-5)
+
+
+def test_a_client_that_is_a_cohort_by_itself():
+    """Its row is the mean in the round in which it is drawn; kept as it is, it is that client's in the next one."""
+    q = bounds.asked(ByHand, {}, clients=3, participants=1)
+    assert on_vectors(q) == pytest.approx(on_parabolas(q), rel=1e-9)
+    with pytest.raises(MissingCapability, match=r"means over clients are taken by clients\.mean"):
+        bounds.family(bounds.asked(ByHand, {}, rounds=2, clients=3, participants=1))
+
+
+def test_gradients_of_one_round_that_depend_on_the_cohort_are_asked_of_the_tree():
+    """The distance after one round needs no tree elsewhere."""
+    plain, twice = (bounds.asked(m, {}, clients=3, participants=2, criterion="distance") for m in (ByHand, Twice))
+    assert not plain.tree and twice.tree
+    found = bounds.answer(twice)
+    assert worst_function(found).measured() == pytest.approx(found.best, rel=1e-5)

@@ -66,7 +66,7 @@ def test_the_certificate_of_what_was_computed():
     asked = {name: x for name, x in proof.question.items() if name != "kind"}
     solution = SimpleNamespace(numbers=proof.multipliers, factors=proof.factors)
     q = SimpleNamespace(asked=asked)
-    assert files.certificate(WorstCase(F(9), 9.0, solution, None, q, "", True)) == proof
+    assert files.certificate(WorstCase(F(9), 9.0, solution, None, q, "")) == proof
     of_round = question("scaffold")
     made = SimpleNamespace(numbers={"kappa_0": F(1, 7)}, factors={})
     found = files.certificate(Potential(F(1), F(1), F(1), F(0), 1.0, made, None, of_round))

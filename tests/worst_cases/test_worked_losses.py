@@ -504,7 +504,7 @@ def nothing_found(q):
     """A worst case whose solver found 0: what is made of it is the run on parabolas alone."""
     nothing: Any = SimpleNamespace(rows={}, gram={})
     none: Any = None
-    return WorstCase(F(0), 0.0, nothing, none, q, bounds.relaxed(q), False)
+    return WorstCase(F(0), 0.0, nothing, none, q, bounds.relaxed(q))
 
 
 WHOLE = [

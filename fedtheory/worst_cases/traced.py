@@ -52,7 +52,7 @@ NOT_LINEAR = "a worst case is computed of rounds that are linear in vectors"
 LACKS = {  # what an error of NumPy, or of a local solver, is about
     "Coordinate": "NumPy cannot do this with vectors", "Square": "NumPy cannot do this with vectors",
     "Fraction": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
-    "Whole": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
+    "Count": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
     "VectorProblem": "asks for more of the losses than full gradients",
 }  # fmt: skip
 UNLIKE = (
@@ -474,6 +474,22 @@ class Trace:
         return found
 
 
+class Count(Whole):
+    """A whole number of which sums, differences and remainders still count and index."""
+
+    def __add__(self, other: Any) -> Any:
+        return self._counted(super().__add__(other), other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._counted(super().__sub__(other), other)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._counted(super().__mod__(other), other)
+
+    def _counted(self, found: Any, other: Any) -> Any:
+        return Count(found) if isinstance(other, int | Whole) else found
+
+
 class VectorCohort(Cohort):
     """P of N clients."""
 
@@ -593,7 +609,7 @@ class VectorClients(Clients):
         self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
         self.slots = trace.cohort
-        self.round_index, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
+        self.round_index, self.scenarios = Count(round_index), range(1)  # type: ignore[assignment]
         self.xp, self.problem = np, NoProblem()  # type: ignore[assignment]
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
@@ -614,11 +630,11 @@ class VectorClients(Clients):
     # --- the cohort -------------------------------------------------------------------------------
     @property
     def num_clients(self) -> int:
-        return Whole(len(self.everybody))  # type: ignore[return-value]
+        return Count(len(self.everybody))  # type: ignore[return-value]
 
     @property
     def size(self) -> Any:
-        return np.array([[Whole(len(self.slots))]], dtype=object)
+        return np.array([[Count(len(self.slots))]], dtype=object)
 
     def real(self, number: Any) -> Fraction:
         return exact(number)
@@ -875,7 +891,8 @@ def page(
         except FedTheoryError:
             raise
         except Exception as error:
-            why = next((said for name, said in LACKS.items() if name in str(error)), f"{type(error).__name__}: {error}")
+            lacks = [said for name, said in LACKS.items() if name in str(error) and isinstance(error, AttributeError | TypeError)]
+            why = lacks[0] if lacks else f"{type(error).__name__}: {error}"
             raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     return told

@@ -154,6 +154,8 @@ def subject(
     cls = cls if isinstance(cls, type) else type(cls)
     if not issubclass(cls, Algorithm):
         raise InvalidInput(f"method = {shown(method)}: give a name, such as 'fedavg', or an Algorithm")
+    if not hasattr(cls, "__dataclass_fields__"):
+        raise InvalidInput(f"{cls.__name__} is no dataclass: put @dataclass(frozen=True) above it; its fields are the hyperparameters")
     has = {f.name: f for f in fields(cls)}
     wire = {n: given.pop(n) for n in WIRE if n in given and n not in has} if wire is None else wire
     step = None if STEP in has else given.pop(STEP, None)

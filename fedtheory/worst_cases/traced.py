@@ -50,6 +50,12 @@ SHOWN = 2  # coordinates, that stand for the dimension
 ROUNDING = 1e-9  # of weights that a round makes of floats, which should add up to 1
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
 NOT_LINEAR = "a worst case is computed of rounds that are linear in vectors"
+LACKS = {  # what an error of NumPy, or of a local solver, is about
+    "Coordinate": "NumPy cannot do this with vectors", "Square": "NumPy cannot do this with vectors",
+    "Fraction": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
+    "Count": "numbers are fractions here: take math.sqrt or the like of them, or float(...) first",
+    "VectorProblem": "asks for more of the losses than full gradients",
+}  # fmt: skip
 UNLIKE = (
     f"treats clients or coordinates unlike one another: {NOT_LINEAR}; means over clients are taken by clients.mean and clients.sum"
 )
@@ -487,6 +493,22 @@ class Trace:
         return found
 
 
+class Count(Whole):
+    """A whole number of which sums, differences and remainders still count and index."""
+
+    def __add__(self, other: Any) -> Any:
+        return self._counted(super().__add__(other), other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._counted(super().__sub__(other), other)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._counted(super().__mod__(other), other)
+
+    def _counted(self, found: Any, other: Any) -> Any:
+        return Count(found) if isinstance(other, int | Whole) else found
+
+
 class VectorCohort(Cohort):
     """P of N clients."""
 
@@ -606,7 +628,7 @@ class VectorClients(Clients):
         self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
         self.slots = self.everybody if participants == clients else trace.cohort
-        self._round, self.scenarios = Whole(round_index), range(1)  # type: ignore[assignment]
+        self._round, self.scenarios = Count(round_index), range(1)  # type: ignore[assignment]
         self.xp, self.problem = np, NoProblem()  # type: ignore[assignment]
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []
@@ -633,12 +655,12 @@ class VectorClients(Clients):
     @property
     def num_clients(self) -> int:
         self.trace.read.add("N")
-        return Whole(len(self.everybody))  # type: ignore[return-value]
+        return Count(len(self.everybody))  # type: ignore[return-value]
 
     @property
     def size(self) -> Any:
         self.trace.read.add("N")
-        return np.array([[Whole(len(self.slots))]], dtype=object)
+        return np.array([[Count(len(self.slots))]], dtype=object)
 
     def real(self, number: Any) -> Fraction:
         return exact(number)
@@ -754,7 +776,7 @@ class VectorClients(Clients):
             y = self._solution(name, around, factor, weight, anchor)
             self.trace.solutions.append((asked, (name, y)))
         made = self.trace.of_clients(y, self.slots)
-        return LocalResult(made, np.zeros((1, len(self.slots))), average=made)
+        return LocalResult(made, np.zeros((1, len(self.slots))), average=made if isinstance(solver, ExactProx) else None)
 
     def _solution(self, name: str, around: Any, factor: Fraction, weight: Fraction, anchor: Any) -> Any:
         """The point ``around`` less the gradient there, and less the l1 term's pull towards an anchor, over the curvature."""
@@ -916,8 +938,8 @@ def page(
         except FedTheoryError:
             raise
         except Exception as error:
-            numpy_s = "Coordinate" in str(error) or "Square" in str(error)  # of a function that looks for a method of its entries
-            why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
+            lacks = [said for name, said in LACKS.items() if name in str(error) and isinstance(error, AttributeError | TypeError)]
+            why = lacks[0] if lacks else f"{type(error).__name__}: {error}"
             raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     return told

@@ -17,7 +17,8 @@ from server_momentum import Heavy
 from fedtheory.algorithms import Algorithm
 from fedtheory.algorithms.base import per_client
 from fedtheory.arrays import namespace
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import SGD
 from fedtheory.local.objective import LocalObjective
 from fedtheory.messages import TopK
 from fedtheory.problems import Quadratic
@@ -402,3 +403,50 @@ def test_a_step_by_the_number_of_clients_is_the_run_s(what):
     """Three clients, not two: a value, and that of a run on its losses."""
     found = worst_case(stepping(OF_NUMBERS[what][0]), clients=3)
     assert worst_function(found).measured() == pytest.approx(found.best, rel=1e-5)
+
+
+def test_a_client_that_is_a_cohort_by_itself():
+    """Its row is the mean in the round in which it is drawn; kept as it is, it is that client's in the next one."""
+    q = bounds.asked(ByHand, {}, clients=3, participants=1)
+    assert on_vectors(q) == pytest.approx(on_parabolas(q), rel=1e-9)
+    with pytest.raises(MissingCapability, match=r"means over clients are taken by clients\.mean"):
+        bounds.family(bounds.asked(ByHand, {}, rounds=2, clients=3, participants=1))
+
+
+def test_gradients_of_one_round_that_depend_on_the_cohort_are_asked_of_the_tree():
+    """The distance after one round needs no tree elsewhere."""
+    plain, twice = (bounds.asked(m, {}, clients=3, participants=2, criterion="distance") for m in (ByHand, Twice))
+    assert not plain.tree and twice.tree
+    found = bounds.answer(twice)
+    assert worst_function(found).measured() == pytest.approx(found.best, rel=1e-5)
+
+
+class NoDataclass(Algorithm):
+    """No fields."""
+
+    def __init__(self, h=0.25):
+        self.h = h
+
+
+def test_numbers_of_rounds_count_and_index():
+    step = lambda self, g, y, s, clients: (0.1, 0.3)[clients.round_index - 1] * (1, 2)[clients.round_index % 2] * clients.mean(g)  # noqa: E731
+    q = bounds.asked(stepping(step), {}, rounds=2, clients=3)
+    assert on_vectors(q) == pytest.approx(on_parabolas(q), rel=1e-9)
+
+
+def test_what_an_error_is_about_is_told():
+    """Numbers are fractions, which NumPy's functions do not take."""
+    for step, says in (
+        (lambda self, g, y, s, clients: clients.mean(g) / np.sqrt(clients.round_index), "numbers are fractions here: take math.sqrt"),
+        (lambda self, g, y, s, clients: np.exp(self.h) * clients.mean(g), "numbers are fractions here"),
+        (lambda self, g, y, s, clients: clients.mean(g) / 0, "ZeroDivisionError"),
+        (lambda self, g, y, s, clients: clients.mean(y - sgd(clients, y)), "asks for more of the losses than full gradients"),
+    ):  # fmt: skip
+        with pytest.raises(MissingCapability, match=says):
+            bounds.family(bounds.asked(stepping(step), {}))
+    with pytest.raises(InvalidInput, match="NoDataclass is no dataclass: put @dataclass"):
+        worst_case(NoDataclass)
+
+
+def sgd(clients, y):
+    return clients.minimise(LocalObjective(center=y), start=y, solver=SGD(2, 0.1, epochs=1)).y

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from fractions import Fraction as F
 from itertools import combinations, product
+from typing import ClassVar
 
 import pytest
 from server_momentum import Heavy
 
+from fedtheory.local import ExactProx
+from fedtheory.local.objective import LocalObjective
 from fedtheory.worst_cases import worst_case, worst_function
 
 
@@ -177,3 +181,34 @@ def test_pepit_has_the_expectation_over_cohorts(method, options, clients, partic
     assert found.best == pytest.approx(value, rel=1e-5)
     assert value * (1 - 1e-6) <= found.bound <= value * (1 + 2e-5)
     assert worst_function(found).measured() == pytest.approx(found.best, rel=1e-4)
+
+
+@dataclass(frozen=True)
+class ThereAgain(Heavy):
+    """Local problems of curvature 1 are solved, and the server steps along the subgradients where they end."""
+
+    nonsmooth: ClassVar[bool] = True
+
+    def round(self, state, clients):
+        w = clients.broadcast(state.x)
+        y = clients.minimise(LocalObjective(center=w, curvature=1.0), start=w, solver=ExactProx()).y
+        return state._replace(x=state.x - self.beta * clients.mean(clients.gradient(y)))
+
+
+@pytest.mark.parametrize("criterion", ["gap", "distance"])
+def test_a_subgradient_where_a_local_problem_ends_is_any(criterion):
+    """It need not be the one of the local problem's optimality condition: a loss may have its kink there."""
+    from PEPit import PEP
+    from PEPit.functions import ConvexLipschitzFunction
+    from PEPit.primitive_steps import proximal_step
+
+    pep = PEP()
+    losses = [pep.declare_function(ConvexLipschitzFunction, M=1) for _ in range(2)]
+    mean = average(losses)
+    star, x = mean.stationary_point(), pep.set_initial_point()
+    pep.set_initial_condition((x - star) ** 2 <= 1)
+    end = x - average([f.subgradient(proximal_step(x, f, 1)[0]) for f in losses]) / 2
+    pep.set_performance_metric((end - star) ** 2 if criterion == "distance" else mean(end) - mean(star))
+    value = pep.solve(verbose=0, solver="CLARABEL")
+    found = worst_case(ThereAgain, criterion=criterion)
+    assert found.best == pytest.approx(value, rel=1e-5)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import Check

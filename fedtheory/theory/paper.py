@@ -310,11 +310,10 @@ class Paper(RegisteredPaper):
         As in a list of references.
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
-    older : callable(witness) -> witness, with today's data in place of those of older files
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
-        printed, about and version_1.
+        printed and about.
 
     Raises
     ------
@@ -329,7 +328,6 @@ class Paper(RegisteredPaper):
         source: str = "",
         symbols: dict[str, str] | None = None,
         tested: bool = False,
-        older: Callable[[Any], Any] = lambda witness: witness,
         worlds: Sequence[type[World]] = (),
         **more: Any,
     ) -> None:
@@ -339,7 +337,7 @@ class Paper(RegisteredPaper):
             )
         super().__init__(id, title, source, **more)
         self.authored: dict[str, AuthoredStatement] = {}
-        self.symbols, self.tested, self.older = symbols or {}, tested, older
+        self.symbols, self.tested = symbols or {}, tested
         self.worlds = {world.kind: world for world in worlds}
 
     @property

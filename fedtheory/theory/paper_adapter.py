@@ -326,10 +326,9 @@ class AuthoredSetting(Setting):
         return DataInstance(in_floats, kind, setting.words(instance), instance.to_data(), None, rule)
 
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
-        """As `Setting.exact_view`; also of data that older files have."""
+        """As `Setting.exact_view`; also of a closed world that the paper has witnesses of."""
         if witness.rule not in self.authored[statement.id].variants:
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
-        witness = self.authored.older(witness)
         if witness.kind in self.authored.worlds:
             form = replace(form, kind=witness.kind)
         view = super().exact_view(statement, form, witness)
@@ -402,7 +401,6 @@ class AuthoredSetting(Setting):
         """The losses, the start, and what was drawn."""
         from fedtheory.theory.studies.counterexamples import told  # loads what searches
 
-        witness = self.authored.older(witness)
         if witness.kind in self.authored.worlds:
             return f"{witness.statement} [{witness.form}]: {self.authored.worlds[witness.kind].summary(witness)}"
         words = told(self._of(witness.kind, witness.rule), witness)
@@ -410,7 +408,6 @@ class AuthoredSetting(Setting):
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
-        witness = self.authored.older(witness)
         if (world := self.authored.worlds.get(witness.kind)) is not None:
             return world.told(witness, super().facts(witness))
         instance = Draw.from_data(witness.data)

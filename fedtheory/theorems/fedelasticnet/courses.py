@@ -12,8 +12,8 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full
 from fedtheory.randomness import Stream
-from fedtheory.theorems.fedelasticnet.exact_witness import MERGED
 from fedtheory.theorems.fedelasticnet.expectation import round_of, round_view
+from fedtheory.theorems.fedelasticnet.merged_clients import MergedClients
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theory import Case, Witness
 from fedtheory.theory.judge.proof import Course, Proof
@@ -59,16 +59,16 @@ def replayed(witness: Witness, proof: Proof) -> Course:
     InvalidInput
         A witness that is about one round, or whose identical clients are merged.
     """
-    found = FILE.older(witness)
-    if found.kind == MERGED:
+    kind = witness.kind
+    if kind == MergedClients.kind:
         raise InvalidInput(
             f"{witness.name} has merged clients, whose rounds are not told apart: give a witness whose clients are written out"
         )
-    if witness.kind == "round" or found.kind not in FILE.authored or FILE[found.kind].over != "run":
+    if kind not in FILE.authored or FILE[kind].over != "run":
         raise InvalidInput(
-            f"{witness.name} is about one round: a proof is walked along a run, give a witness with a horizon T"
+            f"{witness.name} is about one round: a proof is walked along a run, give a witness of a statement about runs"
         )
-    draw, setting = Draw.from_data(found.data), _setting(proof, witness.rule)
+    draw, setting = Draw.from_data(witness.data), _setting(proof, witness.rule)
     run, law = setting.view(draw, exact=True), setting.law(draw)
     m = draw.num_clients
     name = f"{m} client{'s' * (m > 1)}, {run.P} taking part, d = {draw.dim}, T = {draw.rounds} (in fractions)"

@@ -36,7 +36,7 @@ __all__ = [
 ENTRY_POINTS = "fedtheory.papers"
 MORE = (
     "about", "printed", "rules", "aliases", "figures", "witnesses", "rule_order", "rule_words",
-    "rule_short", "version_1",
+    "rule_short",
 )  # fmt: skip
 
 
@@ -62,8 +62,6 @@ class RegisteredPaper:
     rule_order : under which rule a form is shown where one row stands for it: the first of these
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
-    version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None where
-        the file is of another paper
     """
 
     file = figures = witnesses = rules = ""
@@ -75,7 +73,6 @@ class RegisteredPaper:
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = MappingProxyType({})
     rule_short: Mapping[str, str] = MappingProxyType({})
-    version_1: Callable[[dict[str, Any], str], Any] | None = None
 
     def __init__(self, id: str, title: str = "", source: str = "", **more: Any) -> None:
         self.id, self.title, self.source = id, title or id, source

@@ -17,18 +17,18 @@ from fedtheory.theorems.fedelasticnet.proofs import PROOFS
 from fedtheory.theory.judge.proof_trace import follow, walk, walk_witness
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
-from tests.theorems.fedelasticnet.runs import in_fractions
+from tests.theorems.fedelasticnet.runs import in_fractions, witness_of
 
 THEOREM = "fedelasticnet/theorem-3.1"
-TWO = {"h": [["1"], ["1"]], "c": [["-1"], ["2"]], "lambda1": "1", "lambda2": "30", "P": 1, "x0": ["1"], "T": 3}
-THREE = {
-    "h": [["1", "1/2"], ["2", "0"], ["1/3", "1"]], "c": [["-1", "3"], ["2", "0"], ["1/2", "-1/7"]], "lambda1": "3/4", "lambda2": "60",
-    "P": 2, "x0": [["1", "0"], ["-2", "1/5"]], "T": 2,
-}  # fmt: skip
+TWO = [["1"], ["1"]], [["-1"], ["2"]], "1", "30", 1, ["1"], 3
+THREE = (
+    [["1", "1/2"], ["2", "0"], ["1/3", "1"]], [["-1", "3"], ["2", "0"], ["1/2", "-1/7"]], "3/4", "60", 2,
+    [["1", "0"], ["-2", "1/5"]], 2,
+)  # fmt: skip
 
 
-def witness(data: dict, proof, rule: str = "") -> Witness:
-    return Witness(proof.theorem, proof.form, rule or proof.rules[0], "run", data)
+def witness(numbers: tuple, proof) -> Witness:
+    return witness_of(proof.theorem, proof.form, proof.rules[0], *numbers)
 
 
 @pytest.mark.parametrize("data", [TWO, THREE], ids=["two clients", "three clients, two starts"])
@@ -99,9 +99,9 @@ def test_the_shipped_witness_breaks_where_kappa_0_is_lost():
     )
 
 
-def view_of(data: dict, proof):
-    h, c, x0 = (data[name] for name in ("h", "c", "x0"))
-    return in_fractions(h, c, data["lambda1"], data["lambda2"], data["P"], proof.rules[0], x0, data["T"])
+def view_of(numbers: tuple, proof):
+    *of_the_method, start, rounds = numbers
+    return in_fractions(*of_the_method, proof.rules[0], start, rounds)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_what_is_refused(problem):
     with pytest.raises(InvalidInput, match="is about one round"):
         walk_witness(THEOREM, "fedelasticnet-eq-28-printed-sign")
     with pytest.raises(InvalidInput, match="has merged clients"):
-        walk_witness(THEOREM, witness({**TWO, "copies": [2, 1]}, PROOFS[0]))
+        walk_witness(THEOREM, "fedelasticnet-theorem-3.1-sign-0-is-0-true-gradient")
 
 
 def test_a_step_needs_a_statement_or_sides():

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,27 +24,34 @@ from fedtheory.inputs import require
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import proof as core
-from fedtheory.theory.judge.case import Case
+from fedtheory.theory.judge.case import Case, named
+from fedtheory.theory.judge.proof_trace import sides_of
+from fedtheory.theory.judge.registry import get, paper_of
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.forms import in_function, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
-from fedtheory.theory.rounds.measured import RoundQuantities
+from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import (
+    MAX_NUMBERS,
+    MAX_PATHS,
     Path,
-    SeparableWorld,
     each,
+    enumerable,
     probabilities,
-    sequences,
+    repeated,
 )
+from fedtheory.theory.rounds.own_run import Unseen
 from fedtheory.theory.rounds.run_matches_claim import as_said
 from fedtheory.theory.rounds.undefined import SILENT
 
-__all__ = ["ProofStep", "core_proof", "step"]
+__all__ = ["ProofStep", "core_proof", "course", "replayed", "step"]
 
 TRIED = 400  # instances, for one on which the form fails
+SCENARIOS = 200  # the most that are walked
+FEW = 40  # scenarios below which cohorts are not enumerated in every round
 
 
 @dataclass(frozen=True)
@@ -121,24 +129,20 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
             "does not enter the sum, or leave out all"
         )
     theorem.form(form)
-    setting = MethodSetting.of(theorem)
-    return core.Proof(
-        theorem.id, form, tuple(_core_step(one) for one in steps), lambda case, proof: _course(setting, case),
-        lambda witness, proof: _replayed(setting, witness), witness=lambda: _instance(theorem, setting, form), note=note,
-        bound=lambda ended: _at_the_end(with_noise(theorem, ended.run, form)),
-    )  # fmt: skip
+    made = tuple(_core_step(one) for one in steps)
+    return core.Proof(theorem.id, form, made, course, replayed, note=note, witness=lambda: _instance(theorem, form))
 
 
 def _core_step(one: ProofStep) -> core.Step:
     label = getattr(one.what, "name", one.what)
-    weight = None if one.weight is None else lambda ended: _of_run(one.weight, ended, label)
+    weight = None if one.weight is None else lambda run: _of_run(one.weight, run, label)
     if one.sides is not None:
 
-        def at_the_end(ended: core.Ended) -> Sides:
-            sides = _of_run(one.sides, ended, label)
+        def at_the_end(run: RunQuantities) -> Sides:
+            sides = _of_run(one.sides, run, label)
             remedy = "its function returns le(lhs, rhs) or eq(lhs, rhs)"
             require(isinstance(sides, Sides), f"step {label!r}", sides, remedy)
-            return _plain(sides, ended.run.expectation)
+            return _plain(sides, (lambda v: v[-1]) if run.sampled else run.expectation)
 
         return core.Step(one.what, one.why, weight=weight, sides=at_the_end, over="end", formula=one.formula)
     statement, form = one.what, one.form
@@ -151,12 +155,12 @@ def _core_step(one: ProofStep) -> core.Step:
     return core.Step(statement.name, one.why or statement.title, statement.id, form, weight, of_round)
 
 
-def _of_run(given: Any, ended: core.Ended, label: str) -> Any:
+def _of_run(given: Any, run: RunQuantities, label: str) -> Any:
     """What an author's function makes of the whole run, or a number in its place."""
     if not callable(given):
         return given
     with in_function(given, f"step {label!r}"):
-        return given(ended.run)
+        return given(run)
 
 
 def _plain(sides: Sides, expectation: Callable[[Any], Any], said: Sides | None = None) -> Sides:
@@ -170,76 +174,130 @@ def _plain(sides: Sides, expectation: Callable[[Any], Any], said: Sides | None =
         return np.atleast_1d(np.asarray(expectation(found)) if found.ndim > 1 else found)
 
     parts, said = [each(value) for value in (sides.lhs, sides.rhs, sides.scale)], said or sides
-    shape = np.broadcast_shapes(*(p.shape for p in parts))
+    shape, whole = np.broadcast_shapes(*(p.shape for p in parts)), np.shape(said.lhs)
     noise = float(np.max(np.asarray(sides.noise, dtype=float))) if parts[0].dtype != object else 0
     lhs, rhs, scale = (np.broadcast_to(p, shape) for p in parts)
     terms: tuple[Any, ...] = (lhs, rhs)
-    if sides.relation == "<=":
-        terms = tuple(each(np.broadcast_to(np.asarray(t), np.shape(said.lhs))) for t in said.terms)
+    if all(np.ndim(t) <= len(whole) for t in said.terms):  # else they are vectors
+        terms = tuple(each(np.broadcast_to(np.asarray(t), whole)) for t in said.terms)
     return Sides(lhs, rhs, scale, sides.relation, noise, (), terms)
 
 
-def _at_the_end(sides: Sides) -> Sides:
-    """The last of the horizons that a bound is stated for."""
-    lhs, rhs, scale = (np.atleast_1d(np.asarray(v)).ravel()[-1:] for v in (sides.lhs, sides.rhs, sides.scale))
-    noise = np.atleast_1d(np.asarray(sides.noise)).ravel()[-1:] if lhs.dtype != object else 0
-    return Sides(lhs, rhs, scale, sides.relation, noise, (), (lhs, rhs))
-
-
 # --- runs --------------------------------------------------------------------------------------------------------------------
-def _walked(
-    setting: MethodSetting, world: Any, starts: Any, sampling: Sampling, T: int, drawn: dict[str, Any], name: str
-) -> core.Course:
-    law = sampling.enumerate(world.num_clients)
-    count, chance = law.scenarios, probabilities(sampling, law, world.exact)
-    x, cohorts, weight = sequences(starts, sampling, world.num_clients, T, world.exact)
-    run = setting._made(world, x, sampling, cohorts, weight, drawn)
-
-    def rounds() -> Iterator[Any]:
-        for t in range(1, T + 1):
-            apart = count ** (T - t)  # sequences that are one up to this round
-            states = [each(s, lambda v: v[::apart]) for s in run.path.states[: t + 1]]  # noqa: B023
-            one = Path(states, run.path.clients[:t])
-            before = weight.reshape(-1, apart * count).sum(axis=1)
-            yield RoundQuantities(world, run.facts, one, chance, run.method), before
-
-    return core.Course(name, "any", T, rounds(), lambda: run)
+def _setting(proof: core.Proof, rule: str) -> MethodSetting:
+    """The setting of the theorem, under a rule where it has several."""
+    statement: Any = paper_of(proof.theorem)[proof.theorem]  # type: ignore[index]
+    return MethodSetting.of(statement.variants.get(rule, statement))
 
 
-def _course(setting: MethodSetting, case: Case) -> core.Course:
-    """The run of a user's problem, from x_0."""
-    problem, n = case.problem, case.problem.num_clients
-    reason = setting.not_about(problem, case.sampling)
-    if reason is not None:
-        raise InvalidInput(f"{setting.of_statement.id}: {reason}")
-    sampling = case.sampling if setting.sampling is Uniform and case.sampling is not None else setting.sampling
-    sampling = Full() if sampling is Uniform else sampling
+def replayed(witness: Witness, proof: core.Proof) -> core.Course:
+    """The run of a witness in fractions, over all sequences of cohorts.
+
+    Raises
+    ------
+    InvalidInput
+        A witness that is about no run, or about none that the theorem is about.
+    """
+    setting = _setting(proof, witness.rule)
+    paper = setting.of_statement.paper
+    found = paper.older(witness)
+    about = f"one {paper[found.kind].over}" if found.kind in paper.authored else found.kind
+    if about != "one run":
+        raise InvalidInput(f"{witness.name} is about {about}: a proof is walked along a run whose clients are written out")
+    instance = setting.read(found.data)
+    run = setting.view(instance, most=MAX_PATHS)
+    return _course(setting, run, setting.law(instance), f"{setting.words(instance)} (in fractions)")
+
+
+def course(case: Case, proof: core.Proof) -> core.Course:
+    """The run of a user's problem: over all sequences of cohorts where these are few, else along scenarios that are drawn.
+
+    Of scenarios each round is looked at over all cohorts where that fits, else as it was drawn.
+
+    Raises
+    ------
+    InvalidInput
+        A problem, a method or cohorts that the theorem is not about; too many sequences of cohorts
+        with ``mode='exact'``; scenarios for a form that they do not show.
+    """
+    problem, n, setting = case.problem, case.problem.num_clients, _setting(proof, getattr(case.algorithm, "rule", ""))
+    form, name = get(proof.theorem).form(proof.form), f"{proof.theorem} [{proof.form}]"
+    if reason := setting.not_about(problem, case.sampling):
+        raise InvalidInput(f"{name} does not apply: {reason}")
+    sampling = case.sampling or (Full() if setting.sampling is Uniform else setting.sampling)
     sampling.check(n)
-    world = setting.world(problem)
-    start = world.start = np.asarray(case.x0, dtype=float)[None]
-    T = case.rounds or setting.of_statement.rounds[1]
-    setting = as_said(setting, setting.facts(world, sampling, T), case.algorithm, case.local_solver, case.given)
-    return _walked(
-        setting, world, start, sampling, T, setting.first_choice, f"{problem.name}: N = {n}, d = {problem.dim}, T = {T}"
-    )
-
-
-def _replayed(setting: MethodSetting, witness: Witness) -> core.Course:
-    """The run of an instance in fractions."""
-    if witness.kind != setting.of_statement.name:
+    count, size, usual = sampling.count(n), n * problem.dim, setting.usual_rounds[1]
+    longest = max((t for t in range(1, usual + 1) if enumerable(count, t, size)), default=1)
+    T = case.rounds or (longest if case.mode == "exact" else usual)
+    few = enumerable(count, T, size)
+    if case.mode == "exact" and not few:
         raise InvalidInput(
-            f"{witness.name} is an instance of {witness.kind!r}, and not of {setting.of_statement.name!r}"
+            f"{T} rounds of {count} cohorts make {count**T} states: walk at most {longest} rounds, or take mode = 'monte-carlo'"
         )
-    instance = setting.read(witness.data)
-    world = SeparableWorld(instance.exact_losses, instance.starts[0])
-    sampling, T = setting.law(instance), instance.rounds
-    return _walked(setting, world, instance.starts, sampling, T, instance.drawn, f"{setting.words(instance)} (in fractions)")
+    few = few and case.mode != "monte-carlo"
+    if form.exact_only and not few:
+        raise InvalidInput(
+            f"{name} multiplies expectations, which scenarios do not show: walk at most {longest} rounds "
+            f"(rounds = {longest}), let everybody take part, or walk another form"
+        )
+    setting = as_said(setting, setting.facts(setting.world(problem), sampling, T), case.algorithm, case.local_solver, case.given)
+    states = MAX_NUMBERS // (count * size)
+    scenarios = min(case.scenarios, SCENARIOS, states if states >= FEW else max(2, 4 * MAX_NUMBERS // size))
+    run = setting.problem_views(
+        problem, Stream(case.seed).generator("proof"), sampling, scenarios, case.x0, T, case.seed, setting.first_choice,
+        "exact" if few else "monte-carlo",
+    )  # fmt: skip
+    method = "" if case.algorithm is None else f", {named(case.algorithm)}"
+    told = f"{problem.name}: N = {n}, P = {getattr(sampling, 'size', n)}, d = {problem.dim}, T = {T}{method}"
+    if few:
+        return _course(setting, run, sampling, told + f", all {count**T:,} sequences of cohorts" * (count > 1))
+    told += f", {len(run.path.states[0].x)} scenarios" + f", each round over all {count} cohorts" * (states >= FEW)
+    return _course(setting, run, sampling, told, states >= FEW)
 
 
-def _instance(theorem: Any, setting: MethodSetting, form: str) -> Witness:
+def _course(setting: MethodSetting, run: Any, sampling: Sampling, name: str, over_all: bool = False) -> core.Course:
+    """The course of a run; of scenarios with each round ``over_all`` cohorts, or as it was drawn."""
+    path, sampled, T = run.path, run.sampled, len(run.path.clients)
+    law = sampling.enumerate(run.world.num_clients) if over_all or not sampled else None
+    chance = np.ones(1) if law is None or sampled else probabilities(sampling, law, run.rational)
+    if sampled:
+        unseen: list[Any] = [Unseen()] * T
+        run.path = Path(path.states, unseen)  # a proof is about all clients, in the cohort or not
+
+    def rounds() -> Iterator[core.Round]:
+        largest = None  # that every number was before, by which rounding errors go
+        for t in range(1, T + 1):
+            before, after = (each(s, lambda v: v[:: path.alike[t]]) for s in path.states[t - 1 : t + 1])  # noqa: B023
+            largest = _larger(before if largest is None else largest, before)
+            so_far = Path([largest, before, after], path.clients[t - 1 : t])
+            view = RoundQuantities(run.world, run.facts, so_far, chance, run.method)
+            if over_all:
+                of_all = setting.round_from(run.world, before._asdict(), sampling, setting.first_choice, T)
+                yield core.Round(of_all, drawn=partial(_as_drawn, view))
+            else:
+                states = len(before.x) // len(chance)
+                yield core.Round(view, None if sampled else run.probability.reshape(states, -1).sum(axis=1))
+
+    ended = None if sampled else run.probability
+    return core.Course(name, run.rule, T, rounds(), lambda: run, not sampled, over_all, ended)
+
+
+def _as_drawn(view: RoundQuantities, step: core.Step, slack: Any) -> Any:
+    """The slack of a step in the cohorts that were drawn, (S,)."""
+    lhs, rhs = sides_of(step, view).compared
+    return np.ravel(rhs - lhs)
+
+
+def _larger(largest: Any, state: Any) -> Any:
+    """The larger sizes of the numbers of two states, of which the first has as many scenarios or fewer."""
+    fields = zip(repeated(largest, len(state.x) // len(largest.x)), state, strict=True)
+    return type(state)(*(None if v is None else np.maximum(abs(kept), abs(v)) for kept, v in fields))
+
+
+def _instance(theorem: Any, form: str) -> Witness:
     """Of random instances the one of fewest digits on which the form fails; else on which another form
     fails; else of several rounds with both sides above 0."""
-    rng = Stream(0).generator(f"proof of {theorem.id}")
+    setting, rng = MethodSetting.of(theorem), Stream(0).generator(f"proof of {theorem.id}")
     drawn = [setting.random_instance(rng) for _ in range(TRIED)]
     drawn.sort(key=lambda instance: sum(letter.isdigit() for letter in str(instance)))
     seen = [_interest(theorem, setting, form, d, False) for d in drawn]
@@ -253,7 +311,7 @@ def _interest(theorem: Any, setting: MethodSetting, form: str, drawn: Draw, exac
     """How much a walk shows on an instance, 0 the most; of what floats show a walk may show less."""
     try:
         view = setting.view(drawn, exact)
-        found = {n: _at_the_end(reduced(view, claimed)) for n, claimed in theorem.on(view).items()}
+        found = {n: reduced(view, claimed).at_the_end() for n, claimed in theorem.on(view).items()}
     except SILENT:
         return 3
     fail = [n for n, s in found.items() if s.lhs[0] > s.rhs[0] + 1e-6 * s.scale[0]]

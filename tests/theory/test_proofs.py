@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction as Q
 
+import numpy as np
 import pytest
 from repository import ROOT
 from statements_at_hand import instance
 
 from fedtheory.algorithms import FedAvg
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
+from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.problems import random_quadratic
-from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, load_file, repaired, step
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, load_file, proofs, repaired, step
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.proof_trace import proofs_of, walk, walk_witness
 from fedtheory.theory.judge.witness import Witness
@@ -77,13 +79,17 @@ def _each(weight):
     return weight if isinstance(weight, list) else [weight]
 
 
-def test_on_a_problem_and_with_cohorts():
-    problem = random_quadratic(3, 2, seed=1)
-    found = walk(RATE, problem, rounds=6)
-    assert found.adds_up and not found.broken and found.exact
+def test_on_a_problem():
+    found = walk(RATE, random_quadratic(3, 2, seed=1), rounds=6)
+    assert found.adds_up and not found.broken and found.exact and found.horizon == 6
+
+
+@pytest.fixture
+def moves(sampling):
+    """The id of a theorem about cohorts, with its proof."""
     paper = Paper("drawn", title="Cohorts")
-    about = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / c.beta), "sampling": Uniform,
-             "problems": SmoothConvex(clients=(2, 3), dimension=1)}  # fmt: skip
+    about = {"about": FedAvg(), "local": GradientSteps(1, lr=lambda c: 1 / c.beta), "sampling": sampling,
+             "problems": SmoothConvex(clients=(2, 9), dimension=(1, 2))}  # fmt: skip
 
     @paper.statement("shift", over="round", **about)
     def shift(q):
@@ -94,20 +100,60 @@ def test_on_a_problem_and_with_cohorts():
 
     @paper.statement("moves", over="run", rounds=(2, 3), **about)
     def moves(q):
-        """All moves together."""
+        """All moves together, with the distance at the end to spare."""
         distances = q.distance_sq[:-1].sum(axis=0) + q.distance_sq[1:].sum(axis=0)
-        yield repaired(le(q.moved_sq.sum(axis=0), 2 * distances), r"\sum_t\|x_t-x_{t-1}\|^2\le2\sum_t(\dots)")
+        bound = le(q.moved_sq.sum(axis=0), 2 * distances, q.distance_sq[-1])
+        yield repaired(bound, r"\sum_t\|x_t-x_{t-1}\|^2\le2\sum_t(\dots)+\|x_T-x^*\|^2")
 
-    paper.proof(moves, steps=[step(shift, weight=1)])
-    registry.register(made := paper)
-    try:
-        drawn = made.setting.random_instance("moves", __import__("numpy").random.default_rng(3))
-        walked = walk_witness(
-            "drawn/moves", Witness("drawn/moves", "repaired", "any", "moves", drawn.data), form="repaired"
-        )
-        assert walked.unexplained == 0 and walked.slack > 0  # expectations over all cohorts of every round
-    finally:
-        registry._forget(made)
+    spare = step("spare", lambda q: le(0 * q.distance_sq[-1], q.distance_sq[-1]), weight=1)
+    paper.proof(moves, steps=[step(shift, weight=1), spare])
+    registry.register(paper)
+    yield moves.id
+    registry._forget(paper)
+
+
+@pytest.mark.parametrize("sampling", [Uniform, Uniform(2), Bernoulli(0.25)], ids=str)
+def test_with_cohorts(moves, sampling, monkeypatch):
+    """Expectations over all cohorts of every round; of scenarios what was drawn stands apart, or each round is as it was drawn."""
+    if not isinstance(sampling, Bernoulli):
+        drawn = registry.setting_of(moves).random_instance("moves", np.random.default_rng(3))
+        walked = walk_witness(moves, Witness(moves, "repaired", "any", "moves", drawn.data), form="repaired")
+        assert walked.unexplained == 0 and walked.slack > 0
+    problem, how = random_quadratic(3, 2, seed=1), {"sampling": Uniform(2) if sampling is Uniform else sampling}
+    every = walk(moves, problem, rounds=3, **how)
+    assert every.exact and every.adds_up and not every.broken and "sequences of cohorts" in every.instance
+    how |= {"mode": "monte-carlo", "scenarios": 60}
+    over_all = walk(moves, problem, rounds=3, **how)
+    assert not over_all.exact and over_all.adds_up and "60 scenarios, each round over all" in over_all.instance
+    (chance,) = [t for t in over_all.tallies if t.step.only_drawn]
+    assert chance.verdict == "chance" and 0 < abs(chance.lost) < 5 * chance.error
+    assert over_all.tallies[0].verdict == "holds"  # from each state, which all its cohorts decide
+    monkeypatch.setattr(proofs, "FEW", 10**9)
+    as_drawn = walk(moves, problem, rounds=3, **how)
+    assert as_drawn.adds_up and [t.step.label for t in as_drawn.tallies] == ["shift", "spare"]
+    assert as_drawn.slack == pytest.approx(over_all.slack)  # of the same scenarios
+    assert abs(as_drawn.slack - every.slack) < 5 * sum(t.error for t in as_drawn.tallies)
+    for walked in (every, over_all, as_drawn):
+        assert walked.slack == pytest.approx(sum(t.lost for t in walked.tallies))
+
+
+@pytest.mark.parametrize("sampling", [Uniform], ids=str)
+def test_a_weight_that_is_off_is_noticed_among_scenarios(moves):
+    (proof,) = proofs_of(moves)
+    wrong = replace(proof, steps=(replace(proof.steps[0], weight=lambda q: 1.1), proof.steps[1]))
+    how = {"sampling": Uniform(1), "rounds": 3, "mode": "monte-carlo", "scenarios": 60}
+    found = walk(wrong, random_quadratic(3, 2, seed=1), **how)
+    assert not found.adds_up and "do not add up" in found.headline
+
+
+@pytest.mark.parametrize("sampling", [Uniform], ids=str)
+def test_more_cohorts_than_can_be_enumerated(moves):
+    problem, how = random_quadratic(9, 2, seed=1), {"sampling": Uniform(4)}
+    with pytest.raises(InvalidInput, match=r"3 rounds of 126 cohorts make 2000376 states: walk at most 1 rounds, or take mode"):
+        walk(moves, problem, rounds=3, mode="exact", **how)
+    assert walk(moves, problem, mode="exact", **how).horizon == 1
+    found = walk(moves, problem, scenarios=20, **how)
+    assert found.horizon == 3 and not found.exact and found.adds_up
 
 
 @pytest.mark.parametrize(

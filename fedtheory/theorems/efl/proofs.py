@@ -19,17 +19,17 @@ import numpy as np
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
-from fedtheory.theorems.efl.quantities.run import EFLConstants
+from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.theorem_1_proof import carried, total_drift
 from fedtheory.theory import Sides
-from fedtheory.theory.judge.proof import Ended, Proof, Step
-from fedtheory.theory.judge.statement import eq, le
+from fedtheory.theory.judge.proof import Proof, Step
+from fedtheory.theory.judge.statement import le
 
 
-def _arrives(e: Ended) -> np.ndarray:
+def _arrives(run: EFLRun) -> np.ndarray:
     """rho_{tau+1} ... rho_{T-1} for every tau: (T,)."""
-    c = e.run.constants
+    c = run.constants
     rho = 1 - 4 * c.E / c.y[1:]
     out = [rho[0] * 0 + 1]
     for factor in rho[:0:-1]:
@@ -111,14 +111,6 @@ def _induction(c: EFLConstants, tau: int) -> tuple[Any, Any]:
 
 
 # --- the end --------------------------------------------------------------------------------------
-def _drawn(e: Ended) -> Sides:
-    """||w_tau - w*||^2 as it was drawn, and its expectation in the round before."""
-    weight = _arrives(e)[:-1]
-    came = [w * a for w, a in zip(weight, e.series["before"][1:], strict=True)] or [0 * e.series["before"][0]]
-    expected = [w * a for w, a in zip(weight, e.series["after"][:-1], strict=True)] or [0 * e.series["after"][0]]
-    return eq(sum(came[1:], came[0]), sum(expected[1:], expected[0]))
-
-
 def _of(c: EFLConstants, reading: str) -> tuple[Any, Any]:
     """gamma^2 ||w_0 - w*||^2/y^2, and the noise with this reading of the bracket over y^2."""
     return c.gamma**2 * c.start_sq / c.y[-1] ** 2, c.noise_sum(c.B(reading))[-1] / c.y[-1] ** 2
@@ -135,11 +127,11 @@ def _step(number: int, label: str, words: str, form: str, compare: Any, **more: 
 def _end(label: str, words: str, of: Callable[[Any], tuple[Any, Any]], formula: str) -> Step:
     """A comparison of the run's constants, the same for every scenario."""
 
-    def sides_of(e: Ended) -> Sides:
-        zero = 0 * e.run.lhs[-1]
-        return le(*(np.atleast_1d(side + zero) for side in of(e.run.constants)))
+    def sides_of(run: EFLRun) -> Sides:
+        zero = 0 * run.lhs[-1]
+        return le(*(np.atleast_1d(side + zero) for side in of(run.constants)))
 
-    return Step(label, words, weight=lambda e: 1, sides=sides_of, over="end", formula=formula)
+    return Step(label, words, weight=lambda run: 1, sides=sides_of, over="end", formula=formula)
 
 
 _STEPS = (
@@ -164,12 +156,7 @@ _STEPS = (
          formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
     _step(7, "induction", "the bound of one round is carried to the next", "induction", _same(_induction),
           where="in the induction of step 7"),
-    Step("chance", "the states that were drawn stand for their expectation: what is left is "
-         "chance, 0 in the mean", weight=lambda e: 1, sides=_drawn, over="end", only_drawn=True,
-         formula=r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
-         r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0"),
 )  # fmt: skip
-_SUMS = {"before": lambda v: v.before, "after": lambda v: v.after}
 _PARTS = (
     r"\gamma^2\|\omega_0-\omega^*\|^2",
     r"(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}",
@@ -206,7 +193,7 @@ _PROOFS = (
 PROOFS = tuple(
     Proof(
         "efl/theorem-1", form, steps, course, replayed, (scheme,),
-        f"efl-theorem-1-printed-{scheme.lower()}", _SUMS, note,
+        f"efl-theorem-1-printed-{scheme.lower()}", note,
     )
     for form, steps, note in _PROOFS
     for scheme in SCHEMES

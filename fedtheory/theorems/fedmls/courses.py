@@ -1,6 +1,5 @@
 """A run of FedMLS as the proof of Theorem 1 looks at it: one round after the other."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theory import Case, Witness, derived
-from fedtheory.theory.judge.proof import Course, Proof
+from fedtheory.theory.judge.proof import Course, Proof, Round
 from fedtheory.theory.judge.registry import get
 
 WALKED = {"printed": "joint G", "repaired": "repaired"}  # the variant in which a form is walked
@@ -30,11 +29,8 @@ class SlidingRound:
 
 
 def _course(name: str, run: MLSView) -> Course:
-    def rounds() -> Iterator[Any]:
-        for k in range(1, run.K + 1):
-            yield SlidingRound(run, k), None
-
-    return Course(name, run.rule, run.K, rounds(), lambda: run, run.exact)
+    rounds = (Round(SlidingRound(run, k)) for k in range(1, run.K + 1))
+    return Course(name, run.rule, run.K, rounds, lambda: run, run.exact)
 
 
 def course(case: Case, proof: Proof) -> Course:

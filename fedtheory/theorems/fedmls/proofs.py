@@ -22,17 +22,17 @@ import numpy as np
 from fedtheory.theorems.fedmls.courses import SlidingRound, course, replayed
 from fedtheory.theorems.fedmls.quantities import MLSView
 from fedtheory.theory import Sides, Witness
-from fedtheory.theory.judge.proof import Ended, Proof, Step
+from fedtheory.theory.judge.proof import Proof, Step
 from fedtheory.theory.judge.statement import le
 
 
-def _arrives(e: Ended) -> Any:
+def _arrives(run: MLSView) -> Any:
     """Gamma_K/Gamma_k of every round: (K,)."""
-    k = e.run.k[:, 0]
-    return k * (k + 1) / (e.run.K * (e.run.K + 1))
+    k = run.k[:, 0]
+    return k * (k + 1) / (run.K * (run.K + 1))
 
 
-def _once(e: Ended) -> Any:
+def _once(run: MLSView) -> Any:
     return 1
 
 
@@ -121,41 +121,38 @@ def _unit(run: MLSView) -> Any:
     return 4 / (run.lam * run.K * (run.K + 1))
 
 
-def _distances(e: Ended) -> Sides:
+def _distances(run: MLSView) -> Sides:
     """0 <= ||x* - z_K||^2 + sum_k (c(T_k) - c(T_{k+1})) ||x* - z'_k||^2, with c(T_{K+1}) = 0."""
-    run, star = e.run, _star(e.run)
+    star = _star(run)
     smaller = run.c - np.concatenate([run.c[1:], 0 * run.c[:1]])
     left = _sq(star - run.z[-1])
     clients = (smaller * run.mean_sq(star - run.z_client[1:])).sum(axis=0)
     return le(0 * left, _unit(run) * left, _unit(run) * clients)
 
 
-def _three_halves(e: Ended) -> Sides:
+def _three_halves(run: MLSView) -> Sides:
     """(4 + 4 c(T_1)) ||x_0 - x*||^2 <= 10 ||x_0 - x*||^2, over lambda K (K + 1)."""
-    run = e.run
     unit = run.constant(_unit(run) / 4 * run.constants.distance_sq)[0]
     return le((4 + 4 * run.c[0]) * unit, 10 * unit)
 
 
-def _local_steps(e: Ended) -> Sides:
+def _local_steps(run: MLSView) -> Sides:
     """Gamma_K sum_k k mean E_i <= 8 D~/(lambda K (K + 1))."""
-    run = e.run
     errors = (run.k * run.inner_errors.mean(axis=1)).sum(axis=0) * 2 / (run.K * (run.K + 1))
     zero = 0 * run.last_excess[0]
     return le(errors + zero, _unit(run) * 2 * run.constants.D + zero)
 
 
-def _gap(e: Ended) -> Sides:
+def _gap(run: MLSView) -> Sides:
     """F(x_K) - F* <= Psi_K - F* + lambda G^2/2."""
-    run = e.run
     above = run.Psi[-1] - run.Psi_targets[0]
     gap = run.lam * run.constants.G_sq / 2
     return le(run.last_excess[0], above, gap + 0 * above, noise=run.noise)
 
 
-def _joint(e: Ended) -> Sides:
+def _joint(run: MLSView) -> Sides:
     """lambda G^2/2, with the root mean square of the G_i, and a bound of the joint gradient."""
-    run, zero = e.run, 0 * e.run.last_excess[0]
+    zero = 0 * run.last_excess[0]
     half = run.lam / 2
     return le(half * run.constants.G_sq + zero, half * run.constants.joint_G_sq + zero)
 

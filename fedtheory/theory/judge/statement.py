@@ -73,6 +73,23 @@ class Sides:
         names = ("lhs", "rhs", "scale", "noise")
         return replace(self, **{name: change(getattr(self, name)) for name in names} | more)
 
+    @property
+    def compared(self) -> tuple[Any, Any]:
+        """Both sides; of an equation of numbers what stands on each, and of vectors the largest difference against 0."""
+        if self.relation == "==" and len(self.terms) == 2 and np.shape(self.terms[0]) == np.shape(self.lhs):
+            lhs, rhs = (np.broadcast_to(np.asarray(term), np.shape(self.lhs)) for term in self.terms)
+            return lhs, rhs
+        return self.lhs, self.rhs
+
+    def at_the_end(self, exact: bool = True) -> Sides:
+        """The sides at the last of the horizons that a bound is stated for; of scenarios each has its own there."""
+
+        def last(values: Any) -> Any:
+            values = np.broadcast_to(values, np.shape(self.lhs))
+            return values[-1:] if values.ndim > 1 or (exact and values.ndim) else np.atleast_1d(values)
+
+        return self.each(last, axes=(), terms=())
+
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
     """lhs <= sum of terms."""

@@ -12,6 +12,7 @@ from algorithm_3 import (
     RationalState,
     exact_array,
     exact_round,
+    round_view,
 )
 from cases import each
 
@@ -22,7 +23,6 @@ from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
 from fedtheory.theorems.fedelasticnet.exact_identical_clients import _Reach
 from fedtheory.theorems.fedelasticnet.exact_pieces import absolute
-from fedtheory.theorems.fedelasticnet.expectation import round_view
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import sqrt_upper
 
 RULES = ("sign", "true-gradient")

@@ -63,37 +63,39 @@ class ProofStep:
     weight: Any
     why: str
     sides: Callable[[Any], Sides] | None
+    over: str
     formula: str
 
 
 def step(
-    what: Any, at_end: Callable[[Any], Sides] | None = None, *, form: str = "repaired", weight: Any = None, why: str = "",
-    formula: str = "",
+    what: Any, at_end: Callable[[Any], Sides] | None = None, *, in_rounds: Callable[[Any], Sides] | None = None,
+    form: str = "repaired", weight: Any = None, why: str = "", formula: str = "",
 ) -> ProofStep:  # fmt: skip
     """One step of `Paper.proof`.
 
     Parameters
     ----------
     what : a statement of the paper with over='round', or its name, which is judged in every round;
-        with ``at_end`` a label
+        with ``at_end`` or ``in_rounds`` a label
     at_end : callable(q) -> ``le(...)``, q the quantities of the run: a step that is taken once, when the rounds are added up
+    in_rounds : callable(q) -> ``le(...)`` of (T, S): a line of every round that is no statement, for all rounds at once
     form : of the statement
     weight : what one unit of its slack adds to the slack of the theorem: a number, or callable(q) -> a number, or one for each
         round (T,); None: it is judged, and nothing is said of what the theorem loses in it
     why : one sentence
-    formula : LaTeX, of a step with ``at_end``
+    formula : LaTeX, of a step with ``at_end`` or ``in_rounds``
 
     Raises
     ------
     InvalidInput
-        A statement with ``at_end``.
+        A statement with ``at_end`` or ``in_rounds``, or both of these.
     """
-    if at_end is not None and not isinstance(what, str):
-        raise InvalidInput(
-            f"step {what!r}: a step at the end has a label, and one that is judged in every round "
-            "is a statement, or its name"
-        )
-    return ProofStep(what, form, weight, why, at_end, formula)
+    own = at_end or in_rounds
+    if own is not None and not isinstance(what, str):
+        raise InvalidInput(f"step {what!r}: a step at the end, or in rounds, has a label; without them it is a statement, or its name")
+    if at_end is not None and in_rounds is not None:
+        raise InvalidInput(f"step {what!r}: at_end and in_rounds are two steps: give each its own")
+    return ProofStep(what, form, weight, why, own, "end" if in_rounds is None else "rounds", formula)
 
 
 def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -> core.Proof:
@@ -138,13 +140,17 @@ def _core_step(one: ProofStep) -> core.Step:
     weight = None if one.weight is None else lambda run: _of_run(one.weight, run, label)
     if one.sides is not None:
 
-        def at_the_end(run: RunQuantities) -> Sides:
+        def of_run(run: RunQuantities) -> Sides:
             sides = _of_run(one.sides, run, label)
             remedy = "its function returns le(lhs, rhs) or eq(lhs, rhs)"
             require(isinstance(sides, Sides), f"step {label!r}", sides, remedy)
-            return _plain(sides, (lambda v: v[-1]) if run.sampled else run.expectation)
+            if one.over == "end":
+                return _plain(sides, (lambda v: v[-1]) if run.sampled else run.expectation)
+            shape, T = np.shape(sides.lhs), int(run.T)
+            require(shape[:1] == (T,), f"step {label!r}: shape", shape, f"its first axis is the {T} rounds, as in q.gap[1:]")
+            return sides
 
-        return core.Step(one.what, one.why, weight=weight, sides=at_the_end, over="end", formula=one.formula)
+        return core.Step(one.what, one.why, weight=weight, sides=of_run, over=one.over, formula=one.formula)
     statement, form = one.what, one.form
 
     def of_round(view: RoundQuantities) -> Sides:

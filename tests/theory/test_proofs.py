@@ -156,6 +156,25 @@ def test_more_cohorts_than_can_be_enumerated(moves):
     assert found.horizon == 3 and not found.exact and found.adds_up
 
 
+@pytest.mark.parametrize("mode", ["a witness", "exact", "monte-carlo"])
+def test_a_line_of_every_round_need_not_be_a_statement(mode):
+    proof = next(p for p in proofs_of(RATE) if p.form == "repaired")
+    made = load_file(FILE).proof("rate", steps=[step("own", in_rounds=lambda q: le(q.F[1:], q.F[:-1]), weight=proof.steps[1].weight)])
+    mixed = replace(proof, steps=(proof.steps[0], made.steps[0], proof.steps[2]))
+    how = {"rounds": 4, "mode": mode}
+
+    def walked(one):
+        return walk_witness(one, huber()) if mode == "a witness" else walk(one, random_quadratic(3, 2, seed=1), **how)
+
+    plain, own = walked(proof), walked(mixed)
+    assert own.adds_up and own.tallies[1].lost == pytest.approx(plain.tallies[1].lost)
+    assert [p.t for p in own.tallies[1].places] == [1, 2, 3, 4] and own.tallies[1].verdict == "holds"
+    assert [p.slack for p in own.tallies[1].places] == pytest.approx([p.slack for p in plain.tallies[1].places])
+    short = load_file(FILE).proof("rate", steps=[step("own", in_rounds=lambda q: le(q.F[-1], q.F[0]))])
+    with pytest.raises(InvalidInput, match=r"step 'own': shape = .*its first axis is the 4 rounds"):
+        walked(short)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -216,8 +235,10 @@ def test_what_no_proof_is_made_of():
             paper.proof(rate, steps=steps)
     with pytest.raises(UnknownName, match="statement of walked-proof 'one-roun': did you mean"):
         paper.proof(rate, steps=[step("one-roun")])
-    with pytest.raises(InvalidInput, match="a step at the end has a label"):
+    with pytest.raises(InvalidInput, match="a step at the end, or in rounds, has a label"):
         step(one_round, lambda q: None)
+    with pytest.raises(InvalidInput, match="at_end and in_rounds are two steps"):
+        step("both", lambda q: None, in_rounds=lambda q: None)
     assert paper.proof(rate, steps=[step("one-round")]).steps[0].statement == one_round.id
     with pytest.raises(InvalidInput, match="step 'one-round' has no weight and others have"):
         paper.proof(rate, steps=[step(one_round), step(one_round, weight=1)])

@@ -28,9 +28,10 @@ class Step:
     weight : callable(view of the whole run) -> number, or one for each round
         What one unit of slack in one round adds to the slack of the final bound. None where the step is judged, and stands for no
         loss of its own: a lemma that others are made of, or that the proof passes by.
-    sides : callable(view of a round) -> `Sides`; with ``over='end'`` callable(view of the whole run) -> `Sides`
+    sides : callable(view of a round) -> `Sides`; with another ``over`` callable(view of the whole run) -> `Sides`
         None: those of the form.
-    over : 'round', judged in every round, or 'end', judged once when the rounds are put together
+    over : 'round', judged in every round; 'rounds', the same, where its sides are of the whole run, with the rounds as their first
+        axis; or 'end', judged once when the rounds are put together
     formula : LaTeX, where it is not that of the form
     part_of : the label of the lemma that it is a line of
     in_mean : whether it is claimed of the expectation over the states of a round only, and not in each of them

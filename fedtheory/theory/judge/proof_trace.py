@@ -148,13 +148,16 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
                 place, slack = judged.place(step, sides_of(step, view), view, mean, t)
                 own = drawn is not None and step.weight is not None
                 line.append((place, slack, drawn(step, slack) if own else slack))  # type: ignore[misc]
-    if not any(lines):
-        raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
     run, mean = course.end(), judged.mean_by(course.chance)
     for step, line in zip(steps, lines, strict=True):
-        if step.over == "end":
-            place, slack = judged.place(step, sides_of(step, run), run, mean, None)
-            line.append((place, slack, slack))
+        if step.over != "round":
+            both = sides_of(step, run)
+            parts: list[tuple[Any, Sides]] = [(None, both)] if step.over == "end" else [*enumerate(both.rows, 1)]
+            for at, sides in parts:
+                place, slack = judged.place(step, sides, run, mean, at)
+                line.append((place, slack, slack))
+    if not all(lines):
+        raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
     whole = Step("the bound", "", proof.theorem, proof.form)
     bound, total = judged.place(whole, sides_of(whole, run).at_the_end(course.exact), run, mean, None)
     weights = [_weights(step, run, len(line)) for step, line in zip(steps, lines, strict=True)]
@@ -180,8 +183,8 @@ def _check(proof: Proof) -> None:
             get(step.statement).form(step.form)
         elif step.sides is None:
             raise InvalidInput(f"{where}: give a statement and a form, or its sides")
-        if step.over not in ("round", "end"):
-            raise InvalidInput(f"{where}: over = {step.over!r}; use 'round' or 'end'")
+        if step.over not in ("round", "rounds", "end"):
+            raise InvalidInput(f"{where}: over = {step.over!r}; use 'round', 'rounds' or 'end'")
 
 
 def sides_of(step: Step, view: Any) -> Sides:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -80,6 +80,16 @@ class Sides:
             lhs, rhs = (np.broadcast_to(np.asarray(term), np.shape(self.lhs)) for term in self.terms)
             return lhs, rhs
         return self.lhs, self.rhs
+
+    @property
+    def rows(self) -> list[Sides]:
+        """The sides apart at each entry of their first axis."""
+
+        def row(values: Any, i: int) -> Any:
+            return np.broadcast_to(values, np.shape(self.lhs))[i]
+
+        terms = [tuple(row(term, i) for term in self.terms) for i in range(len(self.lhs))]
+        return [self.each(partial(row, i=i), axes=self.axes[1:], terms=own) for i, own in enumerate(terms)]
 
     def at_the_end(self, exact: bool = True) -> Sides:
         """The sides at the last of the horizons that a bound is stated for; of scenarios each has its own there."""

@@ -24,6 +24,7 @@ from fedtheory.theory.judge.registry import all_statements, get, paper_of, setti
 from fedtheory.theory.judge.statement import Sides, eq
 from fedtheory.theory.judge.substitution import Put
 from fedtheory.theory.judge.verify import Options, case_of
+from fedtheory.theory.judge.witness import Witness
 
 __all__ = ["follow", "proofs_of", "sides_of", "walk", "walk_witness"]
 
@@ -107,23 +108,28 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
     InvalidInput
         As `walk` raises it; a witness that is no run, or of another rule.
     """
+    id = theorem.theorem if isinstance(theorem, Proof) else proofs_of(theorem)[0].theorem
+    witness = _shipped(id, witness) if isinstance(witness, str) else witness
+    if isinstance(theorem, Proof):
+        proof = theorem
+    else:
+        rules = [r for p in proofs_of(theorem) if p.form == form for r in p.rules]
+        proof = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
+    if proof.replayed is None:
+        raise InvalidInput(f"the proof of {id} is walked on a problem only: there is no run of it in fractions")
+    own = proof.witness if witness is None else witness
+    own = own() if callable(own) else _shipped(id, own) if isinstance(own, str) else own
+    return follow(proof, proof.replayed(own, proof))
+
+
+def _shipped(theorem: str, name: str) -> Witness:
+    """A witness that comes with the theorem's paper."""
     from fedtheory.theory.judge.replay import builtin_witnesses
 
-    if not isinstance(theorem, Proof):
-        rules = [r for p in proofs_of(theorem) if p.form == form for r in p.rules]
-        theorem = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
-    proof = theorem
-    if proof.replayed is None:
-        remedy = "walked on a problem only: there is no run of it in fractions"
-        raise InvalidInput(f"the proof of {proof.theorem} is {remedy}")
-    witness = witness or (proof.witness() if callable(proof.witness) else proof.witness)
-    if isinstance(witness, str):
-        name = witness
-        known = {w.name: w for w in builtin_witnesses(get(proof.theorem).paper)}
-        if name not in known:
-            raise suggest(name, list(known), "witness")
-        witness = known[name]
-    return follow(proof, proof.replayed(witness, proof))
+    known = {w.name: w for w in builtin_witnesses(get(theorem).paper)}
+    if name not in known:
+        raise suggest(name, list(known), "witness")
+    return known[name]
 
 
 # what is found on a step on the way: its places, and of each the slack, (S,) of scenarios, and that of what was drawn

@@ -99,6 +99,11 @@ def test_the_shipped_witness_breaks_where_kappa_0_is_lost():
     )
 
 
+def test_a_witness_by_its_name_is_walked_under_its_rule():
+    found = walk_witness(THEOREM, "fedelasticnet-theorem-3.1-printed-true-gradient")
+    assert found.rule == "true-gradient" and found.unexplained == 0
+
+
 def view_of(data: dict, proof):
     h, c, x0 = (data[name] for name in ("h", "c", "x0"))
     return in_fractions(h, c, data["lambda1"], data["lambda2"], data["P"], proof.rules[0], x0, data["T"])

@@ -25,11 +25,11 @@ from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import proof as core
 from fedtheory.theory.judge.case import Case, named
-from fedtheory.theory.judge.proof_trace import sides_of
+from fedtheory.theory.judge.proof_trace import compared, sides_of
 from fedtheory.theory.judge.registry import get, paper_of
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
-from fedtheory.theory.rounds.forms import in_function, reduced
+from fedtheory.theory.rounds.forms import Claimed, in_function, reduced
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.measured import RoundQuantities, RunQuantities
@@ -138,27 +138,22 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
 def _core_step(one: ProofStep) -> core.Step:
     label = getattr(one.what, "name", one.what)
     weight = None if one.weight is None else lambda run: _of_run(one.weight, run, label)
-    if one.sides is not None:
+    if one.sides is None:
+        statement, form = one.what, one.form
+        words = one.why or statement.title
+        # a view of its own, as statements may declare constants of one name
+        return core.Step(label, words, statement.id, form, weight, lambda view: with_noise(statement, view.other(), form))
 
-        def of_run(run: RunQuantities) -> Sides:
-            sides = _of_run(one.sides, run, label)
-            remedy = "its function returns le(lhs, rhs) or eq(lhs, rhs)"
-            require(isinstance(sides, Sides), f"step {label!r}", sides, remedy)
-            if one.over == "end":
-                return _plain(sides, (lambda v: v[-1]) if run.sampled else run.expectation)
-            shape, T = np.shape(sides.lhs), int(run.T)
-            require(shape[:1] == (T,), f"step {label!r}: shape", shape, f"its first axis is the {T} rounds, as in q.gap[1:]")
-            return sides
+    def of_run(run: RunQuantities) -> Sides:
+        sides = _of_run(one.sides, run, label)
+        remedy = "its function returns le(lhs, rhs) or eq(lhs, rhs)"
+        require(isinstance(sides, Sides), f"step {label!r}", sides, remedy)
+        shape, T = np.shape(sides.lhs), int(run.T)
+        fits = one.over == "end" or shape[:1] == (T,)
+        require(fits, f"step {label!r}: shape", shape, f"its first axis is the {T} rounds, as in q.gap[1:]")
+        return reduced(run, Claimed(label, sides))
 
-        return core.Step(one.what, one.why, weight=weight, sides=of_run, over=one.over, formula=one.formula)
-    statement, form = one.what, one.form
-
-    def of_round(view: RoundQuantities) -> Sides:
-        own = view.other()  # a view keeps the forms of one statement
-        said: Any = statement.on(own)[form].sides
-        return _plain(with_noise(statement, own, form), own.expectation, said)
-
-    return core.Step(statement.name, one.why or statement.title, statement.id, form, weight, of_round)
+    return core.Step(label, one.why, weight=weight, sides=of_run, over=one.over, formula=one.formula)
 
 
 def _of_run(given: Any, run: RunQuantities, label: str) -> Any:
@@ -167,26 +162,6 @@ def _of_run(given: Any, run: RunQuantities, label: str) -> Any:
         return given
     with in_function(given, f"step {label!r}"):
         return given(run)
-
-
-def _plain(sides: Sides, expectation: Callable[[Any], Any], said: Sides | None = None) -> Sides:
-    """One entry for each state: what is claimed of every cohort is taken in the mean for the sum.
-
-    said : the sides as their author gives them, with the terms of the right one; default ``sides``
-    """
-
-    def each(value: Any) -> np.ndarray:
-        found = np.asarray(value)
-        return np.atleast_1d(np.asarray(expectation(found)) if found.ndim > 1 else found)
-
-    parts, said = [each(value) for value in (sides.lhs, sides.rhs, sides.scale)], said or sides
-    shape, whole = np.broadcast_shapes(*(p.shape for p in parts)), np.shape(said.lhs)
-    noise = float(np.max(np.asarray(sides.noise, dtype=float))) if parts[0].dtype != object else 0
-    lhs, rhs, scale = (np.broadcast_to(p, shape) for p in parts)
-    terms: tuple[Any, ...] = (lhs, rhs)
-    if all(np.ndim(t) <= len(whole) for t in said.terms):  # else they are vectors
-        terms = tuple(each(np.broadcast_to(np.asarray(t), whole)) for t in said.terms)
-    return Sides(lhs, rhs, scale, sides.relation, noise, (), terms)
 
 
 # --- runs --------------------------------------------------------------------------------------------------------------------
@@ -279,6 +254,7 @@ def _course(setting: MethodSetting, run: Any, sampling: Sampling, name: str, ove
             view = RoundQuantities(run.world, run.facts, so_far, chance, run.method)
             if over_all:
                 of_all = setting.round_from(run.world, before._asdict(), sampling, setting.first_choice, T)
+                view.judged, view._solved = False, of_all._solved  # which all clients make of the same states
                 yield core.Round(of_all, drawn=partial(_as_drawn, view))
             else:
                 states = len(before.x) // len(chance)
@@ -290,7 +266,7 @@ def _course(setting: MethodSetting, run: Any, sampling: Sampling, name: str, ove
 
 def _as_drawn(view: RoundQuantities, step: core.Step, slack: Any) -> Any:
     """The slack of a step in the cohorts that were drawn, (S,)."""
-    lhs, rhs = sides_of(step, view).compared
+    lhs, rhs = compared(sides_of(step, view), view)
     return np.ravel(rhs - lhs)
 
 

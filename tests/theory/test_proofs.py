@@ -98,6 +98,11 @@ def moves(sampling):
             le(q.moved_sq, 2 * q.distance_sq, 2 * q.distance_sq_next), r"\|x^+-x\|^2\le2\|x-x^*\|^2+2\|x^+-x^*\|^2"
         )
 
+    @paper.statement("in-each", over="round", **about)
+    def in_each(q):
+        """No cohort leaves more than all do on average."""
+        yield repaired(le(q.F_next, q.mean(q.F_next)), r"F(x^+)\le\mathbb E F(x^+)", pathwise=True)
+
     @paper.statement("moves", over="run", rounds=(2, 3), **about)
     def moves(q):
         """All moves together, with the distance at the end to spare."""
@@ -135,6 +140,16 @@ def test_with_cohorts(moves, sampling, monkeypatch):
     assert abs(as_drawn.slack - every.slack) < 5 * sum(t.error for t in as_drawn.tallies)
     for walked in (every, over_all, as_drawn):
         assert walked.slack == pytest.approx(sum(t.lost for t in walked.tallies))
+
+
+@pytest.mark.parametrize("sampling", [Uniform], ids=str)
+def test_what_is_claimed_of_every_cohort_is_judged_in_each(moves):
+    paper = registry.paper_of(moves)
+    proof = paper.proof("moves", steps=[step("in-each", weight=0)])
+    found = walk(proof, random_quadratic(3, 2, seed=1), sampling=Uniform(1), rounds=2)
+    (tally,) = found.tallies
+    assert tally.verdict == "violated" and tally.lost == 0
+    assert tally.worst.lhs == pytest.approx(tally.worst.rhs)  # in the mean over the cohorts
 
 
 @pytest.mark.parametrize("sampling", [Uniform], ids=str)

@@ -26,7 +26,7 @@ from fedtheory.theory.judge.substitution import Put
 from fedtheory.theory.judge.verify import Options, case_of
 from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["follow", "proofs_of", "sides_of", "walk", "walk_witness"]
+__all__ = ["compared", "follow", "proofs_of", "sides_of", "walk", "walk_witness"]
 
 
 def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
@@ -198,6 +198,20 @@ def sides_of(step: Step, view: Any) -> Sides:
     return step.sides(view) if step.sides else get(step.statement).form(step.form).sides_on(view)
 
 
+def over_cohorts(values: Any, view: Any) -> Any:
+    """The expectation over the cohorts of what has an entry for each of them, on a view that knows their chances."""
+    array, expectation = np.asarray(values), getattr(type(view), "expectation", None)
+    if array.ndim < 2 or expectation is None or view.sampled:
+        return array
+    return expectation(view, array)
+
+
+def compared(sides: Sides, view: Any) -> tuple[Any, Any]:
+    """Both sides as they enter a sum over the states, (S,)."""
+    lhs, rhs = sides.compared
+    return over_cohorts(lhs, view), over_cohorts(rhs, view)
+
+
 def _weights(step: Step, run: Any, places: int) -> list[Any] | None:
     """What one unit of a step's slack adds to that of the bound, in each of its places; None without a weight."""
     weight = None if step.weight is None else step.weight(run)
@@ -247,7 +261,7 @@ class _Judge:
 
     def place(self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None) -> tuple[Place, Any]:
         """A step in one round: what is shown of it, and its slack (a number, or one for each scenario)."""
-        lhs, rhs = sides.compared
+        lhs, rhs = compared(sides, view)
         judged, sums = sides, step.in_mean and self.course.exact
         if sums:  # claimed of the expectation over the states only
             left, right, scale = (np.asarray([mean(x)]) for x in (lhs, rhs, sides.scale))
@@ -256,7 +270,7 @@ class _Judge:
         check = self._verdict(step, judged, lhs, rhs, t)
         left, right = mean(lhs), mean(rhs)
         form = get(step.statement).form(step.form) if step.statement and step.form else None
-        put = Put.of(step, sides, view, form, lambda values: self.expected(mean(values)))
+        put = Put.of(step, sides, view, form, lambda values: self.expected(mean(over_cohorts(values, view))))
         return Place(t, self.expected(left), self.expected(right), check, put), right - left
 
     def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
@@ -269,7 +283,7 @@ class _Judge:
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
             return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields)
-        if lhs is sides.lhs:  # an equation of vectors, true in expectation only
+        if sides.compared[0] is sides.lhs:  # an equation of vectors, true in expectation only
             why = "it is an equation between expectations: scenarios show none"
             return Check(verdict="inconclusive", reason=why, mode="statistical", **fields)
         two_sided = (1 + self.confidence) / 2

@@ -13,7 +13,7 @@ from statements_at_hand import instance
 from fedtheory.algorithms import FedAvg
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 from fedtheory.participation.cohorts import Bernoulli
-from fedtheory.problems import random_quadratic
+from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, load_file, proofs, repaired, step
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.proof_trace import proofs_of, walk, walk_witness
@@ -153,6 +153,17 @@ def test_what_is_claimed_of_every_cohort_is_judged_in_each(moves):
 
 
 @pytest.mark.parametrize("sampling", [Uniform], ids=str)
+def test_a_line_of_the_run_is_claimed_in_the_mean_of_scenarios(moves):
+    """Of a round the expectation from each state is known, but not of a line of the whole run."""
+    nearer = step("nearer", in_rounds=lambda q: le(q.distance_sq[1:], q.distance_sq[:-1]), weight=0)
+    proof, problem = registry.paper_of(moves).proof("moves", steps=[nearer]), random_quadratic(3, 2, seed=1)
+    how = {"sampling": Uniform(1), "rounds": 2, "mode": "monte-carlo", "scenarios": 200, "x0": [30.0, 30.0]}
+    found = walk(proof, problem, **how)
+    (tally,) = found.tallies
+    assert tally.verdict == "holds" and {p.check.mode for p in tally.places} == {"statistical"}
+
+
+@pytest.mark.parametrize("sampling", [Uniform], ids=str)
 def test_a_weight_that_is_off_is_noticed_among_scenarios(moves):
     (proof,) = proofs_of(moves)
     wrong = replace(proof, steps=(replace(proof.steps[0], weight=lambda q: 1.1), proof.steps[1]))
@@ -238,6 +249,8 @@ def test_without_weights_there_is_no_waterfall():
         )
         with pytest.raises(InvalidInput, match="have no weights, so there is no waterfall"):
             found.waterfall()
+        drawn = walk("unweighed/last", Quadratic([[[2.0]]], [[1.0]]), mode="monte-carlo", scenarios=5)
+        assert not drawn.exact and drawn.unexplained is None and [t.verdict for t in drawn.tallies] == ["holds"]
     finally:
         registry._forget(made)
 

@@ -148,12 +148,13 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
     lines: list[_Line] = [[] for _ in steps]
     judged, apart = _Judge(course, confidence), False
     for t, (view, chance, drawn) in enumerate(course.rounds, 1):
-        mean, apart = judged.mean_by(chance), apart or drawn is not None
+        mean = judged.mean_by(chance)
         for step, line in zip(steps, lines, strict=True):
             if step.over == "round":
                 place, slack = judged.place(step, sides_of(step, view), view, mean, t)
-                own = drawn is not None and step.weight is not None
-                line.append((place, slack, drawn(step, slack) if own else slack))  # type: ignore[misc]
+                came = slack if drawn is None or step.weight is None else drawn(step, slack)
+                apart = apart or came is not slack
+                line.append((place, slack, came))
     run, mean = course.end(), judged.mean_by(course.chance)
     for step, line in zip(steps, lines, strict=True):
         if step.over != "round":
@@ -169,9 +170,9 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
     weights = [_weights(step, run, len(line)) for step, line in zip(steps, lines, strict=True)]
     tallies = [_tally(*found, course.exact) for found in zip(steps, weights, lines, strict=True)]
     if apart:
-        weighed = [(w, *found) for each, line in zip(weights, lines, strict=True) for w, found in zip(each or (), line, strict=False)]
-        expected, came = (sum(w * found[i] for w, *found in weighed) for i in (1, 2))
-        place, slack = judged.place(CHANCE, eq(expected, came), run, mean, None)
+        shares = [(w, found) for each, line in zip(weights, lines, strict=True) if each for w, found in zip(each, line, strict=True)]
+        expected, seen = (sum(w * found[i] for w, found in shares) for i in (1, 2))
+        place, slack = judged.place(CHANCE, eq(expected, seen), run, mean, None)
         tallies.append(_tally(CHANCE, [1.0], [(place, slack, slack)], course.exact))
     lost = [t.lost for t in tallies if t.lost is not None]
     unexplained = judged.expected(total) - sum(lost[1:], lost[0]) if lost else None
@@ -275,7 +276,7 @@ class _Judge:
 
     def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
         fields: dict[str, Any] = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
-        given_the_state = self.course.conditional and t is not None and not step.in_mean
+        given_the_state = self.course.conditional and t is not None and step.over == "round" and not step.in_mean
         if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
             return judge(sides, **fields)
         looks = max(1, self.course.horizon)

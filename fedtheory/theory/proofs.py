@@ -13,7 +13,7 @@ sum of the steps' slacks, each with its weight, and a walk checks that. Where no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,30 +47,17 @@ from fedtheory.theory.rounds.own_run import Unseen
 from fedtheory.theory.rounds.run_matches_claim import as_said
 from fedtheory.theory.rounds.undefined import SILENT
 
-__all__ = ["ProofStep", "core_proof", "course", "replayed", "step"]
+__all__ = ["core_proof", "course", "replayed", "step"]
 
 TRIED = 400  # instances, for one on which the form fails
 SCENARIOS = 200  # the most that are walked
 FEW = 40  # scenarios below which cohorts are not enumerated in every round
 
 
-@dataclass(frozen=True)
-class ProofStep:
-    """A step of a proof, as `step` makes it."""
-
-    what: Any
-    form: str
-    weight: Any
-    why: str
-    sides: Callable[[Any], Sides] | None
-    over: str
-    formula: str
-
-
 def step(
     what: Any, at_end: Callable[[Any], Sides] | None = None, *, in_rounds: Callable[[Any], Sides] | None = None,
-    form: str = "repaired", weight: Any = None, why: str = "", formula: str = "",
-) -> ProofStep:  # fmt: skip
+    form: str = "repaired", weight: Any = None, why: str = "", formula: str = "", part_of: str = "",
+) -> core.Step:  # fmt: skip
     """One step of `Paper.proof`.
 
     Parameters
@@ -84,21 +71,29 @@ def step(
         round (T,); None: it is judged, and nothing is said of what the theorem loses in it
     why : one sentence
     formula : LaTeX, of a step with ``at_end`` or ``in_rounds``
+    part_of : the lemma that it is a line of, under which its losses are added up
 
     Raises
     ------
     InvalidInput
-        A statement with ``at_end`` or ``in_rounds``, or both of these.
+        A statement with ``at_end`` or ``in_rounds``, or both of these; neither a statement nor a name.
     """
     own = at_end or in_rounds
     if own is not None and not isinstance(what, str):
         raise InvalidInput(f"step {what!r}: a step at the end, or in rounds, has a label; without them it is a statement, or its name")
     if at_end is not None and in_rounds is not None:
         raise InvalidInput(f"step {what!r}: at_end and in_rounds are two steps: give each its own")
-    return ProofStep(what, form, weight, why, own, "end" if in_rounds is None else "rounds", formula)
+    if not isinstance(what, str) and not hasattr(what, "over"):
+        raise InvalidInput(f"step {what!r}: give a statement with over='round', or its name")
+    label = getattr(what, "name", what)
+    weigh = None if weight is None else partial(_of_run, weight, label)
+    if own is None:
+        return core.Step(label, why, getattr(what, "id", what), form, weigh, part_of=part_of)
+    over = "end" if in_rounds is None else "rounds"
+    return core.Step(label, why, weight=weigh, sides=partial(_sides, own, over, label), over=over, formula=formula, part_of=part_of)
 
 
-def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -> core.Proof:
+def core_proof(theorem: Any, form: str, steps: Sequence[core.Step], note: str) -> core.Proof:
     """As the core knows proofs.
 
     Raises
@@ -107,7 +102,7 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
         A theorem that is not about a run. No steps, or others than `step` makes. A step that is
         not about a round, or that alone has no weight.
     UnknownName
-        No such form.
+        No such form, or no such statement of the theorem's paper.
     """
     where = f"{theorem.place}: proof"
     if theorem.over != "run":
@@ -116,47 +111,44 @@ def core_proof(theorem: Any, form: str, steps: Sequence[ProofStep], note: str) -
         )
     if not steps:
         raise InvalidInput(f"{where}: no steps: give a list of step(...)")
+    made = []
     for one in steps:
-        if not isinstance(one, ProofStep):
+        if not isinstance(one, core.Step):
             raise InvalidInput(f"{where}: {one!r} is no step: write step(statement, weight=...)")
-        if one.sides is None and getattr(one.what, "over", "") != "round":
-            raise InvalidInput(f"{where}: {one.what!r} is not judged in a round: give a statement with over='round'")
-        if one.sides is None:
-            one.what.form(one.form)
-    bare = next((one for one in steps if one.weight is None), None)
-    if bare is not None and any(one.weight is not None for one in steps):
-        label = getattr(bare.what, "name", bare.what)
+        made.append(_judged(one, theorem.paper[one.statement], where) if one.statement else one)
+    bare = next((one for one in made if one.weight is None), None)
+    if bare is not None and any(one.weight is not None for one in made):
         raise InvalidInput(
-            f"{where}: step {label!r} has no weight and others have: give it one, 0 where its slack "
+            f"{where}: step {bare.label!r} has no weight and others have: give it one, 0 where its slack "
             "does not enter the sum, or leave out all"
         )
     theorem.form(form)
-    made = tuple(_core_step(one) for one in steps)
-    return core.Proof(theorem.id, form, made, course, replayed, note=note, witness=lambda: _instance(theorem, form))
+    return core.Proof(theorem.id, form, tuple(made), course, replayed, note=note, witness=lambda: _instance(theorem, form))
 
 
-def _core_step(one: ProofStep) -> core.Step:
-    label = getattr(one.what, "name", one.what)
-    weight = None if one.weight is None else lambda run: _of_run(one.weight, run, label)
-    if one.sides is None:
-        statement, form = one.what, one.form
-        words = one.why or statement.title
-        # a view of its own, as statements may declare constants of one name
-        return core.Step(label, words, statement.id, form, weight, lambda view: with_noise(statement, view.other(), form))
+def _judged(one: core.Step, statement: Any, where: str) -> core.Step:
+    """A step with the statement that it names."""
+    if statement.over != "round":
+        raise InvalidInput(f"{where}: {statement!r} is not judged in a round: give a statement with over='round'")
+    statement.form(one.form)
 
-    def of_run(run: RunQuantities) -> Sides:
-        sides = _of_run(one.sides, run, label)
-        remedy = "its function returns le(lhs, rhs) or eq(lhs, rhs)"
-        require(isinstance(sides, Sides), f"step {label!r}", sides, remedy)
-        shape, T = np.shape(sides.lhs), int(run.T)
-        fits = one.over == "end" or shape[:1] == (T,)
-        require(fits, f"step {label!r}: shape", shape, f"its first axis is the {T} rounds, as in q.gap[1:]")
-        return reduced(run, Claimed(label, sides))
+    def sides(view: RoundQuantities) -> Sides:
+        return with_noise(statement, view.other(), one.form)  # a view of its own: statements may declare constants of one name
 
-    return core.Step(label, one.why, weight=weight, sides=of_run, over=one.over, formula=one.formula)
+    return replace(one, label=statement.name, words=one.words or statement.title, statement=statement.id, sides=sides)
 
 
-def _of_run(given: Any, run: RunQuantities, label: str) -> Any:
+def _sides(own: Callable[[Any], Sides], over: str, label: str, run: RunQuantities) -> Sides:
+    """What an author's function of the run gives as the sides of a step."""
+    sides = _of_run(own, label, run)
+    require(isinstance(sides, Sides), f"step {label!r}", sides, "its function returns le(lhs, rhs) or eq(lhs, rhs)")
+    shape, T = np.shape(sides.lhs), int(run.T)
+    fits = over == "end" or shape[:1] == (T,)
+    require(fits, f"step {label!r}: shape", shape, f"its first axis is the {T} rounds, as in q.gap[1:]")
+    return reduced(run, Claimed(label, sides))
+
+
+def _of_run(given: Any, label: str, run: RunQuantities) -> Any:
     """What an author's function makes of the whole run, or a number in its place."""
     if not callable(given):
         return given

@@ -185,7 +185,8 @@ def test_more_cohorts_than_can_be_enumerated(moves):
 @pytest.mark.parametrize("mode", ["a witness", "exact", "monte-carlo"])
 def test_a_line_of_every_round_need_not_be_a_statement(mode):
     proof = next(p for p in proofs_of(RATE) if p.form == "repaired")
-    made = load_file(FILE).proof("rate", steps=[step("own", in_rounds=lambda q: le(q.F[1:], q.F[:-1]), weight=proof.steps[1].weight)])
+    line = step("own", in_rounds=lambda q: le(q.F[1:], q.F[:-1]), weight=proof.steps[1].weight, part_of="a lemma")
+    made = load_file(FILE).proof("rate", steps=[line])
     mixed = replace(proof, steps=(proof.steps[0], made.steps[0], proof.steps[2]))
     how = {"rounds": 4, "mode": mode}
 
@@ -196,6 +197,7 @@ def test_a_line_of_every_round_need_not_be_a_statement(mode):
     assert own.adds_up and own.tallies[1].lost == pytest.approx(plain.tallies[1].lost)
     assert [p.t for p in own.tallies[1].places] == [1, 2, 3, 4] and own.tallies[1].verdict == "holds"
     assert [p.slack for p in own.tallies[1].places] == pytest.approx([p.slack for p in plain.tallies[1].places])
+    assert [label for label, _ in own.parts()][:3] == ["one-round", "a lemma", "last distance"]
     short = load_file(FILE).proof("rate", steps=[step("own", in_rounds=lambda q: le(q.F[-1], q.F[0]))])
     with pytest.raises(InvalidInput, match=r"step 'own': shape = .*its first axis is the 4 rounds"):
         walked(short)
@@ -267,6 +269,8 @@ def test_what_no_proof_is_made_of():
         step(one_round, lambda q: None)
     with pytest.raises(InvalidInput, match="at_end and in_rounds are two steps"):
         step("both", lambda q: None, in_rounds=lambda q: None)
+    with pytest.raises(InvalidInput, match="step 3: give a statement with over='round', or its name"):
+        step(3)
     assert paper.proof(rate, steps=[step("one-round")]).steps[0].statement == one_round.id
     with pytest.raises(InvalidInput, match="step 'one-round' has no weight and others have"):
         paper.proof(rate, steps=[step(one_round), step(one_round, weight=1)])

@@ -88,26 +88,17 @@ def _bias(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
     return both.lhs[0], both.rhs[0]
 
 
-def _same(of: Callable[[Any, int], tuple[Any, Any]]) -> Callable[[EFLRound], Sides]:
-    """Both sides at all states of a round, which are the same constants of the run."""
-
-    def sides_of(round: EFLRound) -> Sides:
-        left, right = of(round.constants, round.tau)
-        return _made(round, [[left, right, abs(left) + abs(right)]] * len(round.states))
-
-    return sides_of
-
-
-def _largest_j(c: EFLConstants, tau: int) -> tuple[Any, Any]:
+# --- all rounds: constants of the run -------------------------------------------------------------
+def _largest_j(run: EFLRun) -> Sides:
     """r_tau J_tau/(y + E) <= r_tau J/(y + E)."""
-    share = c.r[tau] / c.y[tau + 1]
-    return share * c.J_t[tau], share * c.J
+    c = run.constants
+    share = c.r / c.y[1:]
+    return le(share * c.J_t, share * c.J)
 
 
-def _induction(c: EFLConstants, tau: int) -> tuple[Any, Any]:
+def _induction(run: EFLRun) -> Sides:
     """The bound at tau, put through the recursion, is at most that at tau + 1."""
-    left, *right = (side[0] for side in carried(c, np.array([tau])))
-    return left, sum(right)
+    return le(*carried(run.constants, np.arange(run.constants.T)))
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -126,12 +117,9 @@ def _step(number: int, label: str, words: str, form: str, compare: Any, **more: 
 
 def _end(label: str, words: str, of: Callable[[Any], tuple[Any, Any]], formula: str) -> Step:
     """A comparison of the run's constants, the same for every scenario."""
-
-    def sides_of(run: EFLRun) -> Sides:
-        zero = 0 * run.lhs[-1]
-        return le(*(np.atleast_1d(side + zero) for side in of(run.constants)))
-
-    return Step(label, words, weight=lambda run: 1, sides=sides_of, over="end", formula=formula)
+    return Step(
+        label, words, weight=lambda run: 1, sides=lambda run: le(*of(run.constants)), over="end", formula=formula
+    )  # fmt: skip
 
 
 _STEPS = (
@@ -152,10 +140,10 @@ _STEPS = (
           "expectation", _by_state(_bias)),
     _step(6, "", "how far the clients drift in a round, with G for the size of every gradient",
           "repaired", _by_state(_drift), in_mean=True),
-    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_same(_largest_j),
-         formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
-    _step(7, "induction", "the bound of one round is carried to the next", "induction", _same(_induction),
-          where="in the induction of step 7"),
+    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_largest_j,
+         over="rounds", formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
+    _step(7, "induction", "the bound of one round is carried to the next", "induction", _induction,
+          over="rounds", where="in the induction of step 7"),
 )  # fmt: skip
 _PARTS = (
     r"\gamma^2\|\omega_0-\omega^*\|^2",

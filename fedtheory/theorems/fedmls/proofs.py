@@ -109,15 +109,14 @@ def _distances(run: MLSView) -> Sides:
 
 def _three_halves(run: MLSView) -> Sides:
     """(4 + 4 c(T_1)) ||x_0 - x*||^2 <= 10 ||x_0 - x*||^2, over lambda K (K + 1)."""
-    unit = run.constant(_unit(run) / 4 * run.constants.distance_sq)[0]
+    unit = _unit(run) / 4 * run.constants.distance_sq
     return le((4 + 4 * run.c[0]) * unit, 10 * unit)
 
 
 def _local_steps(run: MLSView) -> Sides:
     """Gamma_K sum_k k mean E_i <= 8 D~/(lambda K (K + 1))."""
     errors = (run.k * run.inner_errors.mean(axis=1)).sum(axis=0) * 2 / (run.K * (run.K + 1))
-    zero = 0 * run.last_excess[0]
-    return le(errors + zero, _unit(run) * 2 * run.constants.D + zero)
+    return le(errors, _unit(run) * 2 * run.constants.D)
 
 
 def _gap(run: MLSView) -> Sides:
@@ -129,9 +128,8 @@ def _gap(run: MLSView) -> Sides:
 
 def _joint(run: MLSView) -> Sides:
     """lambda G^2/2, with the root mean square of the G_i, and a bound of the joint gradient."""
-    zero = 0 * run.last_excess[0]
     half = run.lam / 2
-    return le(half * run.constants.G_sq + zero, half * run.constants.joint_G_sq + zero)
+    return le(half * run.constants.G_sq, half * run.constants.joint_G_sq)
 
 
 def _step(

@@ -1,4 +1,4 @@
-"""The proof of a theorem of a file, as a chain of its other statements: what `fedtheory proof FILE.py::NAME` walks.
+"""Proofs of theorems about runs: a chain of steps in a file, and the run along which `fedtheory proof` walks a file's or a paper's.
 
     paper.proof(rate, form="lecture notes", steps=[
         step(one_round, weight=lambda q: 1 / q.T, why="one step, against x*"),
@@ -224,7 +224,7 @@ def course(case: Case, proof: core.Proof) -> core.Course:
     told = f"{problem.name}: N = {n}, P = {getattr(sampling, 'size', n)}, d = {problem.dim}, T = {T}{method}"
     if few:
         return _course(setting, run, sampling, told + f", all {count**T:,} sequences of cohorts" * (count > 1))
-    told += f", {len(run.path.states[0].x)} scenarios" + f", each round over all {count} cohorts" * (states >= FEW)
+    told += f", {len(run.path.states[0].x)} scenarios" + f", each round over all {count} cohorts" * (states >= FEW and count > 1)
     return _course(setting, run, sampling, told, states >= FEW)
 
 

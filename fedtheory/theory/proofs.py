@@ -25,7 +25,7 @@ from fedtheory.participation.cohorts import Full, Sampling, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import proof as core
 from fedtheory.theory.judge.case import Case, named
-from fedtheory.theory.judge.proof_trace import compared, sides_of
+from fedtheory.theory.judge.proof_trace import compared, proofs_of, sides_of
 from fedtheory.theory.judge.registry import get, paper_of
 from fedtheory.theory.judge.statement import Sides
 from fedtheory.theory.judge.witness import Witness
@@ -209,9 +209,11 @@ def course(case: Case, proof: core.Proof) -> core.Course:
         )
     few = few and case.mode != "monte-carlo"
     if form.exact_only and not few:
+        forms = dict.fromkeys(p.form for p in proofs_of(proof.theorem))
+        others = [repr(f) for f in forms if not get(proof.theorem).form(f).exact_only]
         raise InvalidInput(
             f"{name} multiplies expectations, which scenarios do not show: walk at most {longest} rounds "
-            f"(rounds = {longest}), let everybody take part, or walk another form"
+            f"(rounds = {longest}), or let everybody take part" + (", or walk " + " or ".join(others)) * bool(others)
         )
     setting = as_said(setting, setting.facts(setting.world(problem), sampling, T), case.algorithm, case.local_solver, case.given)
     states = MAX_NUMBERS // (count * size)

@@ -142,7 +142,7 @@ class Walk:
     def source(self) -> str:
         """The paper's name of the theorem; of a file the statement's id."""
         id = self.proof.theorem
-        return id if paper_of(id).file else get(id).source.partition(",")[0]
+        return id if paper_of(id).file else get(id).source.partition(",")[0] or id
 
     @property
     def adds_up(self) -> bool:

@@ -280,7 +280,8 @@ def _instance(theorem: Any, form: str) -> Witness:
     order = sorted(range(len(drawn)), key=seen.__getitem__)
     as_seen = (i for i in order if _interest(theorem, setting, form, drawn[i], True) <= seen[i])
     data = drawn[next(as_seen, order[0])].to_data()
-    return Witness(theorem.id, form, "any", theorem.name, data, label="an instance that was drawn")
+    rule = setting.of_statement.rule
+    return Witness(theorem.id, form, rule, theorem.name, data, label="an instance that was drawn")
 
 
 def _interest(theorem: Any, setting: MethodSetting, form: str, drawn: Draw, exact: bool) -> int:

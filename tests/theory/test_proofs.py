@@ -10,11 +10,24 @@ import pytest
 from repository import ROOT
 from statements_at_hand import instance
 
-from fedtheory.algorithms import FedAvg
+from fedtheory.algorithms import FedAvg, FedElasticNetDyn
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 from fedtheory.participation.cohorts import Bernoulli
 from fedtheory.problems import Quadratic, random_quadratic
-from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Uniform, le, load_file, proofs, repaired, step
+from fedtheory.theory import (
+    GradientSteps,
+    Minimise,
+    Paper,
+    SmoothConvex,
+    Uniform,
+    above,
+    le,
+    load_file,
+    method,
+    proofs,
+    repaired,
+    step,
+)
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.proof_trace import proofs_of, walk, walk_witness
 from fedtheory.theory.judge.witness import Witness
@@ -219,6 +232,33 @@ def test_a_mistake_in_a_function_of_a_step_names_its_line(change, says):
     proof = made.proof("rate", steps=[step("one-round", weight=1), step("end", given.pop("at_end"), **given)])
     with pytest.raises(FedTheoryError, match=says):
         walk_witness(proof, huber())
+
+
+def test_a_proof_for_several_rules_is_walked_under_that_of_the_method():
+    paper = Paper("ruled", title="Two rules")
+    about = method(FedElasticNetDyn, l1=above(0, usual=1), l2=above(0, unit=lambda c: c.beta, usual=30))
+    how = {"about": about, "rules": {rule: {"rule": rule} for rule in ("sign", "true-gradient")},
+           "local": Minimise(), "problems": SmoothConvex(clients=(1, 3), dimension=(1, 2))}  # fmt: skip
+
+    @paper.statement("shift", over="round", **how)
+    def shift(q):
+        """A move is at most twice as far as both distances."""
+        yield repaired(le(q.moved_sq, 2 * q.distance_sq, 2 * q.distance_sq_next), r"\|x^+-x\|^2\le\dots")
+
+    @paper.statement("once", over="run", rounds=1, **how)
+    def once(q):
+        """The only move."""
+        yield repaired(le(q.moved_sq[0], 2 * q.distance_sq[0], 2 * q.distance_sq[1]), r"\|x_1-x_0\|^2\le\dots")
+
+    paper.proof(once, steps=[step(shift, weight=1)])
+    registry.register(paper)
+    try:
+        assert walk_witness("ruled/once", form="repaired").rule == "sign"
+        for rule in ("sign", "true-gradient"):
+            found = walk("ruled/once", random_quadratic(3, 2, seed=1), FedElasticNetDyn(0.1, 40.0, rule))
+            assert found.rule == rule and found.adds_up and not found.broken
+    finally:
+        registry._forget(paper)
 
 
 def test_without_weights_there_is_no_waterfall():

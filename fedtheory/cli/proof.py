@@ -25,8 +25,9 @@ from fedtheory.cli.common import (
     wrote,
 )
 from fedtheory.cli.options import given_values, refuse_given
+from fedtheory.cli.replay import find_witness
 from fedtheory.cli.request import CommandRequest
-from fedtheory.errors import InvalidInput, suggest
+from fedtheory.errors import InvalidInput
 from fedtheory.report.stacked import plain_table
 
 if TYPE_CHECKING:
@@ -147,22 +148,12 @@ def _on_problem(
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:
     """The repaired proof and then the printed one, on the same run; only one where a form or a witness is named."""
     from fedtheory.theory.judge.proof_trace import proofs_of, walk_witness
-    from fedtheory.theory.judge.replay import builtin_witnesses, load
 
     proofs = proofs_of(theorem.id)
-    walked, witness = {p.form for p in proofs}, show["witness"]
+    walked = {p.form for p in proofs}
+    witness = None if show["witness"] is None else find_witness(show["witness"])
     forms = [str(form) for form in ("repaired", "printed") if form in walked] or [proofs[0].form]
     forms = [show["form"]] if show["form"] else forms if witness is None else forms[-1:]
-    if witness is not None:
-        known = {w.name: w for w in builtin_witnesses(theorem.paper)}
-        if witness in known:
-            witness = known[witness]
-        elif Path(witness).suffix == ".json" or Path(witness).exists():
-            witness = load(witness)
-        else:
-            raise suggest(
-                witness, list(known), "witness", "`fedtheory list witnesses` has all; or give a file NAME.json"
-            )
     with progress("walking the proof in fractions"):
         return [walk_witness(theorem.id, witness, form=form, rule=show["rule"] or "") for form in forms]
 

@@ -46,7 +46,7 @@ from fedtheory.theory.world import World
 from fedtheory.theory.world_setting import WorldSetting
 
 if TYPE_CHECKING:
-    from fedtheory.theory.proofs import ProofStep
+    from fedtheory.theory.judge.proof import Proof, Step
 
 __all__ = ["AuthoredStatement", "Paper", "load_file"]
 
@@ -498,7 +498,7 @@ class Paper(RegisteredPaper):
             tuple(assumptions), self.symbols, "claim", shown_by, home=self,
         ))  # fmt: skip
 
-    def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
+    def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[Step], form: str = "repaired", note: str = "") -> Proof:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.
 
         Parameters
@@ -512,16 +512,9 @@ class Paper(RegisteredPaper):
         UnknownName, InvalidInput
             No such statement or form; a theorem that is not about a run; steps of another kind.
         """
-        from fedtheory.theory.proofs import ProofStep, core_proof
+        from fedtheory.theory.proofs import core_proof
 
-        chosen = self[theorem] if isinstance(theorem, str) else theorem
-        found = [
-            replace(one, what=self[one.what])
-            if isinstance(one, ProofStep) and one.sides is None and isinstance(one.what, str)
-            else one
-            for one in steps
-        ]
-        made = core_proof(chosen, form, found, note)
+        made = core_proof(self[theorem] if isinstance(theorem, str) else theorem, form, steps, note)
         self.proofs.append(made)
         return made
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,17 +18,19 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.cohorts import Uniform
-from fedtheory.theorems.fedelasticnet.expectation import round_view
+from fedtheory.participation.cohorts import Sampling, Uniform
+from fedtheory.problems.base import Problem
 from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.rounds.declare import in_fractions
 from fedtheory.theory.rounds.losses import PieceTable, SeparableLosses, fractions
 from fedtheory.theory.rounds.measured import RoundQuantities
-from fedtheory.theory.rounds.oracles import SeparableWorld
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld
 from fedtheory.theory.rounds.slopes import Piece
 
-__all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round"]
+__all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round", "round_view"]
 
 
 def exact_array(values: Any) -> np.ndarray:
@@ -321,3 +323,13 @@ def exact_round(instance: DiagonalInstance, state: RationalState) -> RoundQuanti
     method = in_fractions(method, numbers) if instance.is_exact else method
     begun = FedElasticNetDynState(state.theta, state.stored, state.h, state.local)
     return round_view(SeparableWorld(losses, instance.x0[0]), method, Uniform(instance.P), begun)
+
+
+def round_view(on: Any, algorithm: Any, sampling: Sampling, state: FedElasticNetDynState) -> RoundQuantities:
+    """One round of the package's Algorithm 3 from S given states, over all cohorts of the law.
+
+    on : Problem, or a world of `fedtheory.theory.rounds.oracles`
+    """
+    setting = MethodSetting.of(FILE["lemma-b4"].variants[algorithm.rule])
+    world = ProblemWorld(on) if isinstance(on, Problem) else on
+    return replace(setting, method=algorithm).round_from(world, state._asdict(), sampling, {})

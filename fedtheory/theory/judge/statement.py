@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -72,6 +72,33 @@ class Sides:
         """The sides with both of them, their scale and their noise changed, and further fields."""
         names = ("lhs", "rhs", "scale", "noise")
         return replace(self, **{name: change(getattr(self, name)) for name in names} | more)
+
+    @property
+    def compared(self) -> tuple[Any, Any]:
+        """Both sides; of an equation of numbers what stands on each, and of vectors the largest difference against 0."""
+        if self.relation == "==" and len(self.terms) == 2 and np.shape(self.terms[0]) == np.shape(self.lhs):
+            lhs, rhs = (np.broadcast_to(np.asarray(term), np.shape(self.lhs)) for term in self.terms)
+            return lhs, rhs
+        return self.lhs, self.rhs
+
+    @property
+    def rows(self) -> list[Sides]:
+        """The sides apart at each entry of their first axis."""
+
+        def row(values: Any, i: int) -> Any:
+            return np.broadcast_to(values, np.shape(self.lhs))[i]
+
+        terms = [tuple(row(term, i) for term in self.terms) for i in range(len(self.lhs))]
+        return [self.each(partial(row, i=i), axes=self.axes[1:], terms=own) for i, own in enumerate(terms)]
+
+    def at_the_end(self, exact: bool = True) -> Sides:
+        """The sides at the last of the horizons that a bound is stated for; of scenarios each has its own there."""
+
+        def last(values: Any) -> Any:
+            values = np.broadcast_to(values, np.shape(self.lhs))
+            return values[-1:] if values.ndim > 1 or (exact and values.ndim) else np.atleast_1d(values)
+
+        return self.each(last, axes=(), terms=())
 
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:

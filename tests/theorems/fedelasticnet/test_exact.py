@@ -12,6 +12,7 @@ from algorithm_3 import (
     RationalState,
     exact_array,
     exact_round,
+    round_view,
 )
 from cases import each
 
@@ -20,7 +21,6 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.expectation import round_view
 from fedtheory.theorems.fedelasticnet.merged_clients import _Reach
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import sqrt_upper
 from fedtheory.theory.rounds.slopes import absolute

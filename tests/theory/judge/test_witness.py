@@ -11,7 +11,6 @@ from fedtheory.errors import DataFileError, InvalidInput, UnknownName
 from fedtheory.rational import simplest_between
 from fedtheory.theorems import all_statements, get
 from fedtheory.theorems.fedelasticnet.merged_clients import MergedClients
-from fedtheory.theorems.fedelasticnet.proofs import at_the_last_horizon
 from fedtheory.theory.judge import replay as witnesses
 from fedtheory.theory.judge.check import RELATIVE_TOLERANCE, worst_sides
 from fedtheory.theory.judge.registry import paper, setting_of
@@ -129,7 +128,7 @@ def test_assumptions_are_asked_for_at_their_limits():
 
 def test_a_run_is_judged_at_its_last_horizon():
     sides = Sides(*(np.array([[n], [n + 1], [n + 2]]) for n in (1, 4, 7)), "<=")
-    last = at_the_last_horizon(lambda run: sides)(None)
+    last = sides.at_the_end()
     assert [a.tolist() for a in (last.lhs, last.rhs, last.scale)] == [[[3]], [[6]], [[9]]] and last.relation == "<="
 
 

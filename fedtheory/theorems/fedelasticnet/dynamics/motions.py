@@ -12,14 +12,16 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
+from fedtheory.problems.linear import LeastSquares
+from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, to_file
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.losses import Everyone, Rows, in_file, rows_of
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
+from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_everybody, start_of
 from fedtheory.theory import Prepared, Witness, number, whole, word
 from fedtheory.theory.draws import part
@@ -374,6 +376,32 @@ class Motion(MotionView, Everybody):
         ratio = "" if beta is None else in_units_of(algorithm.l2, beta)
         words = f"{ratio}, {algorithm.rule} rule"
         return cls.followed_for(request, problem, algorithm, rounds, words)
+
+
+class FederatedLosses:
+    """A problem with its certified optimum: R - R* at any points, and what is not known of it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.optimum = problem.optimum()
+        self.theta_star = self.optimum.x
+        self._gap = max(self.optimum.value - self.optimum.lower_bound, 0.0)
+        self._quadratic = isinstance(problem, Quadratic | LeastSquares)
+        if self._quadratic:
+            self._hessian = problem.full_hessian(self.theta_star)
+            self._gradient = problem.full_gradient(self.theta_star)
+
+    def excess(self, x: np.ndarray) -> np.ndarray:
+        if self._quadratic:  # no cancellation: Taylor's expansion at theta* is exact
+            r = x - self.theta_star
+            return inner(r @ self._hessian, r) / 2 + r @ self._gradient + self._gap
+        return self.problem.objective(x) - self.optimum.lower_bound
+
+    def noise(self, x: np.ndarray) -> np.ndarray:
+        eps = np.finfo(float).eps
+        if self._quadratic:
+            return self._gap + 32 * eps * norm_sq(x - self.theta_star) * np.abs(self._hessian).max()
+        return self._gap + 32 * eps * (np.abs(self.problem.objective(x)) + abs(self.optimum.value))
 
 
 def _frozen(

@@ -4,8 +4,8 @@ It is a user's message, one of a real run's, or one that is drawn; expectations 
 randomness are exact, messages in fractions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,10 +15,8 @@ import numpy as np
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
-from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
-from fedtheory.problems.base import Problem
 from fedtheory.rational import fraction, simplest, simplest_each, to_file
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
@@ -247,13 +245,13 @@ def sent_in(case: Case) -> np.ndarray:
     if not isinstance(algorithm, EFL) or not algorithm.client_feedback:
         raise InvalidInput(f"{algorithm.name} keeps no residuals, so that its messages are not seen: give a message")
 
-    def look(new: Any, clients: Any) -> Any:
+    def look(old: Any, new: Any, clients: Any) -> Any:
         sent = np.asarray(clients.sent[0][0])
         if algorithm.variant != "literal":  # there what arrives is D^k itself
             sent = np.asarray(new.residuals)[0] + sent
         return sent[np.asarray(clients.who_sent()[0])[0]]
 
-    found = simulated(case, look)[2]
+    found = simulated(case, look)
     if not found:
         raise InvalidInput("nobody sent anything in this run: take more rounds, or give a message")
     chosen = np.unique(np.linspace(0, len(found) - 1, MESSAGES).astype(int))
@@ -261,41 +259,30 @@ def sent_in(case: Case) -> np.ndarray:
     return simplest_each(np.stack([found[i] for i in chosen[:most]]))
 
 
-@dataclass(frozen=True)
-class Recorded(LocalSGD):
-    """Local SGD that keeps how far it got, (N, B, d) a round."""
-
-    moves: list[np.ndarray] = field(default_factory=list, compare=False)
-
-    def solve(self, problem: Problem, objective: LocalObjective, start: Any, rows: Rows) -> LocalResult:
-        result = super().solve(problem, objective, start, rows)
-        self.moves.append(np.asarray(result.y) - np.asarray(start))
-        return result
-
-
-def simulated(
-    case: Case, look: Callable[[Any, Any], Iterable[Any]] = lambda new, clients: ()
-) -> tuple[list[Any], Recorded, list[Any]]:
-    """One scenario of the user's method on all clients, those that do not take part masked; its
-    states, its local work, and what ``look(new_state, clients)`` found in all rounds."""
-    solver, law = case.local_solver, law_of(case)
+def local_sgd_of(case: Case) -> LocalSGD:
+    """Give the local work of a case, with steps of 1/(2L) where nothing is said."""
+    solver = case.local_solver
     if solver is None:
-        solver = LocalSGD(law.max_steps, 1 / (2 * float(case.problem.beta_k.max())))
+        return LocalSGD(law_of(case).max_steps, 1 / (2 * float(case.problem.beta_k.max())))
     if not isinstance(solver, LocalSGD):
-        raise InvalidInput(f"local work by {type(solver).__name__}: use LocalSGD, whose steps can be seen")
-    recorded = Recorded(**{f.name: getattr(solver, f.name) for f in fields(LocalSGD)})
+        raise InvalidInput(
+            f"local work by {type(solver).__name__}: use LocalSGD, whose steps can be seen"
+        )
+    return solver
+
+
+def simulated(case: Case, look: Callable[[Any, Any, Any], Iterable[Any]]) -> list[Any]:
+    """What ``look(old_state, new_state, clients)`` finds in all rounds of one scenario.
+
+    It is the user's method on all clients; those that do not take part are masked.
+    """
     found: list[Any] = []
-
-    def recall(noted: Mapping[str, Any]) -> None:
-        found.extend(noted["found"])
-        recorded.moves.extend(noted["moves"])
-
-    def observe(t: int, old: Any, new: Any, clients: Any) -> None:
-        found.extend(look(new, clients))
-
-    observer = Observer(observe, lambda: {"found": found, "moves": recorded.moves}, recall)
-    run = simulate(
-        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded,
-        record=(), keep_states=True, dense=True, on_round=observer,
-    )
-    return list(run.states or ()), recorded, found
+    observer = Observer(
+        lambda t, old, new, clients: found.extend(look(old, new, clients)),
+        lambda: {"found": found}, lambda noted: found.extend(noted["found"]),
+    )  # fmt: skip
+    simulate(
+        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law_of(case), 1, case.seed,
+        local_sgd_of(case), record=(), dense=True, on_round=observer,
+    )  # fmt: skip
+    return found

@@ -140,7 +140,8 @@ def test_a_model_and_its_anchors_are_0_where_none_are_given():
 
 def costs_of(n, k, compressed_sq=(), dense_sq=(), sent=None):
     steps = np.array([[3, 1, 2], [0, 2, 3], [2, 0, 1]])
-    return Costs(n, k, steps, *(np.array([Fraction(x) for x in path]) for path in (compressed_sq, dense_sq)), sent)
+    away = (np.array([Fraction(x) for x in path]) for path in (compressed_sq, dense_sq))
+    return Costs(n, k, steps, *away, steps > 0 if sent is None else sent)
 
 
 @pytest.mark.parametrize(("n", "bits"), [(1, 35), (2, 38), (3, 41), (4, 41), (5, 44), (8, 44), (9, 47)])

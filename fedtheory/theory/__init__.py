@@ -51,7 +51,8 @@ over
     what an instance is (its fields by `number`, `whole`, `word`, `flag` or `anything`, which
     ``from_data`` reads; ``draw``) and what is known of it (`derived`), for identities and claims
     about numbers, or for losses that none of these classes has; then problems, local and sampling
-    are left out, and ``q`` is an instance of it. examples/own_world.py is such a file. An
+    are left out, and ``q`` is an instance of it. Formulas write what has a ``letter`` by that, and
+    a number by its name. examples/own_world.py is such a file. An
     `IrregularRun` is the world of runs in which clients are inactive or stop early.
 
 rules, states, starts

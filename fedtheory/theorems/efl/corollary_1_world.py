@@ -20,7 +20,7 @@ from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.inactive_world import check_below_1, check_scheme_c
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants
-from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, number, whole
+from fedtheory.theory import Case, ClosedView, Fact, derived, number, whole
 from fedtheory.theory.draws import curvatures, rows, shares, signed, size
 from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
@@ -48,16 +48,11 @@ class EpochsView(efl.EFLWorld):
         ("many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
     )
 
-    noise: Any = number(what="sum p^2 sigma^2 + 6 L sum p D", least=0)
-    G_sq: Any = number(what="G^2", least=0)
+    noise: Any = number(what="sum p^2 sigma^2 + 6 L sum p D", least=0, letter=r"\nu")
+    G_sq: Any = number(what="G^2", least=0, letter="G^2")
     kappa: Any = number(what="L/mu", least=1)
     E: int = whole(1)
     T: int = whole(1, what="the deadline in rounds")
-
-    letters = Letters(
-        {"noise": r"\nu", "G_sq": "G^2", "kappa": r"\kappa", "E": "E", "T": "T"}, ("G_sq",),
-        runs=("growth", "threshold", "by_rule", "late", "gamma"),
-    )  # fmt: skip
 
     growth = derived(lambda q: (2 + 1 / (4 * q.kappa)) * q.G_sq)
 

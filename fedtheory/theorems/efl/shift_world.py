@@ -84,7 +84,7 @@ class ShiftView(EFLWorld):
     letters = Letters({
         "n": "n", "n_a": "n_a", "L": "L", "mu": r"\mu", "distance_sq": r"\|\omega^*-\hat\omega^*\|^2",
         "D_new": r"\hat D_a", "D_old": "D_a",
-    }, ("distance_sq", "D_new", "D_old"), zero=("noise",))  # fmt: skip
+    }, ("distance_sq", "D_new", "D_old"))  # fmt: skip
 
     event: str  # 'departure' or 'arrival'
     n: Any  # samples before the shift (of a departure they include those of the client that leaves)

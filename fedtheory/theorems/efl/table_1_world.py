@@ -22,7 +22,7 @@ from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
 from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
-from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, flag, number
+from fedtheory.theory import Case, ClosedView, Fact, derived, flag, number
 from fedtheory.theory.draws import part, size
 
 STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
@@ -70,12 +70,6 @@ def rounds(
     raise InvalidInput(f"row = {row!r}: use one of {', '.join(ROWS)}")
 
 
-class Rows(Letters):
-    """The rows as formulas, of the root of epsilon."""
-
-    root = derived(lambda q: q.epsilon ** Fraction(1, 2), "sqrt(epsilon)")
-
-
 @dataclass
 class RatesView(EFLWorld):
     """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""
@@ -89,19 +83,16 @@ class RatesView(EFLWorld):
 
     shows: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
     demands = (BELOW,)
-    letters = Rows(
-        {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"},
-        runs=("row",),
-    )
-
     G: Any = number(above=0)
     L: Any = number()
     mu: Any = number(above=0)
     S: Any = number(what="the clients in a round", above=0)
-    root: Any = number(what="of epsilon", above=0)
+    root: Any = number(
+        what="of epsilon", above=0, letter=lambda q: q.epsilon ** Fraction(1, 2)
+    )
     delta: Any = number(what="Hessian dissimilarity", above=0)
 
-    epsilon = derived(lambda q: q.root**2)
+    epsilon = derived(lambda q: q.root**2, letter=r"\epsilon")
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times ``scale``: G, L, mu, delta and epsilon are multiplied (``scale`` a square)."""

@@ -12,13 +12,26 @@ gives \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
+from inspect import getattr_static
 from typing import Any
 
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["Letters", "expressions", "shown", "sum_of", "symbol", "written"]
+__all__ = ["Letters", "expressions", "greek", "shown", "sum_of", "symbol", "written"]
+
+
+def greek(name: str) -> str:
+    """The LaTeX of a name, a letter of it or as it is."""
+    import sympy as sp
+
+    return re.sub(r"_\{(\w)\}", r"_\1", sp.latex(sp.Symbol(name)))
+
+
+# what SymPy, or code that is no closed expression, raises
+SYMPY = (TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
 
 
 @cache
@@ -56,41 +69,59 @@ def _written_as(sp: Any) -> Any:
 
 
 class Letters:
-    """A view whose attributes are symbols.
+    """A view whose attributes are symbols; what has no letter follows as the class of the views says.
 
     Parameters
     ----------
-    latex : dict attribute of the view -> LaTeX, or the `Letters` of what the attribute is
+    latex : dict attribute of the view -> its letter
+        That is LaTeX, '' for that of its name. With <t>, where the time of a state stands, and <i>,
+        that of a step within its round, the attribute may be indexed; with {}, where the arguments
+        stand, it is a method. Or callable(letters) -> what the attribute is of others, or the
+        `Letters` of what it is.
     measured : attributes that stand behind the constants in a product
     zero : attributes that are 0 in a formula, such as what float64 does not resolve
-    runs : methods and properties of the view's class that are run on the symbols
+    of : the class of the views, default the one in whose body it is said
 
-    Said in the body of the view's class it knows that class.
-
-    A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
+    A subclass may have attributes and methods of its own where the views have methods, and
+    ``rule``: one of the paper's rules.
     """
 
     def __init__(
-        self, latex: Mapping[str, Any], measured: tuple[str, ...] = (), zero: tuple[str, ...] = (), runs: tuple[str, ...] = ()
-    ) -> None:
-        self._latex, self._measured, self._zero, self._runs = dict(latex), measured, zero, runs
-        self._of: Any = None
+        self, latex: Mapping[str, Any], measured: tuple[str, ...] = (), zero: tuple[str, ...] = (),
+        of: Any = None,
+    ) -> None:  # fmt: skip
+        self._latex, self._measured, self._zero, self._of = dict(latex), measured, zero, of
 
     def __set_name__(self, owner: Any, name: str) -> None:
-        self._of = owner
+        self._of = self._of or owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._zero:
             return 0
-        if isinstance(self._latex.get(name), Letters):
-            return self._latex[name]
-        if name in self._runs:
-            return vars(self._of)[name].__get__(self)
         if name not in self._latex:
-            raise AttributeError(f"no letter for {name!r}: a formula has those of {', '.join(sorted(self._latex))}")
-        return symbol("~" + name if name in self._measured else name, self._latex[name])
+            own = getattr_static(self._of, name, self)
+            if own is self:
+                known = ", ".join(sorted(self._latex))
+                raise AttributeError(f"no letter for {name!r}: a formula has those of {known}")
+            return own.__get__(self, self._of) if hasattr(own, "__get__") else own
+        letter = self._latex[name] or greek(name)
+        if isinstance(letter, Letters):
+            return letter
+        if callable(letter):
+            return letter(self)
+        if "{}" in letter:
+            return lambda *inside: self._made(name, letter.format(*map(written, inside)))
+        if "<" not in letter:
+            return self._made(name, letter)
+        states = partial(_state, letter)
+        made = self._made(name, states(slice(None)))
+        made.states = lambda index: self._made(f"{name}[{index}]", states(index), name)
+        return made
+
+    def _made(self, name: str, latex: str, of: str = "") -> Any:
+        return symbol("~" + name if (of or name) in self._measured else name, latex)
 
     def once(self, of: Callable[[Any], Any]) -> Any:
         """Stand for what a function would make of a view."""
@@ -105,9 +136,30 @@ class Letters:
         """Give each letter's value on a view: symbol -> number or array."""
         found: dict[Any, Any] = {}
         for name, latex in self._latex.items():
-            if (value := getattr(view, name, None)) is not None:
-                found |= latex.values(value) if isinstance(latex, Letters) else {getattr(self, name): value}
+            if (value := getattr(view, name, None)) is None or callable(latex):
+                continue
+            if isinstance(latex, Letters):
+                found |= latex.values(value)
+            elif "{}" not in latex:
+                found[getattr(self, name)] = value
+                for index in STATES if "<" in latex else ():
+                    found[getattr(self, name)[index]] = value[index]
         return found
+
+
+STATES = (0, slice(1, None), slice(None, -1))
+
+
+def _state(template: str, index: Any) -> str:
+    """Fill a template for the states, and steps within a round, that an index takes."""
+    t, i = (*index, slice(None))[:2] if isinstance(index, tuple) else (index, slice(None))
+    before, after = slice(None, -1), slice(1, None)
+    told = {"<t>": "t-1" if t == before else "t" if isinstance(t, slice) else str(t)}
+    told["<i>"] = "i+1" if i == after else "i" if isinstance(i, slice) else str(i)
+    for place, text in told.items():
+        template = template.replace("_" + place, "_" + (text if len(text) == 1 else f"{{{text}}}"))
+        template = template.replace(place, text)
+    return template
 
 
 def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, tuple[Any, ...]]:

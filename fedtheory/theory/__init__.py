@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.replay import replay
     from fedtheory.theory.judge.request import Prepared, Request
     from fedtheory.theory.judge.statement import Form, Sides, Statement
-    from fedtheory.theory.judge.symbolic import Letters
+    from fedtheory.theory.judge.symbolic import Letters, maximum, minimum
     from fedtheory.theory.judge.view import ClosedView, Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
@@ -133,9 +133,9 @@ __all__ = [
     "GradientSteps", "Identities", "IrregularRun", "Letters", "Lipschitz", "LocalWork", "Minimise",
     "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex", "Statement",
     "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among", "anything",
-    "derived", "eq", "flag", "form", "le", "load_file", "method", "number", "printed",
-    "quantities", "repaired", "replay", "step", "study", "upto", "verify", "whole", "word",
-    "wrong",
+    "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
+    "minimum", "number", "printed", "quantities", "repaired", "replay", "step", "study", "upto",
+    "verify", "whole", "word", "wrong",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazily(__name__)  # what judges statements needs none of them

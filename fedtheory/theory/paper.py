@@ -269,7 +269,7 @@ class AuthoredStatement:
             own = isinstance(rules, dict)
             established = rules if own else dict.fromkeys(rules, claimed.established)
             kind, letters = over.kind, letters_of(over)
-            of_code = partial(formula_over, over, sides, *around)
+            of_code = partial(formula_over, over, sides, *around, more.pop("where", ()))
         else:
             variants = {rule: v.forms for rule, v in self.variants.items() if name in v.forms}
             established = {rule: forms[name].established for rule, forms in variants.items()}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from inspect import getattr_static
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -15,7 +16,7 @@ from fedtheory.rational import to_file
 from fedtheory.theory.fields import derived, read, reads_of
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.record import not_about_runs
-from fedtheory.theory.judge.symbolic import SYMPY, Letters, shown
+from fedtheory.theory.judge.symbolic import SYMPY, Letters, shown, written
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
 __all__ = ["Draws", "Identities", "World", "WorldInstance", "formula_over", "letters_of"]
@@ -323,13 +324,23 @@ def letters_of(cls: Any) -> Letters:
     known = {name: one.letter for name, one in declared.items()}
     known = {name: letter for name, letter in known.items() if letter is not None} | more
     plain = {name for name, letter in known.items() if letter == "" or PLAIN.fullmatch(str(letter))}
-    behind = tuple(name for name in known if name in {*follow, *more} or name not in plain)
+    behind = tuple(name for name in known if name in follow or name not in plain)
     return Letters(known, behind, of=cls)
 
 
-def formula_over(cls: Any, sides: Callable[[Any], Any], before: str, after: Any) -> str:
-    """The LaTeX of a form over a world, '' where its code is no closed expression."""
+def formula_over(
+    cls: Any, sides: Callable[[Any], Any], before: str, after: Any, where: Sequence[str] = ()
+) -> str:
+    """The LaTeX of a form over a world, '' where its code is no closed expression.
+
+    where : what follows from the fields and has a letter, and is said behind the formula
+    """
+    letters = letters_of(cls)
     try:
-        return shown(sides, letters_of(cls), before, after)
+        text = shown(sides, letters, before, after)
+        for name in where:
+            of = getattr_static(cls, name).func(letters)
+            text += rf",\ {written(getattr(letters, name))}={written(of)}"
+        return text
     except (FedTheoryError, *SYMPY):
         return ""

@@ -11,7 +11,7 @@ import pytest
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theory import Fact, Letters, World, anything, derived, eq, flag, le, number, whole, word, wrong
-from fedtheory.theory.judge.symbolic import shown
+from fedtheory.theory.judge.symbolic import expressions, shown
 from fedtheory.theory.rounds.forms import form
 from fedtheory.theory.world import formula_over, letters_of
 
@@ -152,11 +152,13 @@ def test_a_worlds_formulas_are_made_of_its_fields_or_there_is_none(sides, shown)
 
 
 def test_the_letters_of_a_world_have_its_numbers():
-    letters, view = letters_of(Steps), Steps.from_data(STEPS)
+    """Of those states, and of what a method gives, that a formula asked for."""
+    letters, view = Letters(letters_of(Steps)._latex, of=Steps), Steps.from_data(STEPS)
+    expressions(lambda q: le(q.sq(q.w[1:] - 2 * q.w[0]), q.w[:-1]), letters)
     found = {s.latex: np.asarray(v).tolist() for s, v in letters.values(view).items()}
     assert found == {
         r"\mu": F(1, 3), r"\tau_0": 2, r"\sigma^2": 5, r"\epsilon": 49, r"\omega_t": [3, 11], r"\omega_{t-1}": [2, 3],
-        r"\omega_0": 2,
+        r"\omega_0": 2, r"\|\omega_t - 2 \omega_0\|^2": [1, 49],
     }  # fmt: skip
 
 

@@ -37,11 +37,14 @@ from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, l
 from fedtheory.theorems.efl.feedback_world import LOOPS
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theorems.efl.world import clients_that_end
-from fedtheory.theory import Case, Fact, Sides, derived, flag, le, number, whole, word
+from fedtheory.theory import Case, Fact, Letters, Sides, derived, flag, le, number, whole, word
 from fedtheory.theory.draws import few_shares, half, part, rows
 from fedtheory.theory.fields import reads_of
+from fedtheory.theory.judge.symbolic import minimum
 from fedtheory.theory.rounds.oracles import repeated
 
+OFF = r"\mathbb E\|%s-\omega^*\|^2"
+LOCAL = r"\textstyle\sum_kp^k\mathbb E"
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
 MOST, MOST_SIGNS = 1296, 4096  # paths of participation, and of the noise
 VARIANTS = ("consistent", "literal", "text")
@@ -230,6 +233,11 @@ class CompressedRun(efl.EFLWorld):
 
     accepts, method = given.options("L", "mu"), efl.BOTH_WAYS
     count, share, horizon, noise = 24, 0.1, "t", cast(Any, 0)
+    letters: ClassVar = {
+        "E": "", "gamma": "", "L": "", "mu": "", "delta": "", "down": lambda q: q.delta,
+        "G_sq": "G^2", "weights": "p^k", "star": r"\omega^*", "R": "R^k_<t>", "R_G": "R^G_<t>",
+        "local": r"\omega^k_<i>", "mean": r"\mathbb E\|{}\|^2", "among": LOCAL + r"\|{}\|^2",
+    }  # fmt: skip
 
     weights: np.ndarray  # (N,) p^k
     E: int  # E, gamma, L, mu, G_sq: of Theorem 1; G^2 is the largest E||g||^2 of this run
@@ -251,15 +259,17 @@ class CompressedRun(efl.EFLWorld):
         lambda q: np.arange(1, q.T + 1), "t = 1..T, of what is compared round by round"
     )
     times = derived(
-        lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view"
+        lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view", "<t>"
     )
-    y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T")
+    y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T", r"(<t>E+\gamma)")
     S = derived(lambda q: q.E, "E[sum_k p^k s^k]")
     eta = derived(
         lambda q: 16 * q.E / (q.mu * (q.y + q.E) * q.S),
-        "eta_t, t = 0..T (the last one is not used by the run)",
+        "eta_t, t = 0..T (the last one is not used by the run)", r"\eta_<t>",
     )
-    rho_sq = derived(lambda q: q.between**2 * q.reach_sq, "E||w_t - v_t||^2 <= rho^2 eta_t^2")
+    rho_sq = derived(
+        lambda q: q.between**2 * q.reach_sq, "E||w_t - v_t||^2 <= rho^2 eta_t^2", r"\rho^2"
+    )
 
     def average(self, x: np.ndarray) -> np.ndarray:
         """sum_k p^k x_k over the last axis but one."""
@@ -273,14 +283,18 @@ class CompressedRun(efl.EFLWorld):
         """E ||x||^2, paths along the axis and coordinates along the last one."""
         return (np.moveaxis((x * x).sum(axis=-1), axis, -1) * self.chance).sum(axis=-1)
 
-    distance_sq = derived(lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)")
-    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)")
-    apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
+    distance_sq = derived(
+        lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)", OFF % r"\omega_<t>"
+    )
+    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)", OFF % "v_<t>")
+    apart_sq = derived(
+        lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)", r"\mathbb E\|\omega_<t>-v_<t>\|^2"
+    )
 
     def falling(self, B: Any) -> list[np.ndarray]:
         """gamma^2 ||w_0 - w*||^2/y^2 and t (16E/mu)^2 B/(S y)^2, t = 1..T."""
         y, noise = self.y[1:], self.times[1:] * (16 * self.E / self.mu) ** 2 * B / self.S**2
-        return [self.gamma**2 * self.virtual_sq[0] / y**2, noise / y**2]
+        return [self.gamma**2 * self.distance_sq[0] / y**2, noise / y**2]
 
     def of_virtual(self, *terms: np.ndarray) -> Sides:
         """Sides of E||v_t - w*||^2 <= sum of terms, t = 1..T."""
@@ -380,24 +394,35 @@ class CompressedView(CompressedRun):
     )
     reach_sq = derived(lambda q: q.E**2 * q.G_sq, "(E G)^2")
     between = derived(lambda q: q.whole_factor - 1, "A - 1")
-    squares = derived(lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2")
-    spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k")
-    variance = derived(lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2")
-
-    @property
-    def B(self) -> Any:
-        """E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)."""
-        drift = self.squares * self.G_sq + self.E * self.rho_sq
-        return self.E * (self.variance + 6 * self.L * self.spread) + (2 + self.mu / (2 * self.L)) * drift
+    squares = derived(
+        lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2",
+        r"\textstyle\sum_{i<E}i^2",
+    )
+    steps_sq = derived(lambda q: np.arange(q.E) ** 2, "i^2, i = 0..E - 1", "i^2")
+    eta_now = derived(lambda q: q.eta[:-1, None], "eta_t beside the steps of a round", r"\eta")
+    apart_now = derived(
+        lambda q: q.apart_sq[:-1, None], "E||w_t - v_t||^2 beside them",
+        r"\mathbb E\|\omega_t-v_t\|^2",
+    )
+    spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k", r"\textstyle\sum_kp^kD_k")
+    variance = derived(
+        lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2",
+        r"\textstyle\sum_k(p^k)^2\sigma_k^2",
+    )
+    drift = derived(lambda q: q.squares * q.G_sq + q.E * q.rho_sq)
+    B = derived(
+        lambda q: q.E * (q.variance + 6 * q.L * q.spread) + (2 + q.mu / (2 * q.L)) * q.drift,
+        "E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)", "B",
+    )
 
     @property
     def sharp(self) -> tuple[np.ndarray, ...]:
         """The three terms of the sharpened bound of E||v_t - w*||^2, t = 1..T."""
         eta, before = self.eta[1:], self.eta[:-1]
         for_ever, at_first = 5 * eta / (4 * self.mu), self.times[1:] * self.E * before**2
-        drift = 5 * self.L * np.minimum(3 * eta**2 / (2 * self.mu), at_first * self.eta[0]) / 2
-        start = (eta / self.eta[0]) ** 16 * self.virtual_sq[0]
-        return start, np.minimum(for_ever, at_first) * self.variance, drift * self.off
+        drift = 5 * self.L * minimum(3 * eta**2 / (2 * self.mu), at_first * self.eta[0]) / 2
+        start = (eta / self.eta[0]) ** 16 * self.distance_sq[0]
+        return start, minimum(for_ever, at_first) * self.variance, drift * self.off
 
     off = derived(
         lambda q: (q.E - 1) ** 2 * q.G_sq + q.rho_sq,
@@ -410,9 +435,13 @@ class CompressedView(CompressedRun):
         lambda q: q.v[:-1, None] + q.average(q.local - q.w[:-1, None, :, None]),
         "vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)",
     )
-    inner_sq = derived(lambda q: q.mean(q.inner - q.star, axis=2), "E||vbar_i - w*||^2 (T, E + 1)")
+    inner_sq = derived(
+        lambda q: q.mean(q.inner - q.star, axis=2), "E||vbar_i - w*||^2 (T, E + 1)",
+        OFF % r"\bar v_<i>",
+    )
     message = derived(
-        lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)"
+        lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)",
+        r"R^k_{t-1}+x^k_{t-1}",
     )
 
     def among(self, x: np.ndarray) -> np.ndarray:
@@ -420,7 +449,8 @@ class CompressedView(CompressedRun):
         return (self.weights * self.mean(x, axis=2)).sum(axis=-1)
 
     off_inner = derived(
-        lambda q: q.among(q.local[:, :-1] - q.inner[:, :-1, :, None]), "sum_k p^k E||w_i^k - vbar_i||^2"
+        lambda q: q.among(q.local[:, :-1] - q.inner[:, :-1, :, None]),
+        "sum_k p^k E||w_i^k - vbar_i||^2", LOCAL + r"\|\omega^k_i-\bar v_i\|^2",
     )
 
     @classmethod
@@ -541,7 +571,12 @@ class PartialView(CompressedRun):
     pi: np.ndarray  # (N,) P(client k sends)
     noise: Any = 0  # absolute error of squared distances, of what is known in floats
 
-    S = derived(lambda q: q.moments.sum_ps)
+    S = derived(lambda q: q.moments.sum_ps, letter="S")
+    letters: ClassVar = {
+        **CompressedRun.letters, "pi": r"\pi_k", "r": "r_t", "moments": Letters(
+            {"theta": "", "overlap": r"\mathbb E[(\sum p-2)_+\sum ps]", "sum_ps": "S"}, ("overlap",)
+        ),
+    }  # fmt: skip
 
     # --- the constants ----------------------------------------------------------------------------
     reach_sq = derived(lambda q: q.moments.theta**2 * q.E**2 * q.G_sq, "(theta E G)^2")
@@ -554,30 +589,34 @@ class PartialView(CompressedRun):
         "(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression",
     )
     between = derived(lambda q: q.client_factor + q.server_factor)
-    J = derived(
-        lambda q: 32 * q.E * (q.moments.ps * q.D).sum() / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)"
-    )
+    J = derived(lambda q: 32 * q.E * q.gaps / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)")
     r = derived(
-        lambda q: 0 if q.moments.ratio_equal else 1, "1 where E[p s]/p^k is not the same for all k"
+        lambda q: 0 if q.moments.ratio_equal else 1, "1 where E[p s]/p^k is not the same for all k",
+    )
+    gaps = derived(
+        lambda q: (q.moments.ps * q.D).sum(), "sum_k E[p s] D_k",
+        r"\textstyle\sum_k\mathbb E[ps]D_k",
+    )
+    squares = derived(lambda q: (q.E - 1) * (2 * q.E - 1), "six times the mean of i^2, i < E")
+    bracket = derived(
+        lambda q: q.E * (q.E - 1) * (q.S + q.moments.theta * q.moments.overlap),
+        "E (E - 1) E[sum p s + theta (sum p - 2)_+ sum p s]",
     )
 
-    @property
-    def B(self) -> Any:
-        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1)
-        G^2/3 + 2 rho^2) + 2 S rho^2."""
-        m, E = self.moments, self.E
-        gap = 2 * (2 + m.theta) * self.L * (m.ps * self.D).sum()
-        spread = self.G_sq * E * (E - 1) * (m.sum_ps + m.theta * m.overlap)
-        drift = (E - 1) * (2 * E - 1) * self.G_sq / 3 + 2 * self.rho_sq
-        return gap + spread + (1 + self.mu / (2 * (1 + m.theta) * self.L)) * self.S * drift + 2 * self.S * self.rho_sq
+    def more(self, times: int) -> Any:
+        """1 + mu/(times (1 + theta) L)."""
+        return 1 + self.mu / (times * (1 + self.moments.theta) * self.L)
 
-    @property
-    def B_sharp(self) -> Any:
-        """B without rho: (9 + 5 theta)/2 L sum E[p s] D_k, and what stands with G^2."""
-        m, E = self.moments, self.E
-        gap = (9 + 5 * m.theta) * self.L * (m.ps * self.D).sum() / 2
-        drift = (1 + self.mu / ((1 + m.theta) * self.L)) * self.S * ((E - 1) * (2 * E - 1)) / 6
-        return gap + self.G_sq * (E * (E - 1) * (m.sum_ps + m.theta * m.overlap) / 2 + drift)
+    B = derived(
+        lambda q: 2 * (2 + q.moments.theta) * q.L * q.gaps + q.G_sq * q.bracket
+        + q.more(2) * q.S * (q.squares * q.G_sq / 3 + 2 * q.rho_sq) + 2 * q.S * q.rho_sq,
+        letter="B",
+    )
+    B_sharp = derived(
+        lambda q: (9 + 5 * q.moments.theta) * q.L * q.gaps / 2
+        + q.G_sq * (q.bracket / 2 + q.more(1) * q.S * q.squares / 6),
+        "B without rho", "B^+",
+    )
 
     off = derived(
         lambda q: 11 * q.L * q.S * q.rho_sq / 2,
@@ -585,21 +624,22 @@ class PartialView(CompressedRun):
     )
 
     bias = derived(
-        lambda q: q.times[1:] * q.r * q.J / q.y[1:], "H_t J/(t E + gamma), t = 1..T"
+        lambda q: q.times[1:] * q.r * q.J / q.y[1:], "H_t J/(t E + gamma), t = 1..T",
+        r"\frac{H_tJ}{tE+\gamma}",
     )
 
     @property
     def residuals(self) -> np.ndarray:
         """min{44L/(3 mu) rho^2, t eta_0 (11/2) L S rho^2} eta_{t-1}^2, t = 1..T."""
         t, before = self.times[1:], self.eta[:-1]
-        for_ever = 44 * self.L / (3 * self.mu) * self.rho_sq + 0 * t
-        return np.minimum(for_ever, t * self.off * self.eta[0]) * before**2
+        for_ever = 44 * self.L * self.rho_sq / (3 * self.mu) + 0 * t
+        return minimum(for_ever, t * self.off * self.eta[0]) * before**2
 
     def one_round(self, *new: Any) -> Sides:
         """a_{t+1} <= (1 - eta mu S/2) a_t + sum of terms + r 2 eta sum E[p s] D_k, a_t = E||v_t - w*||^2."""
         eta = self.eta[:-1]
         kept = (1 - eta * self.mu * self.S / 2) * self.virtual_sq[:-1]
-        return self.of_virtual(kept, *new, self.r * 2 * eta * (self.moments.ps * self.D).sum())
+        return self.of_virtual(kept, *new, self.r * 2 * eta * self.gaps)
 
     @classmethod
     def made(

@@ -20,7 +20,7 @@ from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.inactive_world import check_below_1, check_scheme_c
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants
-from fedtheory.theory import Case, ClosedView, Fact, derived, number, whole
+from fedtheory.theory import Case, ClosedView, Fact, derived, maximum, number, whole
 from fedtheory.theory.draws import curvatures, rows, shares, signed, size
 from fedtheory.theory.rounds.irregular_run import exact_oracles
 from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
@@ -66,11 +66,7 @@ class EpochsView(efl.EFLWorld):
 
     def gamma(self, E: int) -> Any:
         """max{4E, 64 L/mu}."""
-        if isinstance(E, int | Fraction):
-            return max(4 * E, 64 * self.kappa)
-        import sympy as sp  # of letters
-
-        return sp.Max(4 * E, 64 * self.kappa)
+        return maximum(4 * E, 64 * self.kappa)
 
     def late(self, E: int) -> Any:
         """lim T f_1(T)/J up to the same: noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E."""

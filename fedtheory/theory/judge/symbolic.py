@@ -14,13 +14,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from inspect import getattr_static
 from typing import Any
 
+import numpy as np
+
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["Letters", "expressions", "greek", "shown", "sum_of", "symbol", "written"]
+__all__ = [
+    "SYMPY", "Letters", "expressions", "greek", "maximum", "minimum", "shown", "sum_of", "symbol",
+    "written",
+]  # fmt: skip
 
 
 def greek(name: str) -> str:
@@ -40,6 +45,24 @@ def symbol(name: str, latex: str) -> Any:
     import sympy as sp
 
     return _written_as(sp)(name, latex)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller one, entry by entry as NumPy has it, or of expressions."""
+    return _extreme("Min", np.minimum, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one, entry by entry as NumPy has it, or of expressions."""
+    return _extreme("Max", np.maximum, a, b)
+
+
+def _extreme(name: str, of_numbers: Any, a: Any, b: Any) -> Any:
+    if not any(type(x).__module__.startswith("sympy") or hasattr(x, "_latex") for x in (a, b)):
+        return of_numbers(a, b)
+    import sympy as sp
+
+    return getattr(sp, name)(a, b, evaluate=False)
 
 
 @cache
@@ -91,6 +114,7 @@ class Letters:
         of: Any = None,
     ) -> None:  # fmt: skip
         self._latex, self._measured, self._zero, self._of = dict(latex), measured, zero, of
+        self._asked: dict[Any, tuple[str, Any]] = {}  # symbols of states, and of what methods give
 
     def __set_name__(self, owner: Any, name: str) -> None:
         self._of = self._of or owner
@@ -112,16 +136,20 @@ class Letters:
         if callable(letter):
             return letter(self)
         if "{}" in letter:
-            return lambda *inside: self._made(name, letter.format(*map(written, inside)))
-        if "<" not in letter:
-            return self._made(name, letter)
-        states = partial(_state, letter)
-        made = self._made(name, states(slice(None)))
-        made.states = lambda index: self._made(f"{name}[{index}]", states(index), name)
+            return lambda *inside: self._made(
+                name, letter.format(*map(written, inside)), "".join(map(str, inside)), inside
+            )
+        made = self._made(name, _state(letter, slice(None)))
+        if "<" in letter:
+            made.states = lambda at: self._made(name, _state(letter, at), str(at), at)
         return made
 
-    def _made(self, name: str, latex: str, of: str = "") -> Any:
-        return symbol("~" + name if (of or name) in self._measured else name, latex)
+    def _made(self, name: str, latex: str, more: str = "", asked: Any = None) -> Any:
+        last = "~" * (1 + (r"\sum" in latex)) if name in self._measured else ""
+        made = symbol(last + name + more, latex)
+        if more:
+            self._asked[made] = name, asked
+        return made
 
     def once(self, of: Callable[[Any], Any]) -> Any:
         """Stand for what a function would make of a view."""
@@ -142,12 +170,21 @@ class Letters:
                 found |= latex.values(value)
             elif "{}" not in latex:
                 found[getattr(self, name)] = value
-                for index in STATES if "<" in latex else ():
-                    found[getattr(self, name)[index]] = value[index]
+        for made, (name, asked) in tuple(self._asked.items()):
+            of = getattr(view, name, None)
+            if of is not None and "{}" in self._latex[name]:
+                found[made] = of(*(_value(inside, found) for inside in asked))
+            elif of is not None:
+                found[made] = of[asked]
         return found
 
 
-STATES = (0, slice(1, None), slice(None, -1))
+def _value(expression: Any, numbers: dict[Any, Any]) -> Any:
+    """An expression with numbers or arrays for its symbols."""
+    import sympy as sp
+
+    known = [s for s in numbers if s in expression.free_symbols]
+    return sp.lambdify(known, expression, [])(*(numbers[s] for s in known))
 
 
 def _state(template: str, index: Any) -> str:

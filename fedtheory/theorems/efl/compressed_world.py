@@ -101,24 +101,28 @@ class FrozenView(efl.EFLWorld):
     @classmethod
     def made(cls, weights: Any, h: Any, c: Any, q: Any, variant: str) -> Self:
         """Take the residuals from 0 to the end of the first period."""
-        p, st = weights[:, None], compressors.ST(q)
-        k, g = st.sizes(h.shape[1])[0], h * (efl.centre(weights, h, c) - c)
-        R, R_G = 0 * g, 0 * g[0]
+        st, star = compressors.ST(q), efl.centre(weights, h, c)
+        k, g = st.sizes(h.shape[1])[0], h * (star - c)
+        method: Any = EFL(compressor=st, down_compressor=st, variant=variant)  # type: ignore[arg-type]
+        clients = (star - g)[None], weights, np.ones((1, len(h)), dtype=int), 1
+        state = method.init(star[None], len(h))
+        state = state._replace(server_residual=0 * state.x, residuals=0 * g[None])
         seen: dict[Any, int] = {}
         moves: list[np.ndarray] = []
         gaps: list[Any] = []
-        while (state := tuple((x.numerator, x.denominator) for x in (*R.ravel(), *R_G))) not in seen:
+        while (held := (*state.residuals.ravel(), *state.server_residual[0])) not in seen:
             if len(moves) > LONGEST:
-                raise InvalidInput(f"the residuals do not come back within {LONGEST} rounds: take ST with one entry")
-            seen[state] = len(moves)
-            D = R - g
-            sent = st.compress(D)
-            to_all = R_G + (p * (D if variant == "literal" else sent)).sum(axis=0)
-            down = st.compress(to_all)
-            R, R_G = D - sent, to_all - down
-            moves.append(down if variant == "consistent" else to_all)
-            gaps.append(min(gap_of(m, k) for m in (*D, to_all)))
-        first = seen[state]
+                raise InvalidInput(
+                    f"the residuals do not come back within {LONGEST} rounds: take ST with one entry"
+                )
+            seen[held] = len(moves)
+            new = method.round(state, clients_that_end(*clients))
+            moves.append(new.x[0] - star)
+            left = new.server_residual[0] if variant == "consistent" else 0  # else all is added
+            messages = (*(state.residuals[0] - g), moves[-1] + left)
+            gaps.append(min(gap_of(m, k) for m in messages))
+            state = new._replace(x=state.x)
+        first = seen[held]
         return cls(variant, g, np.stack(moves[first:]), min(gaps[first:]))
 
     @classmethod

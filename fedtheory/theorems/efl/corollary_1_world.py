@@ -23,7 +23,7 @@ from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theory import Case, ClosedView, Fact, derived, maximum, number, whole
 from fedtheory.theory.draws import curvatures, rows, shares, signed, size
 from fedtheory.theory.rounds.irregular_run import exact_oracles
-from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 FEW = Fact(
     "E (E + 1) (2 + 1/(4 kappa)) G^2 <= nu", lambda q: q.E * (q.E + 1) * q.growth <= q.noise
@@ -128,9 +128,8 @@ class KeepView(efl.EFLWorld):
     def _run(self, oracles: QuadraticOracles, law: np.ndarray) -> tuple[EFLConstants, Any, Any]:
         """Constants, the last second moment of (w_T - w*, 1), and w*."""
         laws = round_laws("C", [law], self.rounds, oracles.weights)
-        constants = quadratic_run(oracles, laws, self.x0).constants
-        path = second_moments(oracles, laws, list(constants.eta), self.x0)
-        return constants, path.second_moment, oracles.star
+        run = quadratic_run(oracles, laws, self.x0)
+        return run.constants, run.second_moment, oracles.star
 
     kept = derived(lambda q: q._run(q.oracles, q.law), "The run with client a")
     abandoned = derived(

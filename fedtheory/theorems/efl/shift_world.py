@@ -46,7 +46,7 @@ from fedtheory.theory import (
 from fedtheory.theory.draws import curvatures, law, rows, shares, signed, size
 from fedtheory.theory.rounds import second_moments as moments
 from fedtheory.theory.rounds.coefficients import RoundLaw
-from fedtheory.theory.rounds.irregular_run import exact_oracles
+from fedtheory.theory.rounds.irregular_run import exact_oracles, laws_of_rounds
 
 MOST = 400  # rounds in fractions
 OPTIMA = LocalWork(
@@ -366,18 +366,15 @@ class DepartedView(EFLWorld):
         tau_0 = given.given_whole(case, "tau_0", rounds // 2 if gone is None else gone - 2, most=rounds - 1)
         if gone is not None and tau_0 != gone - 2:
             raise InvalidInput(f"tau_0 = {tau_0}, but client {a} is gone from round {gone}, after tau = {gone - 2}: give one of them")
-        order, kept, work = [*(k for k in range(len(weights)) if k != a), a], {}, []
+        order, tables = [*(k for k in range(len(weights)) if k != a), a], []
         for t in range(1, rounds + 1):
             rows = law.law(t)
             if gone is not None and t >= gone:
                 rows = law.law(gone - 1)  # its own ratio is set to 0 there
-            key = rows.tobytes()
-            if key not in kept:
-                exact = simplest_each(rows)
-                exact = exact / exact.sum(axis=1)[:, None]
-                first = RoundLaw(EFL(scheme=scheme), exact, weights).single[0]
-                kept[key] = ((first * np.arange(exact.shape[1])).sum(axis=1) / weights)[order]
-            work.append(kept[key])
+            exact = simplest_each(rows)
+            tables.append(exact / exact.sum(axis=1)[:, None])
+        laws = laws_of_rounds(EFL(scheme=scheme), tables, rounds, weights)
+        work = [(law.drift / weights)[order] for law in laws]
         return {"T": rounds, "tau_0": tau_0, "mean_work": work}
 
 
@@ -488,18 +485,13 @@ class AfterShiftView(EFLWorld):
 Side = tuple[moments.QuadraticOracles, list[RoundLaw]]
 
 
-@dataclass(frozen=True)
-class Leg:
-    """The rounds before the shift, or those after it."""
-
-    constants: of_runs.EFLConstants  # Theorem 1's, of these rounds
-    y: np.ndarray  # (T + 1,) tau E + gamma as the steps of these rounds have it
-    distance_sq: np.ndarray  # (T + 1,) exact E||w - optimum||^2, the optimum of these rounds
+class Leg(of_runs.EFLRun):
+    """The rounds before the shift, or those after it, with their optimum and their y."""
 
     def terms(self, start_sq: Any) -> tuple[np.ndarray, ...]:
         """y_0^2 start_sq/y^2, (16E/mu)^2 sum E[B_t]/S_t^2/y^2 and H J/y, (T + 1,): Theorem 1 from y_0 on, repaired."""
-        c = self.constants
-        return self.y[0] ** 2 * start_sq / self.y**2, c.noise_sum(c.B()) / self.y**2, c.H() * c.J / self.y
+        c, y = self.constants, self.constants.y
+        return y[0] ** 2 * start_sq / y**2, c.noise_sum(c.B()) / y**2, c.H() * c.J / y
 
 
 @dataclass
@@ -617,12 +609,8 @@ class ShiftedRunView(EFLWorld):
 
         def side(there: bool, when: range) -> Any:
             who, keep = (oracles, np.arange(problem.num_clients)) if there else (rest, others)
-            kept: dict[bytes, RoundLaw] = {}
-            laws = []
-            for t in when:
-                rows = law.law(t)[keep]
-                laws.append(kept.setdefault(rows.tobytes(), RoundLaw(algorithm, rows, who.weights)))
-            return who, laws
+            tables = [law.law(t)[keep] for t in when]
+            return who, laws_of_rounds(algorithm, tables, len(tables), who.weights)
 
         old, new = side(event == "departure", range(1, tau_0 + 1)), side(event == "arrival", range(tau_0 + 1, rounds + 1))
         view = shifted_run(old, new, np.asarray(case.x0, dtype=float), shift_on(problem, event, a))
@@ -650,21 +638,6 @@ def _gamma(shift: ShiftView, laws: list[RoundLaw]) -> Any:
     return of_runs.gamma_of(laws[0].E, max(m.theta for m in rounds), shift.L, shift.mu, [m.sum_ps for m in rounds])
 
 
-def _leg(
-    shift: ShiftView, side: Side, w0: np.ndarray, gamma: Any, moment: np.ndarray | None = None, first: int = 0
-) -> tuple[Leg, moments.Path]:
-    """Rounds with the steps 16E/(mu ((first + t + 1)E + gamma) S_t)."""
-    oracles, laws = side
-    E, rounds = laws[0].E, [law.moments for law in laws]
-    y_0 = first * E + gamma
-    path = moments.second_moments(oracles, laws, of_runs.step_sizes(E, shift.mu, y_0, [m.sum_ps for m in rounds]), w0, moment)
-    constants = of_runs.EFLConstants(
-        E, shift.L, shift.mu, max(m.theta for m in rounds), path.G_sq, path.sigma_sq, oracles.D,
-        oracles.weights, rounds, path.distance_sq[0],
-    )
-    return Leg(constants, np.arange(len(laws) + 1) * E + y_0, path.distance_sq), path
-
-
 def _about(moment: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """The second moment of (w - new, 1) from that of (w - old, 1)."""
     d = len(old)
@@ -682,11 +655,16 @@ def shifted_run(old: Side, new: Side, w0: np.ndarray, shift: ShiftView) -> Shift
     old, new : the clients and a law for each round, before the shift and after it, at least one round each
     """
     gammas, legs = [_gamma(shift, laws) for _, laws in (old, new)], []
-    before, path = _leg(shift, old, w0, gammas[0])
+
+    def leg(side: Side, y_0: Any, moment: Any = None) -> Leg:
+        how: Any = {"L": shift.L, "mu": shift.mu, "moment": moment, "gamma": y_0}
+        return Leg.along(*side, w0, **how)
+
+    before = leg(old, gammas[0])
     for gamma, first in ((gammas[0], None), (max(gammas), len(old[1]))):
         if gamma != gammas[0]:
-            before, path = _leg(shift, old, w0, gamma)
-        moment = _about(path.second_moment, old[0].star, new[0].star)
-        after, _ = _leg(shift, new, w0, gammas[1] if first is None else gamma, moment, first or 0)
-        legs.append((before, after))
+            before = leg(old, gamma)
+        moment = _about(before.second_moment, old[0].star, new[0].star)
+        y_0 = gammas[1] if first is None else first * new[1][0].E + gamma
+        legs.append((before, leg(new, y_0, moment)))
     return ShiftedRunView(legs[0][0], legs[1][0], legs[0][1], legs[1][1], shift)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from fedtheory.theorems.efl.compressed_world import CLEAR, CompressedView, FrozenView, PartialView
+from fedtheory.theorems.efl.compressed_world import CompressedView
 from fedtheory.theorems.efl.feedback_world import CONSISTENT, LITERAL, TEXT
+from fedtheory.theorems.efl.frozen_world import CLEAR, FrozenView
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
+from fedtheory.theorems.efl.partial_world import PartialView
 from fedtheory.theorems.efl.quantities.step import sq
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 

@@ -15,13 +15,14 @@ from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems.efl import compression_world as compression
 from fedtheory.theorems.efl import limit_world as limit_points
-from fedtheory.theorems.efl.compressed_world import CLEAR, gap_of
 from fedtheory.theorems.efl.compression_world import MOST
-from fedtheory.theorems.efl.elastic_world import DECAYS, FIRM, LEAVER, MATCHED, RUN, UNSTABLE
-from fedtheory.theorems.efl.elastic_world import SHORT as SMALL
-from fedtheory.theorems.efl.elastic_world import WITHOUT as STEADY
+from fedtheory.theorems.efl.elastic_world import DECAYS, LEAVER, MATCHED, RUN
 from fedtheory.theorems.efl.feedback_world import CHEAP, COUNTED, DENSE, MISSING, PLAIN, REACHED, Costs
+from fedtheory.theorems.efl.frozen_world import CLEAR, gap_of
 from fedtheory.theorems.efl.section_4_world import APART, BENT, MIXED, ONE_STEP, QUADRATIC, SEVERAL, QuadraticClients
+from fedtheory.theorems.efl.stability_world import FIRM, UNSTABLE
+from fedtheory.theorems.efl.stability_world import SHORT as SMALL
+from fedtheory.theorems.efl.stability_world import WITHOUT as STEADY
 from fedtheory.theorems.efl.table_1_world import BELOW_VRL_SGD, BY_DISTANCE, BY_LOSS
 from fedtheory.theory.judge.replay import builtin_witnesses
 

@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.request import Prepared, Request
     from fedtheory.theory.judge.statement import Form, Sides, Statement
     from fedtheory.theory.judge.symbolic import Letters, maximum, minimum
-    from fedtheory.theory.judge.view import ClosedView, Fact
+    from fedtheory.theory.judge.view import ClosedView, EachOf, Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
@@ -129,11 +129,11 @@ if TYPE_CHECKING:
     from fedtheory.theory.world import Draws, Identities, World
 
 __all__ = [
-    "AuthoredStatement", "Bernoulli", "Case", "ClosedView", "Draws", "Fact", "Form", "Full",
-    "GradientSteps", "Identities", "IrregularRun", "Letters", "Lipschitz", "LocalWork", "Minimise",
-    "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex", "Statement",
-    "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among", "anything",
-    "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
+    "AuthoredStatement", "Bernoulli", "Case", "ClosedView", "Draws", "EachOf", "Fact", "Form",
+    "Full", "GradientSteps", "Identities", "IrregularRun", "Letters", "Lipschitz", "LocalWork",
+    "Minimise", "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex",
+    "Statement", "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among",
+    "anything", "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
     "minimum", "number", "printed", "quantities", "repaired", "replay", "step", "study", "upto",
     "verify", "whole", "word", "wrong",
 ]  # fmt: skip

@@ -228,6 +228,7 @@ class World(ClosedView):
     def on_problem(cls, statement: str, case: Any) -> Any:
         """Give the data that a user's case makes for a statement, its `instance`, or the world.
 
+        Of several worlds, one a client or a message, it is `EachOf` them.
         Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
         gives that of a form, or says in a sentence why there is none; an error that it raises is
         the user's to put right. It may have a ``case_rule``, under which that is told.

@@ -23,7 +23,7 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.world import EFLWorld
-from fedtheory.theory import Case, ClosedView, Fact, Letters, Sides, anything, derived, number
+from fedtheory.theory import Case, EachOf, Fact, Letters, anything, derived, number
 from fedtheory.theory.draws import signed, size
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
@@ -191,36 +191,8 @@ class CompressionView(EFLWorld):
         if len(rows) == 1:
             return cls.instance(label, {"compressor": spec, "x": rows[0]})
         each = [cls.from_data({"compressor": spec, "x": to_file(row)}) for row in rows]
-        return MessagesView(each)
-
-
-@dataclass
-class MessagesView(ClosedView):
-    """Several messages and one compressor; a form is judged on each of them.
-
-    Attributes
-    ----------
-    each : views of the messages; what holds of them, the compressor and n, is the same for all
-    """
-
-    each: list[CompressionView]
-
-    def __post_init__(self) -> None:
-        self.facts = self.each[0].facts
-
-    def sides_of(self, sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
-        """The sides of all messages, one after the other."""
-
-        def joined(_: Any) -> Sides:
-            found = [sides(v) for v in self.each]
-            lhs, rhs, scale = (np.stack([np.asarray(getattr(f, n)) for f in found]) for n in ("lhs", "rhs", "scale"))
-            axes = ("message",) if lhs.ndim == 1 else ("message", "entry") if lhs.ndim == 2 else ()
-            return Sides(lhs, rhs, scale, found[0].relation, axes=axes)
-
-        return joined
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {**self.each[0].printed_constants(), "messages": len(self.each)}
+        constants = {**each[0].printed_constants(), "messages": len(each)}
+        return EachOf(each, "message", constants)
 
 
 def specification(compressor: Compressor) -> dict[str, Any]:

@@ -71,18 +71,11 @@ def rounds(
 
 
 @dataclass
-class RatesView(EFLWorld):
+class Point(EFLWorld):
     """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""
 
-    kind, about = "rates", "about the orders of Table 1"
-    asks = (
-        CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given",
-    )  # fmt: skip
-    accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
-    example, count = "--problem diabetes", 60
+    demands, example = (BELOW,), "--problem diabetes"
 
-    shows: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
-    demands = (BELOW,)
     G: Any = number(above=0)
     L: Any = number()
     mu: Any = number(above=0)
@@ -90,9 +83,22 @@ class RatesView(EFLWorld):
     root: Any = number(
         what="of epsilon", above=0, letter=lambda q: q.epsilon ** Fraction(1, 2)
     )
-    delta: Any = number(what="Hessian dissimilarity", above=0)
 
     epsilon = derived(lambda q: q.root**2, letter=r"\epsilon")
+
+
+@dataclass
+class RatesView(Point):
+    """A point where rows of strongly convex methods are compared."""
+
+    kind, about = "rates", "about the orders of Table 1"
+    asks = (
+        CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given",
+    )  # fmt: skip
+    accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
+    count, shows = 60, ("G", "L", "mu", "S", "delta", "epsilon")
+
+    delta: Any = number(what="Hessian dissimilarity", above=0)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times ``scale``: G, L, mu, delta and epsilon are multiplied (``scale`` a square)."""
@@ -272,24 +278,16 @@ class MeasuredRowView(ClosedView):
 
 
 @dataclass
-class UnitsView(EFLWorld):
-    """One point of the parameters of Table 1; ``root`` is sqrt(epsilon), of the loss for EFL, of
-    the squared gradient for others."""
+class UnitsView(Point):
+    """A point where epsilon is of the loss for EFL, and of the squared gradient for others."""
 
     kind, about = "units", "about the orders of Table 1"
-    asks, example = (CONVEX, "G of Theorem 1's, or given"), "--problem diabetes"
-    accepts = given.options(*CONSTANTS, "S", "epsilon")
+    asks, accepts = (CONVEX, "G of Theorem 1's, or given"), given.options(*CONSTANTS, "S", "epsilon")
 
-    shows: ClassVar = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
-    demands, epsilon, terms = (BELOW,), RatesView.epsilon, RowView.terms
+    shows, terms = ("G", "L", "mu", "S", "sigma", "clients", "epsilon"), RowView.terms
 
-    G: Any = number(above=0)
-    L: Any = number()
-    mu: Any = number(above=0)
-    S: Any = number(what="the clients in a round", above=0)
     sigma: Any = number(what="the noise", above=0)
     clients: Any = number(what="N", above=0)
-    root: Any = number(what="of epsilon", above=0)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times

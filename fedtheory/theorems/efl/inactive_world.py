@@ -82,6 +82,10 @@ class InactiveView(EFLWorld):
         lambda q: [int(any(v > 0 for v in row)) for row in q.idle],
         "y_t: whether there are inactive clients in round t",
     )
+    H = derived(lambda q: Fraction(sum(q.r)), letter="H_T")
+    idle_rounds = derived(
+        lambda q: Fraction(sum(q.some_idle)), letter=r"\textstyle\sum_{t<T}y_t"
+    )
 
     def term(self, total: Any, rounds: int | None = None) -> Any:
         """total J/(tau E + gamma) at tau = T."""

@@ -96,8 +96,7 @@ class Costs:
 
     def messages_to(self, distance_sq: np.ndarray) -> Fraction:
         """Messages up and down in all rounds until then: every participant receives one, and those that send send one."""
-        received = self.steps > 0
-        return self._until(distance_sq, received) + self._until(distance_sq, self.sent)
+        return self._until(distance_sq, self.steps > 0) + self._until(distance_sq, self.sent)
 
 
 class ServerRound(NamedTuple):
@@ -124,20 +123,20 @@ class ServerRound(NamedTuple):
         slopes : callable(y) -> eta times the gradient of every client at its own model, (N, d)
         """
         cohort, weights = clients.cohort.dense(), clients.objective_weights
+        steps, w, ends = cohort.steps[0], old.x[0], clients.results[-1].y[0]
         p = coefficients(
             method.scheme, cohort.steps, cohort.max_steps, weights, cohort.active_probability,
             cohort.present,
         )[0]  # fmt: skip
-        p, w, ends = np.where(cohort.steps[0] > 0, p, 0 * p), old.x[0], clients.results[-1].y[0]
+        p = np.where(steps > 0, p, 0 * p)
         x = np.where(p[:, None] > 0, ends - w, 0 * ends)
-        both = [
-            (0 * w if s.server_residual is None else s.server_residual[0],
-             0 * x if s.residuals is None else s.residuals[0])
-            for s in (old, new)
-        ]  # fmt: skip
-        (R_G, R), (R_G_after, R_after) = both
         last = np.where(p[:, None] > 0, slopes(w + x), 0 * x)
-        steps = cohort.steps[0]
+
+        def both(name: str, none: np.ndarray) -> Iterator[np.ndarray]:
+            kept = (getattr(state, name) for state in (old, new))
+            return (0 * none if r is None else r[0] for r in kept)
+
+        (R_G, R_G_after), (R, R_after) = both("server_residual", w), both("residuals", x)
         return cls(w, new.x[0], R_G, R_G_after, R, R_after, weights, p, steps, x, last)
 
 
@@ -230,8 +229,7 @@ class FeedbackView(EFLWorld):
         if work.shape[1:] != weights.shape:
             raise InvalidInput(f"schedule {work.shape}: give a number for every client in each row")
         losses, st, consistent = Clients(weights, h, c), compressors.ST(q), variant == "consistent"
-        after = {"variant": "consistent", "scale": "after"}
-        reading: Any = after if variant == "after" else {"variant": variant}
+        reading: Any = {"scale": variant} if variant == "after" else {"variant": variant}
         method = EFL(compressor=st, down_compressor=st, **reading)
 
         def moves(w: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -253,8 +251,7 @@ class FeedbackView(EFLWorld):
                 old = new
             return seen
 
-        counted = play() if consistent else []  # the rounds of others are not
-        dense = [x0]
+        counted, dense = play() if consistent else [], [x0]  # the rounds of others are not
         for seen in counted:
             moved = (seen.p[:, None] * moves(dense[-1], seen.steps)).sum(axis=0)
             dense.append(dense[-1] + moved)
@@ -272,8 +269,7 @@ class FeedbackView(EFLWorld):
         variant = str(rng.choice(["consistent", "consistent", "literal", "literal", "text", "text", "after"]))
         n, d, most = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
         plain = rng.random() < 0.6
-        most = 1 if plain else most
-        low = 1 if plain else 0
+        low, most = (1, 1) if plain else (0, most)
         parts = {1: ["1"], 2: ["1/2", "1/2"], 3: ["1/2", "1/4", "1/4"]}[n]
         data = {
             "variant": variant, "weights": parts,
@@ -309,8 +305,8 @@ class FeedbackView(EFLWorld):
             ))  # fmt: skip
 
         seen = [ServerRound(*values) for values in simulated(case, look)]
-        after = algorithm.variant == "consistent" and algorithm.scale == "after"
-        facts: set[str] = {LOOPS["after" if after else algorithm.variant]}
+        read = (algorithm.variant, algorithm.scale)
+        facts: set[str] = {LOOPS["after" if read == ("consistent", "after") else read[0]]}
         plain = solver.steps == 1 and all(r.steps.all() for r in seen)
         full = solver.batch_size is None and not solver.noise_std
         if plain and full and constant is not None and problem.constant_hessian:

@@ -16,7 +16,7 @@ from fedtheory.rational import to_file
 from fedtheory.theory.fields import derived, read, reads_of
 from fedtheory.theory.judge.case import LocalWork
 from fedtheory.theory.judge.record import not_about_runs
-from fedtheory.theory.judge.symbolic import SYMPY, Letters, shown, written
+from fedtheory.theory.judge.symbolic import SYMPY, Letters, contradicted, shown, written
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
 __all__ = ["Draws", "Identities", "World", "WorldInstance", "formula_over", "letters_of"]
@@ -334,11 +334,15 @@ def formula_over(
 ) -> str:
     """The LaTeX of a form over a world, '' where its code is no closed expression.
 
+    It has the values of what runs on an instance of the world.
+
     where : what follows from the fields and has a letter, and is said behind the formula
     """
     letters = letters_of(cls)
     try:
         text = shown(sides, letters, before, after)
+        if cls.draws and contradicted(sides, letters, cls.example_instance):
+            return ""
         for name in where:
             of = getattr_static(cls, name).func(letters)
             text += rf",\ {written(getattr(letters, name))}={written(of)}"

@@ -151,6 +151,24 @@ def test_a_worlds_formulas_are_made_of_its_fields_or_there_is_none(sides, shown)
     assert formula_over(Steps, sides, "", "") == shown
 
 
+def test_code_that_branches_has_no_formula_although_it_runs_on_letters():
+    @dataclass
+    class Drawn(Steps):
+        kind = "drawn steps of a test"
+
+        @classmethod
+        def draw(cls, rng):
+            return "one", STEPS
+
+    def branches(q):
+        return le(q.mu if q.tau_0 == 2 else 3 * q.mu, q.noise)
+
+    assert formula_over(Drawn, branches, "", "") == ""
+    assert formula_over(Drawn, lambda q: le(3 * q.mu, q.noise), "", "") == r"3 \mu\le \sigma^2"
+    assert formula_over(Drawn, lambda q: le(q.sq(q.w[1:]), q.rate, q.noise), "", "") == r"\|\omega_t\|^2\le 1 - \mu+\sigma^2"
+    assert formula_over(Steps, branches, "", "") == r"3 \mu\le \sigma^2"  # of which no instance is drawn
+
+
 def test_the_letters_of_a_world_have_its_numbers():
     """Of those states, and of what a method gives, that a formula asked for."""
     letters, view = Letters(letters_of(Steps)._latex, of=Steps), Steps.from_data(STEPS)

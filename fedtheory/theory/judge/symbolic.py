@@ -23,7 +23,7 @@ import numpy as np
 from fedtheory.theory.judge.statement import Sides
 
 __all__ = [
-    "SYMPY", "Letters", "expressions", "greek", "maximum", "minimum", "shown", "sum_of", "symbol",
+    "SYMPY", "Letters", "contradicted", "expressions", "greek", "maximum", "minimum", "shown", "sum_of", "symbol",
     "written",
 ]  # fmt: skip
 
@@ -183,8 +183,31 @@ def _value(expression: Any, numbers: dict[Any, Any]) -> Any:
     """An expression with numbers or arrays for its symbols."""
     import sympy as sp
 
+    expression = sp.sympify(expression)
     known = [s for s in numbers if s in expression.free_symbols]
     return sp.lambdify(known, expression, [])(*(numbers[s] for s in known))
+
+
+def contradicted(
+    sides: Callable[[Any], Sides], letters: Letters, make: Callable[[], Any]
+) -> bool:
+    """True if the expressions have other values on a view than what runs: code that branches.
+
+    A comparison by == takes letters for what is never equal. Where the expressions have no value
+    on the view that is made, nothing is said.
+    """
+    try:
+        lhs, _, terms = expressions(sides, letters)
+        view = make()
+        left, *right = sides(view).terms
+        numbers = letters.values(view)
+        for found, expression in ((left, lhs), (sum(right), sum(terms))):
+            value = np.asarray(_value(expression, numbers), dtype=float)
+            if not np.allclose(np.asarray(found, dtype=float), value, rtol=1e-6, atol=1e-12):
+                return True
+        return False
+    except Exception:  # whatever an author's code raises on a view
+        return False
 
 
 def _state(template: str, index: Any) -> str:

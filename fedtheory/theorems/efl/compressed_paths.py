@@ -68,13 +68,18 @@ class Paths(NamedTuple):
     """All paths of a run: their probabilities (P,), the largest E||g||^2, w, R and R_G of all rounds,
     and within rounds the clients' models (T, E + 1, P, N, d) and what they sent (T, P, N, d)."""
 
-    mass: np.ndarray
+    chance: np.ndarray
     G_sq: Any
     w: np.ndarray
     R: np.ndarray
     R_G: np.ndarray
     local: np.ndarray
     sent: np.ndarray
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The fields of a `CompressedRun` that all paths have."""
+        return {name: getattr(self, name) for name in ("G_sq", "w", "R", "R_G", "chance")}
 
 
 def play(

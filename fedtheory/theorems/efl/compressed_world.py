@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -205,36 +205,34 @@ class CompressedRun(efl.EFLWorld):
         both = (*terms, self.rho_sq * self.eta[1:] ** 2)
         return le(self.distance_sq[1:], *(2 * term for term in both), noise=self.noise)
 
-    def rounding(self, optimum: Optimum, off: float, *arrays: np.ndarray) -> tuple[float, float]:
+    def rounding(self, problem: Any, optimum: Optimum, *arrays: Any) -> tuple[float, float]:
         """The error of models, and of squared distances, of what is known in floats."""
+        off = given.distance_off(problem, optimum)
         size = max(float(abs(a).max()) for a in (self.w, self.R, self.R_G, *arrays, optimum.x))
         points = 1e-13 * size * (self.T + 10)
         return points, len(optimum.x) * (points + off) * (points + off + 2 * size)
 
 
-class Known(NamedTuple):
-    """Give what a user's case says of both theorems: the factors of the compressors, the least of them,
-    L, mu, the optimum, its error, and D_k."""
-
-    up: float | None
-    down: float | None
-    least: float
-    L: float
-    mu: float
-    optimum: Optimum
-    off: float
-    D: np.ndarray
+def of_quadratics(weights: Any, h: Any, c: Any, q: Any, down: bool) -> dict[str, Any]:
+    """The constants of a `CompressedRun` of quadratic clients with ST."""
+    star, delta = efl.centre(weights, h, c), compressors.ST(q).contraction_exact(h.shape[1])
+    return {
+        "weights": weights, "L": h.max(), "mu": h.min(), "delta": delta,
+        "down": delta if down else None, "D": (h * (star - c) ** 2).sum(axis=1) / 2, "star": star,
+    }  # fmt: skip
 
 
-def known_of(case: Case, algorithm: EFL) -> Known:
-    """Find it, before a run is made."""
-    problem = case.problem
-    up, down = (factor_of(c, problem.dim) for c in (algorithm.compressor, algorithm.down_compressor))
-    L, mu = given.curvatures(problem, case.given)
-    optimum = problem.optimum()
+def of_a_case(case: Case, algorithm: EFL) -> tuple[dict[str, Any], float, Optimum]:
+    """The same of a user's case, with the least factor of a compressor, and the optimum."""
+    problem, both = case.problem, (algorithm.compressor, algorithm.down_compressor)
+    up, down = (factor_of(c, problem.dim) for c in both)
+    (L, mu), optimum = given.curvatures(problem, case.given), problem.optimum()
     D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
-    least = min(1.0 if d is None else d for d in (up, down))
-    return Known(up, down, least, L, mu, optimum, given.distance_off(problem, optimum), D)
+    known = {
+        "weights": problem.weights, "L": L, "mu": mu, "delta": up, "down": down, "D": D,
+        "star": optimum.x,
+    }  # fmt: skip
+    return known, min(1.0 if d is None else d for d in (up, down)), optimum
 
 
 @dataclass
@@ -360,18 +358,15 @@ class CompressedView(CompressedRun):
     ) -> Self:
         """Make the run with ST over all signs of the noise."""
         n, st = 0 * c if noise is None else noise, compressors.ST(q)
-        delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
-        gamma, star = gamma_under_compression(E, L, mu, delta), efl.centre(weights, h, c)
+        known = of_quadratics(weights, h, c, q, down)
+        gamma = gamma_under_compression(E, known["L"], known["mu"], known["delta"])
         law = np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * len(h), dtype=object)
         found = play(
             lambda y: h * (y - c), cases_of("C", law, weights), st, st if down else None, weights,
-            w0, steps_of(E, mu, gamma, T), E, signs_of(n, E * T)[..., None] * n,
+            w0, steps_of(E, known["mu"], gamma, T), E, signs_of(n, E * T)[..., None] * n,
         )  # fmt: skip
-        D = (h * (star - c) ** 2).sum(axis=1) / 2
-        return cls(
-            weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
-            found.R, found.R_G, found.mass, (n**2).sum(axis=1), found.local, found.sent,
-        )
+        noise, within = (n**2).sum(axis=1), {"local": found.local, "sent": found.sent}
+        return cls(**known, **found.run, **within, E=E, gamma=gamma, sigma_sq=noise)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -398,9 +393,9 @@ class CompressedView(CompressedRun):
         meets. A step that is a number stands for the theorem's.
         """
         algorithm, problem, T, E = method_of(case), case.problem, case.rounds or ROUNDS, steps_when_complete(case)
-        known = known_of(case, algorithm)
-        mu, optimum = known.mu, known.optimum
-        gamma = gamma_under_compression(E, known.L, mu, known.least)
+        known, least, optimum = of_a_case(case, algorithm)
+        mu = known["mu"]
+        gamma = gamma_under_compression(E, known["L"], mu, least)
         etas, solver = steps_of(E, mu, gamma, T), case.local_solver
         own = isinstance(solver, LocalSGD) and callable(solver.lr)
         if own and any(abs(solver.lr(t + 1) - e) > 1e-9 * e for t, e in enumerate(etas)):
@@ -418,8 +413,8 @@ class CompressedView(CompressedRun):
         local, G_sq = local_work(case, w[:-1], etas, E)
         sent = R[:-1] + local[:, -1] - local[:, 0] - R[1:]
         made = cls(
-            problem.weights, E, gamma, known.L, mu, G_sq, known.up, known.down, known.D, optimum.x,
-            w[:, None], R, R_G, np.ones(1), np.zeros(problem.num_clients), local, sent,
-        )
-        made.noise_of_points, made.noise = made.rounding(optimum, known.off, local)
+            **known, E=E, gamma=gamma, G_sq=G_sq, w=w[:, None], R=R, R_G=R_G, chance=np.ones(1),
+            sigma_sq=np.zeros(problem.num_clients), local=local, sent=sent,
+        )  # fmt: skip
+        made.noise_of_points, made.noise = made.rounding(problem, optimum, local)
         return made

@@ -24,8 +24,9 @@ from fedtheory.theorems.efl.compressed_world import (
     CompressedRun,
     CompressedView,
     check_full_gradients,
-    known_of,
     method_of,
+    of_a_case,
+    of_quadratics,
     steps_of,
 )
 from fedtheory.theory import Case, Letters, Sides, derived, number, whole, word
@@ -148,17 +149,13 @@ class PartialView(CompressedRun):
         cls, weights: Any, h: Any, c: Any, q: Any, scheme: Any, w0: Any, T: int, law: Any, down: bool
     ) -> Self:
         """Make the run with ST over every participation."""
-        E, st = law.shape[1] - 1, compressors.ST(q)
+        E, st, known = law.shape[1] - 1, compressors.ST(q), of_quadratics(weights, h, c, q, down)
         m, cases = moments(scheme, law, E, weights, exact=True), cases_of(scheme, law, weights)
-        delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
-        gamma = gamma_with_participation(E, L, mu, delta, m, min(cases.pi))
-        etas, star = steps_of(E, mu, gamma, T, m.sum_ps), efl.centre(weights, h, c)
+        mu = known["mu"]
+        gamma = gamma_with_participation(E, known["L"], mu, known["delta"], m, min(cases.pi))
+        etas = steps_of(E, mu, gamma, T, m.sum_ps)
         found = play(lambda y: h * (y - c), cases, st, st if down else None, weights, w0, etas, E)
-        D = (h * (star - c) ** 2).sum(axis=1) / 2
-        return cls(
-            weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
-            found.R, found.R_G, found.mass, m, cases.pi,
-        )
+        return cls(**known, **found.run, E=E, gamma=gamma, moments=m, pi=cases.pi)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -188,18 +185,18 @@ class PartialView(CompressedRun):
         algorithm, problem = method_of(case), case.problem
         check_full_gradients(case)
         law = given.law_in_fractions(case, "A").astype(float)  # of independent clients, whatever the scheme
-        E, weights, known = law.shape[1] - 1, problem.weights, known_of(case, algorithm)
+        E, weights = law.shape[1] - 1, problem.weights
+        known, least, optimum = of_a_case(case, algorithm)
         m, cases = moments(algorithm.scheme, law, E, weights), cases_of(algorithm.scheme, law, weights)
-        gamma = gamma_with_participation(E, known.L, known.mu, known.least, m, float(cases.pi.min()))
+        mu, pi = known["mu"], float(cases.pi.min())
+        gamma = gamma_with_participation(E, known["L"], mu, least, m, pi)
         T = min(case.rounds or 20, 20, max(1, int(np.log(MOST) / np.log(len(cases.steps)))) if len(cases.steps) > 1 else 20)
         found = play(
             lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
             algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float),
-            steps_of(E, known.mu, gamma, T, m.sum_ps), E,
+            steps_of(E, mu, gamma, T, m.sum_ps), E,
         )  # fmt: skip
-        made = cls(
-            weights, E, gamma, known.L, known.mu, float(found.G_sq), known.up, known.down, known.D,
-            known.optimum.x, found.w, found.R, found.R_G, found.mass, m, cases.pi,
-        )
-        made.noise = made.rounding(known.optimum, known.off)[1]
+        run = found.run | {"G_sq": float(found.G_sq)}
+        made = cls(**known, **run, E=E, gamma=gamma, moments=m, pi=cases.pi)
+        made.noise = made.rounding(problem, optimum)[1]
         return made

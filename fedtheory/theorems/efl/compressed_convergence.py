@@ -31,7 +31,7 @@ ASSUMPTIONS = (
     "uncorrelated within a step; E||g||^2 <= G^2 at all local steps of the run",
     "ST with exactly k entries, both ways, and error feedback on both sides: ||C(x) - x||^2 <= (1 "
     "- delta)||x||^2 with delta = min(1/k, k/n), and ||C(x)|| <= ||x||",
-    "where the server sends uncompressed A = 4/delta",
+    "where the server sends uncompressed, rho^2 has 4/delta for 16/delta^2",
 )
 
 
@@ -237,7 +237,7 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
     "(p_tau, s_tau) independent of the past, of one law in all rounds, 0 <= p_tau^k <= theta p^k; "
     "pi the least probability that a client sends",
     "ST with exactly k entries on both sides, and error feedback; where the server sends "
-    "uncompressed rho has its first term only", "eta_t = 16E/(mu ((t + 1)E + gamma) S)"),
+    "uncompressed rho^2 is (16/(5 delta) theta E G)^2", "eta_t = 16E/(mu ((t + 1)E + gamma) S)"),
     measures="mean squared distance to the optimum",
 )
 def compressed_participation(q):

@@ -42,7 +42,7 @@ from fedtheory.theory.rounds.forms import (
     sides_of,
 )
 from fedtheory.theory.rounds.losses import Unbounded
-from fedtheory.theory.world import World
+from fedtheory.theory.world import World, formula_over, letters_of
 from fedtheory.theory.world_setting import WorldSetting
 
 if TYPE_CHECKING:
@@ -268,14 +268,17 @@ class AuthoredStatement:
             rules = over.rules if rules is None else rules
             own = isinstance(rules, dict)
             established = rules if own else dict.fromkeys(rules, claimed.established)
-            kind, letters, of_code = over.kind, over.letters, ""
+            kind, letters = over.kind, letters_of(over)
+            of_code = partial(formula_over, over, sides, *around, more.pop("where", ()))
         else:
             variants = {rule: v.forms for rule, v in self.variants.items() if name in v.forms}
             established = {rule: forms[name].established for rule, forms in variants.items()}
             letters = {words: one for words, one in letters.items() if one.rule in established}
             kind, of_code = self.name, partial(formula, self, name)
-        letters = None if claimed.latex else letters or None
-        latex = partial(shown, sides, letters, *around) if letters else claimed.latex or of_code
+        letters = None if claimed.latex or claimed.sides is None else letters or None
+        latex: Any = claimed.latex or ("" if claimed.sides is None else of_code)
+        if letters and not self.of_world:
+            latex = partial(shown, sides, letters, *around)
         mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
         return Form(
             name, latex, None if claimed.sides is None else sides, established, claimed.note,

@@ -110,6 +110,8 @@ def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sid
     for term in terms:
         scale = scale + abs(term)
     shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
+    if parts[2].dtype == object:  # a whole number beside fractions
+        parts = [a.astype(object) if a.dtype.kind in "iu" else a for a in parts]
     left, right, size = (a if a.shape == shape else np.broadcast_to(a, shape) for a in parts)
     return Sides(left, right, size, "<=", noise, axes, (lhs, *terms))
 

@@ -80,7 +80,7 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
 def _letters(form: Form, view: Any) -> Any:
     """The letters of a form's formula, of several those of the view's rule, or None."""
     if not isinstance(form.letters, dict):
-        return form.letters
+        return form.letters if form.letters and form.latex else None
     rule = getattr(view, "rule", "")
     return next((one for one in form.letters.values() if getattr(one, "rule", None) == rule), None)
 

@@ -31,9 +31,9 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.efl.after_shift_world import NOISELESS
 from fedtheory.theorems.efl.cases.given import ACCEPTS
 from fedtheory.theorems.efl.feedback_world import LOOPS, FeedbackView
-from fedtheory.theorems.efl.shift_world import NOISELESS
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay, save
 from fedtheory.theory.judge.verify import keep

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -230,8 +231,18 @@ class AuthoredStatement:
         told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
         return Statement(
             self.id, self.title, self.source, own, forms, *told,
-            measures=self.measures, home=self.paper,
+            measures=self.measures, home=self.home,
         )  # fmt: skip
+
+    @property
+    def home(self) -> Paper:
+        """The paper that judges it: the one it was declared in, or that with this one alone, of a variant or a changed copy."""
+        own = self.paper or Paper(self.id.partition("/")[0])
+        if own.authored.get(self.name) is self:
+            return own
+        alone = copy(own)
+        alone.authored, alone.declared, alone._setting = {self.name: self}, [self], None
+        return alone
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""

@@ -272,6 +272,8 @@ class AuthoredSetting(Setting):
         head = [f"{own}{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
         if larger := setting.problems.beyond(problem):
             head.append(f"larger than what the search draws, and judged all the same: {larger}")
+        if setting.more_starts and request.options.get("start") is None:
+            head.append(f"judged from 0 and {setting.more_starts} starts that the seed draws: --start takes one")
         if setting.of_statement.starts > 1:
             head.append("judged from one start (--start): random starts, which the statement has too, are drawn without a problem only")
         some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
@@ -293,7 +295,9 @@ class AuthoredSetting(Setting):
             head.append(f"all {problem.num_clients} clients take part: --participants P takes cohorts of P")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
             head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
-        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
+        options = {"sampling": sampling, "local_solver": solver}
+        if request.options.get("start") is None:  # then the statement has its own
+            options["x0"] = None
         if not setting.of_package and setting.free:  # `Case.given` has what is said, and of the others each is judged
             algorithm = None
             if setting.scope == "run":

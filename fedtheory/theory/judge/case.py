@@ -54,6 +54,7 @@ class Case:
         What the user sets of the theorem itself, such as its constants; `Setting.takes` says what there is.
     form : that an instance is made for
     at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
+    x0_given : False where ``x0`` is the default: one round of a method is then judged from other starts, too
     """
 
     problem: Any
@@ -71,6 +72,7 @@ class Case:
     given: Mapping[str, Any] = field(default_factory=dict)
     form: Any = None
     at_once: bool = False
+    x0_given: bool = True
 
     @property
     def of_rounds(self) -> bool:

@@ -102,10 +102,9 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
 
 def _try(statement: Any) -> str:
     """A command that runs the statement."""
-    from fedtheory.theory.judge.registry import paper_of
+    from fedtheory.theory.judge.registry import about_of, paper_of
 
-    paper, name = paper_of(statement), in_words(statement)
-    example = paper.setting.example(statement)
+    paper, name, example = paper_of(statement), in_words(statement), about_of(statement).example
     if example is not None:
         return f"fedtheory verify {name} {example}".rstrip()
     if found := shipped_witnesses(statement):
@@ -120,16 +119,15 @@ def _about(statement: Any) -> dict[str, Any]:
     paper = paper_of(statement)
     witnesses = shipped_witnesses(statement)
     first = statement.forms[0].sides or statement.forms[0].symbolic
-    why_not = paper.setting.refusal(statement)
+    told = paper.setting.about(statement)
     return {
         "id": statement.id, "paper": paper.title, "title": statement.title,
         "source": statement.source, "kind": statement.kind, "scope": statement.scope,
-        "scope_in_words": paper.setting.scope_in_words(statement),
-        "runs_on_a_problem": why_not is None, "why_not": why_not, "shown_by": statement.shown_by,
-        "asks": [] if why_not else list(paper.setting.asks(statement)),
-        "takes": {} if why_not else paper.setting.takes(statement),
-        "assumptions": list(statement.assumptions), "declares": paper.setting.declares(statement),
-        "symbols": paper.setting.symbols(statement),
+        "scope_in_words": told.scope,
+        "runs_on_a_problem": told.refusal is None, "why_not": told.refusal, "shown_by": statement.shown_by,
+        "asks": list(told.asks), "takes": dict(told.takes),
+        "assumptions": list(statement.assumptions), "declares": dict(told.declares),
+        "symbols": dict(told.symbols),
         "code": paper.file or getattr(inspect.getmodule(first), "__name__", ""),
         "forms": [
             {

@@ -49,13 +49,13 @@ def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
     rows = []
     for s in all_statements() if chosen is None else chosen:
         paper = paper_of(s)
-        why_not = paper.setting.refusal(s)
+        told = paper.setting.about(s)
         rows.append(
             {
                 "id": s.id, "paper": paper.title, "title": s.title, "source": s.source,
-                "kind": s.kind, "scope": s.scope, "scope_in_words": paper.setting.scope_in_words(s),
-                "runs_on_a_problem": why_not is None, "why_not": why_not, "shown_by": s.shown_by,
-                "asks": list(paper.setting.asks(s)),
+                "kind": s.kind, "scope": s.scope, "scope_in_words": told.scope,
+                "runs_on_a_problem": told.refusal is None, "why_not": told.refusal,
+                "shown_by": s.shown_by, "asks": list(told.asks),
                 "forms": [
                     {
                         "name": f.name, "wording": f.wording, "established": dict(f.established),
@@ -73,7 +73,7 @@ def _papers() -> list[dict[str, Any]]:
 
     rows = []
     for p in papers():
-        runs = sum(p.setting.refusal(s) is None for s in p.statements)
+        runs = sum(p.setting.about(s).refusal is None for s in p.statements)
         count = f"{len(p.statements)} statements, {runs} of them on a problem of yours"
         row = {"name": p.id, "title": p.title, "about": f"{p.title}: {p.about}; {count}", "source": p.file or None}
         rows.append({**row, "statements": len(p.statements), "run_on_a_problem": runs})

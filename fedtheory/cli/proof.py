@@ -41,7 +41,7 @@ STYLES = {"violated": "bold red", "inconclusive": "yellow", "holds": "green"}
 def list_proofs(as_json: bool, out: Path | None) -> int:
     """The theorems whose proofs can be walked, with their forms and how many steps each has."""
     from fedtheory.theory.judge.proof_trace import proofs_of
-    from fedtheory.theory.judge.registry import get, paper_of, papers
+    from fedtheory.theory.judge.registry import about_of, get, papers
 
     first: dict[str, int] = {}
     for p in proofs_of():
@@ -68,7 +68,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     console.print()
     block("`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", style="dim")
     for paper in [p for p in papers() if not p.proofs]:
-        runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
+        runs = next((s for s in paper.statements if about_of(s).example is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
         none = f"{paper.title} has no theorem with a proof in steps"
         block(f"{none}: `fedtheory verify {paper.id}/` judges its statements{one}", style="dim")

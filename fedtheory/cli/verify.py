@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from fedtheory.steps import Steps
     from fedtheory.theory.judge.checks import Checks
     from fedtheory.theory.judge.request import Prepared
-    from fedtheory.theory.judge.setting import Setting
     from fedtheory.theory.judge.statement import Statement
 
 OTHER_PICTURES = (".svg", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff")  # not written: FILE.png and FILE.pdf are
@@ -66,11 +65,10 @@ def _goes_on(kept: Steps) -> str:
     return f"; the same command goes on from {kept.folder}" if kept.written else ""
 
 
-def _refuse(statement: Statement, setting: Setting) -> None:
+def _refuse(statement: Statement, why: str | None) -> None:
     """Raise `InvalidInput` for a statement that takes no problem, and say what to do instead."""
     from fedtheory.theory.judge.registry import paper_of
 
-    why = setting.refusal(statement)
     if why is None:
         return
     if statement.kind == "claim":
@@ -109,8 +107,9 @@ def verify_one(
     for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
         if how[key] is not None and how[key] < least:
             raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= {least}{why}")
-    _refuse(statement, setting)
-    if "X" not in setting.takes(statement):
+    told = setting.about(statement)
+    _refuse(statement, told.refusal)
+    if "X" not in told.takes:
         refuse_set_options(statement.id, options)
     folder, options = check_out(options.get("keep")), {**options, "keep": None, "given": given_values(options.get("given"))}
     check_given(statement, options["given"] or {})

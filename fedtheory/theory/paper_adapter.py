@@ -26,7 +26,7 @@ from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import OF_RUNS, Prepared, Request
 from fedtheory.theory.judge.search import Target
-from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
+from fedtheory.theory.judge.setting import About, Case, LocalWork, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
@@ -70,6 +70,7 @@ class AuthoredSetting(Setting):
 
     def __init__(self, paper: Any) -> None:
         self.authored = paper
+        self._about: dict[str, About] = {}
         own = {name: s for name, s in paper.authored.items() if not s.of_world}
         self.kinds, self.builders = tuple(own), Builders()
         for name, statement in own.items():
@@ -168,16 +169,32 @@ class AuthoredSetting(Setting):
         return setting.problem_views(problem, rng, seed=seed)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
-    def refusal(self, statement: Statement) -> str | None:
-        return self._of(statement.id).refusal()
+    def about(self, statement: Statement) -> About:
+        """What the statement declares; made once."""
+        if statement.id not in self._about:
+            self._about[statement.id] = self._told(statement)
+        return self._about[statement.id]
 
-    def local_work(self, statement: Statement) -> LocalWork:
-        """None but the statement's own, with numbers that it leaves open; a run of anyone's is
-        judged by its points."""
-        exact = isinstance(self._of(statement.id).local, Minimise)
-        kinds, what = (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
-        words = f"the statement is about {what}; leave local_solver out, or use {kinds.__name__}"
-        return LocalWork((kinds,), words, of_runs=False)
+    def _told(self, statement: Statement) -> About:
+        authored, setting = self.authored[statement.id], self._of(statement.id)
+        takes = dict[str, str]()
+        for name in () if setting.of_package else setting.free:  # of the package they are options
+            values = [f"{v[name]} ({rule} rule)" for rule, v in authored.rules.items() if name in v]
+            takes[name] = ", ".join(values) or as_written(setting.method.hyperparameters[name])
+        settled = [o for n, o in _OF_WORK.items() if n not in setting.open_numbers()]
+        if setting.sampling is not Uniform:  # else the size of a cohort is left free
+            settled.append("participants")
+        exact = isinstance(setting.local, Minimise)
+        kind, what = (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
+        words = f"the statement is about {what}; leave local_solver out, or use {kind.__name__}"
+        refusal = setting.refusal()
+        return About(
+            f"about {scope(setting.of_statement)}", refusal, declares=declared(authored),
+            symbols={**symbols(authored), **statement.symbols}, takes=takes,
+            refuses=(*OF_RUNS, *settled),
+            work=LocalWork((kind,), words, of_runs=False),  # a run of anyone's has its points
+            example=None if refusal else "--problem quadratic",
+        )  # fmt: skip
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """One check a form on a user's problem, with the algorithm's numbers, else at the limits of what may vary.
@@ -204,41 +221,27 @@ class AuthoredSetting(Setting):
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
         if (takes := self.authored[statement.id].takes_run) is not None:
             case, record = takes(form, case, record)
-        about, rule = self.authored[statement.id].about, self.rule_of(case)
+        about, rule = self.authored[statement.id].about, case.rule
         if isinstance(case.algorithm, getattr(about, "cls", ())) and rule not in (*form.established, "any"):
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
         return own_run(self._chosen(statement, case.algorithm, case.given), form, case, record)
 
-    def takes(self, statement: Statement) -> dict[str, str]:
-        """The hyperparameters that the statement leaves open of a method of the file."""
-        setting, rules = self._of(statement.id), self.authored[statement.id].rules
-        if setting.of_package:
-            return {}
-        by_rule = {n: ", ".join(f"{v[n]} ({rule} rule)" for rule, v in rules.items() if n in v) for n in setting.free}
-        return {n: by_rule[n] or as_written(setting.method.hyperparameters[n]) for n in setting.free}
-
-    def refuses(self, statement: Statement) -> tuple[str, ...]:
-        """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
-        setting = self._of(statement.id)
-        mine = (*OF_RUNS, *(o for n, o in _OF_WORK.items() if n not in setting.open_numbers()))
-        return mine if setting.sampling is Uniform else (*mine, "participants")
-
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The statement's own method, local work and cohorts on the user's problem; their size may be
         chosen where the statement leaves it free."""
-        reason = self.refusal(statement)
-        if reason is not None:
-            raise InvalidInput(f"{statement.id}: {reason}")
+        about = self.about(statement)
+        if about.refusal is not None:
+            raise InvalidInput(f"{statement.id}: {about.refusal}")
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
-        request.refuse([name for name in self.refuses(statement) if name != "participants"], own)
+        request.refuse([name for name in about.refuses if name != "participants"], own)
         given = request.options.get("given") or {}
         setting = self._chosen(statement, None, given)
         options_of_method = setting.of_package and bool(setting.free)
         if not options_of_method:
             request.refuse_hyperparameters(own)
         problem = request.problem("quadratic")
-        about = problem.num_clients if isinstance(setting.sampling, Full) else getattr(setting.sampling, "size", None)
-        if request.participants not in (None, about) and setting.sampling is not Uniform:
+        size = problem.num_clients if isinstance(setting.sampling, Full) else getattr(setting.sampling, "size", None)
+        if request.participants not in (None, size) and setting.sampling is not Uniform:
             raise InvalidInput(
                 f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
             )
@@ -303,22 +306,6 @@ class AuthoredSetting(Setting):
             if setting.scope == "run":
                 options["rounds"] = request.rounds or setting.of_statement.rounds[1]
         return Prepared(problem, algorithm, options, head, staged=setting.scope == "run")
-
-    def declares(self, statement: Statement) -> dict[str, str]:
-        """The method, the local work, the sampling and the class of problems."""
-        return declared(self.authored[statement.id])
-
-    def symbols(self, statement: Statement) -> dict[str, str]:
-        """The quantities that the statement takes by name, and what its author says of symbols."""
-        return {**symbols(self.authored[statement.id]), **statement.symbols}
-
-    def example(self, statement: Statement) -> str | None:
-        """A problem of the package, where one will do."""
-        return None if self.refusal(statement) else "--problem quadratic"
-
-    def scope_in_words(self, statement: Statement) -> str:
-        """One round, runs of which horizons, a fixed point; and the law of the cohorts."""
-        return f"about {scope(self._of(statement.id).of_statement)}"
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:

@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
 from fedtheory.rational import Builders
-from fedtheory.theory.judge.case import Case, LocalWork, Plan
+from fedtheory.theory.judge.case import About, Case, LocalWork, Plan
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
@@ -37,12 +37,6 @@ OF_STEPS = ("local_steps", "local_lr")
 NUMBERS = LocalWork(
     (), "the statement is about numbers, whatever clients do; leave local_solver out"
 )
-
-
-class _Claims(World):
-    """The world of what cannot be proved or refuted here."""
-
-    about, takes = "not provable here", OF_STEPS
 
 
 class WorldSetting(Setting):
@@ -115,44 +109,30 @@ class WorldSetting(Setting):
 
     # --- a problem of the user's ------------------------------------------------------------------
     def _world(self, statement: Statement) -> type[World]:
-        """The world of a statement."""
-        return _Claims if statement.kind == "claim" else self.authored[statement.id].over
+        """The world of a statement; of a claim one that makes nothing."""
+        return World if statement.kind == "claim" else self.authored[statement.id].over
 
-    def _worlds(self, statement: Statement) -> list[type[World]]:
-        """Those that its forms are judged on."""
-        kinds = dict.fromkeys(f.kind for f in statement.forms)
-        return [self.worlds[kind] for kind in kinds if kind in self.worlds]  # none of a claim
-
-    def refusal(self, statement: Statement) -> str | None:
-        world = self._world(statement)
-        if _symbolic(statement) or world.of_problems():
-            return None
-        if world is _Claims:
-            return (
-                "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
-                f"{statement.forms[0].note}"
-            )
-        of = world.about or "about instances of its own"
-        return world.no_problem or f"it is {of}, not about a problem's run"
-
-    def asks(self, statement: Statement) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(need for w in self._worlds(statement) for need in w.asks))
-
-    def takes(self, statement: Statement) -> dict[str, str]:
-        return {name: what for w in self._worlds(statement) for name, what in w.accepts.items()}
-
-    def local_work(self, statement: Statement) -> LocalWork | None:
-        world = self._world(statement)
-        return None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
-
-    def scope_in_words(self, statement: Statement) -> str:
-        return self._world(statement).about
-
-    def example(self, statement: Statement) -> str | None:
-        world = self._world(statement)
-        if not world.example and not world.of_problems():
-            return None
-        return world.example_of(statement.id) or f"--problem {world.problem}"
+    def about(self, statement: Statement) -> About:
+        """As its world says it, and what the worlds of its forms ask; of a claim, that there is nothing to run."""
+        symbols = statement.symbols
+        if statement.kind == "claim":
+            why = "it is a claim that cannot be proved or refuted here, so there is nothing to run"
+            return About("not provable here", f"{why}: {statement.forms[0].note}", symbols=symbols)
+        world, example, refusal = self._world(statement), None, None
+        if world.of_problems() or world.example:
+            example = world.example_of(statement.id) or f"--problem {world.problem}"
+        if not (world.of_problems() or _symbolic(statement)):
+            subject = world.about or "about instances of its own"
+            refusal = world.no_problem or f"it is {subject}, not about a problem's run"
+        kinds = dict.fromkeys(form.kind for form in statement.forms)
+        worlds = [self.worlds[kind] for kind in kinds if kind in self.worlds]
+        asks = dict.fromkeys(need for each in worlds for need in each.asks)
+        takes = {name: what for each in worlds for name, what in each.accepts.items()}
+        work = None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
+        return About(
+            world.about, refusal, tuple(asks), symbols=symbols, takes=takes, work=work,
+            example=example,
+        )  # fmt: skip
 
     def shares_view(self, form: Form) -> Any:
         """The kind, and what tells a world's forms apart."""
@@ -187,6 +167,8 @@ class WorldSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
+        if statement.kind == "claim":
+            return super().own_run(statement, form, case, record)
         made: OwnRun = self._world(statement).own_run(statement, form, case, record)
         return made
 

@@ -167,9 +167,9 @@ def test_a_world_that_is_made_of_no_problem_says_what_it_is_about(mixed, monkeyp
     square, numbers = mixed.statements[0], mixed.authored["square"].over
     monkeypatch.setattr(numbers, "about", about)
     monkeypatch.delattr(numbers, "on_problem")
-    assert mixed.setting.refusal(square) == f"it is {says}, not about a problem's run"
+    assert mixed.setting.about(square).refusal == f"it is {says}, not about a problem's run"
     monkeypatch.setattr(numbers, "no_problem", "it is about no problem")
-    assert mixed.setting.refusal(square) == "it is about no problem"
+    assert mixed.setting.about(square).refusal == "it is about no problem"
 
 
 def test_a_world_may_give_an_instance_with_its_own_name(mixed, monkeypatch):

@@ -24,11 +24,11 @@ from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, Missin
 from fedtheory.inputs import require
 from fedtheory.parallel import interrupted
 from fedtheory.theory.judge.proof import Proof
-from fedtheory.theory.judge.setting import Setting
+from fedtheory.theory.judge.setting import About, Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours",
+    "ENTRY_POINTS", "RegisteredPaper", "about_of", "all_statements", "by_paper", "content_of", "get", "is_ours",
     "load_file", "missing_import", "paper", "paper_of", "papers", "read_file", "register",
     "rule_words", "setting_of",
 ]  # fmt: skip
@@ -340,6 +340,11 @@ def paper_of(statement: str | Statement) -> RegisteredPaper:
 def setting_of(statement: str | Statement) -> Setting:
     """The setting that judges a statement."""
     return paper_of(statement).setting
+
+
+def about_of(statement: Statement) -> About:
+    """A statement in words, as its setting says it."""
+    return setting_of(statement).about(statement)
 
 
 def rule_words(rule: str, statement: str) -> str:

@@ -18,7 +18,7 @@ from fedtheory.simulation.simulate import check_start
 from fedtheory.theory.judge.case import named
 from fedtheory.theory.judge.check import CONFIDENCE, Check, judge_view, outside
 from fedtheory.theory.judge.checks import Checks
-from fedtheory.theory.judge.registry import get, paper_of, setting_of
+from fedtheory.theory.judge.registry import about_of, get, paper_of, setting_of
 from fedtheory.theory.judge.series import keeping
 from fedtheory.theory.judge.setting import Case
 from fedtheory.theory.judge.statement import Authored, Form, Statement
@@ -130,13 +130,12 @@ def verify(
 
 def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
     """One check a form."""
-    setting = setting_of(statement)
     try:
-        case.check_solver(setting.local_work(statement))
+        case.check_solver(about_of(statement).work)
     except InvalidInput as error:
-        known, name = setting.rule_of(case), case.problem.name
-        return [outside(statement, f, f.rule_among(known, "any"), error, name) for f in forms]
-    return setting.verify(statement, forms, case)
+        name = case.problem.name
+        return [outside(statement, f, f.rule_among(case.rule, "any"), error, name) for f in forms]
+    return setting_of(statement).verify(statement, forms, case)
 
 
 def _again(
@@ -178,7 +177,7 @@ def keep(
     chosen = statement.form(form)
     case = case_of(statement, problem, algorithm, **options)
     setting = setting_of(statement)
-    case.check_solver(setting.local_work(statement))
+    case.check_solver(setting.about(statement).work)
     instance = setting.instance(statement, chosen, case)
     if not isinstance(instance, DataInstance):
         why = "is not judged in fractions on this problem: there is nothing to keep"
@@ -192,7 +191,7 @@ def keep(
 
 def check_given(statement: Statement, names: Iterable[str]) -> None:
     """Raise `InvalidInput`, or `UnknownName`, for the first of these names that cannot be given to the statement."""
-    takes = setting_of(statement).takes(statement)
+    takes = about_of(statement).takes
     for name in names:
         if not takes:
             raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")

@@ -231,7 +231,7 @@ def test_what_a_request_may_not_ask(name, how, options, words):
 
 def test_examples_can_be_prepared_and_battery_and_draws_are_as_asked():
     for name in ON_PROBLEMS:
-        words = SETTING.example(get(name)).split()
+        words = SETTING.about(get(name)).example.split()
         options = {k.removeprefix("--").replace("-", "_"): v for k, v in zip(words[::2], words[1::2], strict=True)}
         how = {"participants": int(options.pop("participants"))} if "participants" in options else {}
         assert options.pop("problem") in ("diabetes", "ill-conditioned", "quadratic")
@@ -242,7 +242,7 @@ def test_examples_can_be_prepared_and_battery_and_draws_are_as_asked():
                  "local_steps": getattr(made.options.get("local_solver"), "steps", None)}  # fmt: skip
         assert {k: pytest.approx(v) for k, v in numbers.items()} == {k: found[k] for k in numbers} and numbers
         assert ("epsilon" in numbers, "server_lr" in numbers) == (name == "threshold-on-the-wire", name == "algorithm-2-stability")
-    assert SETTING.example(get("algorithm-2-at-rest")) is None
+    assert SETTING.about(get("algorithm-2-at-rest")).example is None
     assert SETTING.prepare(get("algorithm-2-stability"), CommandRequest({})).problem.name == "quadratic"
     few, more = (battery(KINDS, 3, scale) for scale in (0.1, 0.5))
     assert len(few) < len(more) and {i.seed for i in few} == {3}

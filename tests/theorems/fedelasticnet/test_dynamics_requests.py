@@ -114,9 +114,9 @@ def test_what_cannot_be_certified_is_told_before_any_work(monkeypatch):
 
 
 def test_words_about_a_statement_and_its_instances():
-    assert SETTING.scope_in_words(get("moves")) == "about a run of T rounds of Algorithm 3 in which everyone takes part"
-    assert SETTING.scope_in_words(get("algorithm-1-bias")) == "about the fixed points of Algorithm 1 when everyone takes part"
-    assert [SETTING.example(get(n)) for n in ("moves", "at-rest", "descent", "algorithm-1-bias")] == [
+    assert SETTING.about(get("moves")).scope == "about a run of T rounds of Algorithm 3 in which everyone takes part"
+    assert SETTING.about(get("algorithm-1-bias")).scope == "about the fixed points of Algorithm 1 when everyone takes part"
+    assert [SETTING.about(get(n)).example for n in ("moves", "at-rest", "descent", "algorithm-1-bias")] == [
         "--problem diabetes", "--problem quadratic --l1 100", "--problem quadratic --l1 100 --rule true-gradient",
         "--problem quadratic --dimension 1",
     ]  # fmt: skip

@@ -300,13 +300,13 @@ def test_options_that_mean_nothing_are_named(statement, how, options, words):
 def test_what_a_statement_says_of_a_users_problem():
     at_rest, claim, density = (theorems.get(f"fedelasticnet/{n}") for n in ("consistency", "table-1", "gaussian-entropy"))
     signs = theorems.get("fedelasticnet/concentration")
-    assert SETTING.example(at_rest) == "--problem diabetes --clients 3 --l1 1000"
-    assert SETTING.example(signs) == "--problem diabetes --clients 10 --given delta=1/2" and SETTING.example(claim) is None
-    assert [SETTING.scope_in_words(s) for s in (at_rest, claim, density)] == [
+    assert SETTING.about(at_rest).example == "--problem diabetes --clients 3 --l1 1000"
+    assert SETTING.about(signs).example == "--problem diabetes --clients 10 --given delta=1/2" and SETTING.about(claim).example is None
+    assert [SETTING.about(s).scope for s in (at_rest, claim, density)] == [
         "about the first round of Algorithm 3", "not provable here", "about densities",
     ]  # fmt: skip
-    assert list(SETTING.takes(signs)) == ["delta"] and SETTING.takes(claim) == {} == SETTING.takes(density)
-    assert len(SETTING.asks(at_rest)) == 2 and SETTING.asks(claim) == ()
+    assert list(SETTING.about(signs).takes) == ["delta"] and SETTING.about(claim).takes == {} == SETTING.about(density).takes
+    assert len(SETTING.about(at_rest).asks) == 2 and SETTING.about(claim).asks == ()
     part = SETTING.part(signs)
     assert {part.shares_view(f) for f in at_rest.forms} == {("everybody", None)}
     assert {part.shares_view(f) for f in signs.forms} == {("signs", COUNTS in f.needs) for f in signs.forms} and len(signs.forms) > 2

@@ -136,12 +136,9 @@ def _on_problem(
     request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     with progress("certifying the optimum"):
         prepared = setting.prepare(theorem, request)
-    more = {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
-        "scenarios": request.scenarios, "seed": seed, "given": options["given"], **prepared.options,
-    }
     with progress("walking the proof"):
-        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more)
+        how = request.how(prepared)
+        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **how)
 
 
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:

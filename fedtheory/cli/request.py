@@ -14,7 +14,7 @@ from fedtheory.cli.app import app
 from fedtheory.cli.common import problem_of, sampling_of
 from fedtheory.cli.options import flag, hyperparameters, make_algorithm, of_messages
 from fedtheory.errors import InvalidInput
-from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE
+from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE, Prepared
 
 __all__ = ["CommandRequest"]
 
@@ -47,6 +47,14 @@ class CommandRequest:
         options = {n: said.get(n) if v is None else v for n, v in self.options.items()}
         chosen = self.participants or said["participants"]
         return replace(self, options=options, participants=chosen, problem_name=said["problem"])
+
+    def how(self, prepared: Prepared) -> dict[str, Any]:
+        """Keyword arguments of `verify`: what every request says, and then what the case has of its own."""
+        return {
+            "x0": self.start(prepared.problem), "rounds": self.rounds, "mode": self.mode,
+            "scenarios": self.scenarios, "seed": self.seed, "given": self.options.get("given"),
+            **prepared.options,
+        }  # fmt: skip
 
     def problem(self, default: str) -> Any:
         """The user's problem, or the named one."""

@@ -191,15 +191,6 @@ def _draw(
             return write(data, stem, {"command": as_typed(), "provenance": provenance()}, **look)[0], None
 
 
-def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
-    """Keyword arguments of `Statement.verify`."""
-    return {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
-        "scenarios": request.scenarios, "seed": request.seed, "given": request.options["given"],
-        **prepared.options,
-    }
-
-
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
     """Write every form judged in fractions as a witness file that says if it holds or fails."""
     from fedtheory.theory.judge import replay
@@ -208,7 +199,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
     kept, why = [], ""
     for form in statement.forms:
         try:
-            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **_how(prepared, request))
+            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **request.how(prepared))
         except FedTheoryError as error:
             why = str(error)
             continue
@@ -222,7 +213,7 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, ke
     """The checks, and how far they came where an interrupt stopped them after a stage of runs."""
     from fedtheory.cli.time_limit import ScenarioClock
 
-    more = _how(prepared, request)
+    more = request.how(prepared)
     finished: list[Checks] = []  # the checks after every stage of Monte Carlo
     rounds = more["rounds"] or ROUNDS
     with progress("checking", rounds * more["scenarios"] if prepared.staged else None) as advance:

@@ -231,7 +231,7 @@ class AuthoredSetting(Setting):
         chosen where the statement leaves it free."""
         about = self.about(statement)
         if about.refusal is not None:
-            raise InvalidInput(f"{statement.id}: {about.refusal}")
+            return super().prepare(statement, request)
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
         request.refuse([name for name in about.refuses if name != "participants"], own)
         given = request.options.get("given") or {}
@@ -239,14 +239,12 @@ class AuthoredSetting(Setting):
         options_of_method = setting.of_package and bool(setting.free)
         if not options_of_method:
             request.refuse_hyperparameters(own)
-        problem = request.problem("quadratic")
-        size = problem.num_clients if isinstance(setting.sampling, Full) else getattr(setting.sampling, "size", None)
-        if request.participants not in (None, size) and setting.sampling is not Uniform:
-            raise InvalidInput(
-                f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
-            )
-        free_size = request.participants is not None and setting.sampling is Uniform
-        sampling = request.sampling(problem) if free_size else None
+        problem, law, sampling = request.problem("quadratic"), setting.sampling, None
+        size = problem.num_clients if isinstance(law, Full) else getattr(law, "size", None)
+        if request.participants is not None and law is Uniform:
+            sampling = request.sampling(problem)
+        elif request.participants not in (None, size):
+            request.refuse("participants", f"{statement.id} is about {law}; leave it out")
         of_steps = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
         said: dict[str, Any] = {name: value for name, value in of_steps if value is not None}
         drawn = {"steps": Fraction(said["steps"])} if "steps" in said else {}
@@ -263,41 +261,18 @@ class AuthoredSetting(Setting):
         numbers |= given
         if options_of_method:
             algorithm = request.algorithm(setting.method.cls.name, problem, **setting.usual(problem))
-            numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
+            numbers |= {name: getattr(algorithm, name) for name in setting.free}
             setting = self._chosen(statement, algorithm, {})
-        chosen = ", ".join(
-            f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items()
-        )
-        name = getattr(algorithm, "name", type(algorithm).__name__)
-        name += ", compressed" if isinstance(algorithm, Compressed) else ""
-        of_cohorts = f", P = {request.participants}" if sampling is not None else ""
-        own = "" if problem.name.lower() in repr(problem).lower() else f"{problem.name}: "
-        head = [f"{own}{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
-        if larger := setting.problems.beyond(problem):
-            head.append(f"larger than what the search draws, and judged all the same: {larger}")
-        if setting.more_starts and request.options.get("start") is None:
-            head.append(f"judged from 0 and {setting.more_starts} starts that the seed draws: --start takes one")
-        if setting.of_statement.starts > 1:
-            head.append("judged from one start (--start): random starts, which the statement has too, are drawn without a problem only")
-        some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
-        for key, family in some.items():
-            values = ", ".join(map(str, family.choices))
-            name = key.removeprefix("method.")
-            of_work = key == name  # not a hyperparameter of the method
-            if said if of_work else name in given or request.options.get(name) is not None:
-                continue
-            judged, more = ("the first", "another") if options_of_method and not of_work else ("each", "one")
-            other = f"{judged} is judged, {_option(setting, _OF_WORK.get(name, name))} takes {more}"
-            head.append(f"{name} is one of {values}: {other}")
-        rules = self.authored[statement.id].rules
-        others = {rule: " ".join(_option(setting, *pair) for pair in v.items()) for rule, v in rules.items()}
-        mine = setting.of_statement.rule
-        told = ", ".join(f"{flags} takes the {rule} rule" for rule, flags in others.items() if rule != mine)
-        head += [f"judged under the {mine} rule: {told}"] if told else []
-        if setting.sampling is Uniform and sampling is None:
-            head.append(f"all {problem.num_clients} clients take part: --participants P takes cohorts of P")
+        head = [*_case_told(setting, problem, sampling, algorithm, numbers)]
+        head += self._left_open(statement, setting, request, bool(said))
+        if law is Uniform and sampling is None:
+            everyone = f"all {problem.num_clients} clients take part"
+            head.append(f"{everyone}: --participants P takes cohorts of P")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
-            head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
+            head.append(
+                "a server that averages by samples averages by F's weights, whatever the clients' "
+                "numbers of samples are"
+            )
         options = {"sampling": sampling, "local_solver": solver}
         if request.options.get("start") is None:  # then the statement has its own
             options["x0"] = None
@@ -306,6 +281,39 @@ class AuthoredSetting(Setting):
             if setting.scope == "run":
                 options["rounds"] = request.rounds or setting.of_statement.rounds[1]
         return Prepared(problem, algorithm, options, head, staged=setting.scope == "run")
+
+    def _left_open(
+        self, statement: Statement, setting: MethodSetting, request: Request, said: bool
+    ) -> Iterator[str]:
+        """Say what is judged where the user left a choice open, and how he chooses.
+
+        said : whether he gave numbers of the local work
+        """
+        options, given = request.options, request.options.get("given") or {}
+        if setting.more_starts and options.get("start") is None:
+            count = setting.more_starts
+            yield f"judged from 0 and {count} starts that the seed draws: --start takes one"
+        if setting.of_statement.starts > 1:
+            yield (
+                "judged from one start (--start): random starts, which the statement has too, are "
+                "drawn without a problem only"
+            )
+        for key, family in setting.open_numbers().items():
+            name = key.removeprefix("method.")
+            of_work = key == name  # not a hyperparameter of the method
+            chosen = said if of_work else name in given or options.get(name) is not None
+            if chosen or not isinstance(family, Among):
+                continue
+            first = setting.of_package and not of_work
+            judged, more = ("the first", "another") if first else ("each", "one")
+            other = f"{judged} is judged, {_option(setting, _OF_WORK.get(name, name))} takes {more}"
+            yield f"{name} is one of {', '.join(map(str, family.choices))}: {other}"
+        mine, others = setting.of_statement.rule, []
+        for rule, changes in self.authored[statement.id].rules.items():
+            flags = " ".join(_option(setting, *pair) for pair in changes.items())
+            others += [f"{flags} takes the {rule} rule"] * (rule != mine)
+        if others:
+            yield f"judged under the {mine} rule: {', '.join(others)}"
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
@@ -425,6 +433,21 @@ class AuthoredSetting(Setting):
         every = [_drawn_again(MethodSetting.of(first), seed, names) for first, *_ in groups]
         again = {name: instance for found in every for name, instance in found.items()}
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
+
+
+def _case_told(
+    setting: MethodSetting, problem: Any, sampling: Any, algorithm: Any, numbers: Mapping[str, Any]
+) -> Iterator[str]:
+    """Say in lines above the table what is judged: the problem, and the method with its numbers."""
+    own = "" if problem.name.lower() in repr(problem).lower() else f"{problem.name}: "
+    of_cohorts = "" if sampling is None else f", P = {sampling.size}"
+    yield f"{own}{problem!r}{of_cohorts}, {setting.problems.words}"
+    name = getattr(algorithm, "name", type(algorithm).__name__)
+    name += ", compressed" if isinstance(algorithm, Compressed) else ""
+    told = (f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items())
+    yield f"{name}, {setting.local}: {', '.join(told) or 'no numbers'}"
+    if larger := setting.problems.beyond(problem):
+        yield f"larger than what the search draws, and judged all the same: {larger}"
 
 
 def _option(setting: MethodSetting, name: str, value: Any = "...") -> str:

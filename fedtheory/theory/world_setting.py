@@ -192,16 +192,10 @@ class WorldSetting(Setting):
         if (own := world.prepare(statement, request)) is not None:
             return own
         no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
-        request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
-        mode = None if request.mode == "auto" else request.mode
-        among = request.participants if "participants" not in world.takes else None
-        all_clients = f"{statement.id} is about all clients; leave it out"
-        for name, given, why in (
-            ("rounds", request.rounds, no_use), ("mode", mode, no_use),
-            ("participants", among, all_clients),
-        ):  # fmt: skip
-            if given is not None:
-                raise InvalidInput(f"--{name} {given}: {why}")
+        no_runs = [name for name in (*OF_RUNS, *OF_STEPS) if name not in world.takes]
+        request.refuse([*no_runs, "rounds", "mode"], no_use)
+        if "participants" not in world.takes:
+            request.refuse("participants", f"{statement.id} is about all clients; leave it out")
         asked = request
         if world.example:
             request = request.or_else(world.example)
@@ -212,21 +206,14 @@ class WorldSetting(Setting):
         steps, lr = (request.options.get(name) for name in OF_STEPS)
         solver = None
         if steps is not None or lr is not None:
-            solver = GradientSteps(
-                2 if steps is None else steps,
-                1 / (2 * float(problem.beta_k.max())) if lr is None else lr,
-            )
+            lr = 1 / (2 * float(problem.beta_k.max())) if lr is None else lr
+            solver = GradientSteps(2 if steps is None else steps, lr)
         sampling = request.sampling(problem)
-        options = {
-            "sampling": sampling,
-            "local_solver": solver,
-            "x0": request.start(problem),
-            "seed": request.seed,
-        }
-        details = {"sampling": repr(sampling), "local_solver": repr(solver)}
         head = [world.head(Case(problem, algorithm, sampling))]
         if request is not asked:
             head.append(f"no problem was named, so it is the example's: {world.example}")
+        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
+        details = {name: repr(options[name]) for name in ("sampling", "local_solver")}
         return Prepared(problem, algorithm, options, head, details)
 
 

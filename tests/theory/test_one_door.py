@@ -11,16 +11,17 @@ from command_line import call
 
 from fedtheory import theory
 from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.problems import random_quadratic
-from fedtheory.theory import GradientSteps, Paper, Quadratics, eq, le, method, printed, repaired, verify
+from fedtheory.theory import GradientSteps, Paper, Prepared, Quadratics, eq, le, method, printed, repaired, verify
 from fedtheory.theory.judge import Checks, Statement
 from fedtheory.theory.judge import verify as core_verify
 
 PROBLEM = random_quadratic(3, 2, seed=1)
 FILE = """
 from fedtheory.algorithms import FedAvg
-from fedtheory.theory import GradientSteps, Paper, Quadratics, le, printed
+from fedtheory.theory import GradientSteps, Paper, Prepared, Quadratics, le, printed
 
 paper = Paper("doors")
 
@@ -108,3 +109,20 @@ def test_arguments_are_checked_for_a_loose_statement_too(wrong, told):
 
 def test_the_setting_says_how_many_scenarios_at_most():
     assert [verify(declared(), PROBLEM, **how).case.scenarios for how in ({}, {"scenarios": 7})] == [400, 7]
+
+
+def test_what_a_request_says_is_handed_on_and_the_case_has_its_own():
+    request = CommandRequest({"start": "1,-2", "given": {"c": 1}}, None, 7, "exact", 60, 5)
+    said = {"rounds": 7, "mode": "exact", "scenarios": 60, "seed": 5, "given": {"c": 1}}
+    how = request.how(Prepared(PROBLEM, None))
+    assert how.pop("x0").tolist() == [1, -2] and how == said
+    own = {"x0": None, "rounds": 3, "sampling": 2}
+    assert request.how(Prepared(PROBLEM, None, own)) == said | own
+
+
+@pytest.mark.parametrize("start", ["1,-2", None])
+def test_a_start_that_is_given_is_the_only_one(start):
+    statement = declared()
+    request = CommandRequest({"start": start}, made=PROBLEM)
+    x0 = request.how(statement.paper.setting.prepare(statement.statement, request))["x0"]
+    assert x0 is None if start is None else x0.tolist() == [1, -2]

@@ -264,18 +264,16 @@ def prepared(statement, how=None, **options):
 )
 def test_hyperparameters_that_are_not_given(statement, options, method, l1, l2, about):
     """lambda_1 = 1/10, or 0 of FedDyn's and Scaffold's equations; lambda_2 = beta, 30 beta of Algorithm 3, or 0 of Scaffold's."""
-    found = prepared(statement, **options, start="0.75,-1.25")
+    found = prepared(statement, **options)
     assert type(found.algorithm) is method and (found.algorithm.l1, found.algorithm.l2) == (l1, pytest.approx(l2, rel=1e-12))
     assert found.head == [f"least squares: m = 3, d = 2, lambda_1 = {l1:g}, lambda_2 = {l2:.6g}; about {about}"]
-    assert found.problem is SQUARES and found.options.pop("x0").tolist() == [0.75, -1.25]
-    assert found.options == {"seed": 5, "local_solver": None, "given": {}}
+    assert found.problem is SQUARES and found.options == {"local_solver": None}
     assert found.details["algorithm"]["name"] == method.name and found.details["algorithm"]["l2"] == found.algorithm.l2
 
 
-def test_local_work_and_what_is_given_are_handed_on():
-    found = prepared("eq-7", local_steps=3, local_lr=0.0625, given={"controls": "fresh"})
+def test_local_work_is_handed_on():
+    found = prepared("eq-7", local_steps=3, local_lr=0.0625)
     assert (found.options["local_solver"].steps, found.options["local_solver"].lr) == (3, 0.0625)
-    assert found.options["given"] == {"controls": "fresh"}
     assert prepared("eq-7", local_lr=0.0625).options["local_solver"].lr == 0.0625
 
 

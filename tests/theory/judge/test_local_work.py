@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from fedtheory import Uniform, algorithms, problems, simulate, theorems
 from fedtheory.cli import app
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, SubgradientSliding
 from fedtheory.theory.judge import registry
@@ -42,14 +43,14 @@ def test_no_statement_ignores_a_local_solver(statement, solver, monkeypatch, tmp
     """Local SGD's full gradient steps are those of GradientSteps; nothing in the papers is about mini-batches without replacement."""
     from fedtheory.cli import verify as command
 
-    judged, how = [], command._how
+    judged, how = [], CommandRequest.how
 
     def judge(*args):
         judged.append(found := original(*args))
         return found
 
     original = command._judge
-    monkeypatch.setattr(command, "_how", lambda *args: how(*args) | {"local_solver": solver})
+    monkeypatch.setattr(CommandRequest, "how", lambda *args: how(*args) | {"local_solver": solver})
     monkeypatch.setattr(command, "_judge", judge)
     example = shlex.split(about_of(statement).example or "")
     CliRunner().invoke(app, ["verify", statement.id, *example, "--out", str(tmp_path)])

@@ -24,7 +24,7 @@ from fedtheory.cli.common import (
     statements_in,
     wrote,
 )
-from fedtheory.cli.options import given_values, refuse_given
+from fedtheory.cli.options import refuse_given
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.report.stacked import plain_table
@@ -126,19 +126,14 @@ def _on_problem(
 ) -> Walk:
     from fedtheory.theory.judge.proof_trace import proofs_of, walk
     from fedtheory.theory.judge.registry import setting_of
-    from fedtheory.theory.judge.verify import check_given
 
     proofs_of(theorem.id, form)
-    setting = setting_of(theorem)
-    options = {**options, "given": given_values(options.get("given"))}
-    check_given(theorem, options["given"] or {})
-    how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
-    request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
+    more = {"seed": seed, "problem_name": problem_name}
+    request = CommandRequest.of(theorem, options, participants, how, **more)
     with progress("certifying the optimum"):
-        prepared = setting.prepare(theorem, request)
+        made = setting_of(theorem).prepare(theorem, request)
     with progress("walking the proof"):
-        how = request.how(prepared)
-        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **how)
+        return walk(theorem.id, made.problem, made.algorithm, form=form, **request.how(made))
 
 
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:

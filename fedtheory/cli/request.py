@@ -12,9 +12,17 @@ from typer.main import get_command
 
 from fedtheory.cli.app import app
 from fedtheory.cli.common import problem_of, sampling_of
-from fedtheory.cli.options import flag, hyperparameters, make_algorithm, of_messages
+from fedtheory.cli.options import (
+    flag,
+    given_values,
+    hyperparameters,
+    make_algorithm,
+    of_messages,
+)
 from fedtheory.errors import InvalidInput
+from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE, Prepared
+from fedtheory.theory.judge.verify import check_given
 
 __all__ = ["CommandRequest"]
 
@@ -38,6 +46,23 @@ class CommandRequest:
     problem_name: str | None = None
     made: Any = None
 
+    @classmethod
+    def of(
+        cls, statement: Any, options: Mapping[str, Any], participants: int | None,
+        how: Mapping[str, Any], **more: Any,
+    ) -> CommandRequest:  # fmt: skip
+        """A request for a statement, which must take what is given.
+
+        Parameters
+        ----------
+        how : rounds, mode and scenarios, None for as many as its setting says
+        """
+        given, scenarios = given_values(options.get("given")), how["scenarios"]
+        check_given(statement, given or {})
+        most = setting_of(statement).scenarios if scenarios is None else scenarios
+        how = {**how, "scenarios": most}
+        return cls({**options, "given": given}, participants, **how, **more)
+
     def or_else(self, example: str) -> CommandRequest:
         """The same; where no problem is named, with what an example says and the user does not."""
         if self.made is not None or self.problem_name or self.options.get("data"):
@@ -49,7 +74,7 @@ class CommandRequest:
         return replace(self, options=options, participants=chosen, problem_name=said["problem"])
 
     def how(self, prepared: Prepared) -> dict[str, Any]:
-        """Keyword arguments of `verify`: what every request says, and then what the case has of its own."""
+        """Keyword arguments of `verify`: what every request says, and what is the case's own."""
         return {
             "x0": self.start(prepared.problem), "rounds": self.rounds, "mode": self.mode,
             "scenarios": self.scenarios, "seed": self.seed, "given": self.options.get("given"),

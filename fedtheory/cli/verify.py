@@ -31,7 +31,6 @@ from fedtheory.cli.common import (
     writing,
     wrote,
 )
-from fedtheory.cli.options import given_values
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import FedTheoryError, InvalidInput
 
@@ -97,13 +96,11 @@ def verify_one(
         ours, None for no picture; and look: its size, and whether it has a title
     """
     from fedtheory.theory.judge.registry import setting_of
-    from fedtheory.theory.judge.verify import check_given
 
     statement = find_statement(name)
     how = dict(how)
     figure, look = how.pop("figure", None), how.pop("look", {})
     setting = setting_of(statement)
-    how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
     for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
         if how[key] is not None and how[key] < least:
             raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= {least}{why}")
@@ -111,10 +108,9 @@ def verify_one(
     _refuse(statement, told.refusal)
     if "X" not in told.takes:
         refuse_set_options(statement.id, options)
-    folder, options = check_out(options.get("keep")), {**options, "keep": None, "given": given_values(options.get("given"))}
-    check_given(statement, options["given"] or {})
+    folder, more = check_out(options.get("keep")), {"seed": seed, "problem_name": problem_name}
+    request = CommandRequest.of(statement, {**options, "keep": None}, participants, how, **more)
     drawn = None if figure is None else _named(figure, out)
-    request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     from fedtheory.cli.kept import own
 
     kept = _steps(statement, name, request, out)
@@ -199,7 +195,8 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
     kept, why = [], ""
     for form in statement.forms:
         try:
-            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **request.how(prepared))
+            how = request.how(prepared)
+            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **how)
         except FedTheoryError as error:
             why = str(error)
             continue

@@ -236,7 +236,10 @@ class AuthoredStatement:
 
     @property
     def home(self) -> Paper:
-        """The paper that judges it: the one it was declared in, or that with this one alone, of a variant or a changed copy."""
+        """The paper that judges it: the one it was declared in.
+
+        Of a variant and of a changed copy, it is that paper with this statement alone.
+        """
         own = self.paper or Paper(self.id.partition("/")[0])
         if own.authored.get(self.name) is self:
             return own

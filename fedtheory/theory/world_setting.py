@@ -113,7 +113,7 @@ class WorldSetting(Setting):
         return World if statement.kind == "claim" else self.authored[statement.id].over
 
     def about(self, statement: Statement) -> About:
-        """As its world says it, and what the worlds of its forms ask; of a claim, that there is nothing to run."""
+        """As its world says it, and what those of its forms ask; a claim has nothing to run."""
         symbols = statement.symbols
         if statement.kind == "claim":
             why = "it is a claim that cannot be proved or refuted here, so there is nothing to run"

@@ -1,4 +1,4 @@
-"""The request to judge: how large a campaign is, a problem and a method of a user's, and what they may be."""
+"""What is judged: how large a campaign is, and a user's problem and method, with what they may be."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ class About:
     symbols : its letters, with their meaning
     takes : what a user may set of it (`Case.given`), with its meaning
     refuses : options of the command line that every request for it refuses
-    work : the local solvers that it is judged with, and a user who gives another is told so; None: `Setting.instance` sees to it
-    example : options of `fedtheory verify` that show it at work on a problem; None where there are none to give
+    work : the local solvers that it is judged with, and a user who gives another is told so; None:
+        `Setting.instance` sees to it
+    example : options of `fedtheory verify` that show it at work on a problem; None where there are
+        none to give
     """
 
     scope: str
@@ -79,10 +81,11 @@ class Case:
     Attributes
     ----------
     given : dict name -> value
-        What the user sets of the theorem itself, such as its constants; `About.takes` says what there is.
+        What the user sets of the theorem itself, such as its constants (`About.takes`).
     form : that an instance is made for
     at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
-    x0_given : False where ``x0`` is the default: one round of a method is then judged from other starts, too
+    x0_given : False where ``x0`` is the default: one round of a method is then judged from other
+        starts, too
     """
 
     problem: Any

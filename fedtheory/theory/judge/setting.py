@@ -89,7 +89,7 @@ class Setting:
         """True if an instance of a campaign may be about some of these statements."""
         return True
 
-    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    # --- a problem of the user's ----------------------------------------------------------------
     def about(self, statement: Statement) -> About:
         """The statement in words, and what it takes of a user."""
         why = "it is about instances of its own, not about a problem's run"
@@ -118,7 +118,8 @@ class Setting:
         """
 
         def judged(names: Sequence[str], scenarios: int, confidence: float) -> list[Check]:
-            so_far, views = replace(case, scenarios=scenarios, confidence=confidence), dict[Any, Any]()
+            so_far = replace(case, scenarios=scenarios, confidence=confidence)
+            views: dict[Any, Any] = {}
             return [self._judged(statement, statement.form(n), so_far, views) for n in names]
 
         least = case.scenarios if case.at_once else self.fewest(case, statement)
@@ -161,7 +162,8 @@ class Setting:
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""
-        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {self.about(statement).scope}"))
+        what = f"{statement.id} [{form.name}] is {self.about(statement).scope}"
+        raise InvalidInput(not_about_runs(what))
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The case that a user asked for in words, with what stands above its table.

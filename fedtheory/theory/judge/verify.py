@@ -68,21 +68,25 @@ def verify(
 
     Parameters
     ----------
-    statement : of a paper, from `theorems.get`; of a `Paper` of yours, by itself; or an id, also 'FILE.py::NAME'
+    statement : from `theorems.get`; of a `Paper` of yours; or an id, also 'FILE.py::NAME'
     algorithm : the method; None where the statement itself says which (`Setting.own_method`)
-        Given there nevertheless, it must be that method, and its numbers are taken. None takes the limit of what varies `upto` a
-        limit, and every number `among` several in turn: a form that fails of one of them fails, and holds if it does of all.
+        Given there nevertheless, it must be that method, and its numbers are taken. None takes the
+        limit of what varies `upto` one, and each number `among` several in turn: a form that fails
+        of one of them fails, and holds if it does of all.
     sampling : default the statement's own, where it has one, else full participation
     local_solver : the local work, where the statement is about a method whose local work is chosen
         One that the statement is not judged with makes its forms 'not applicable' (`About.work`).
     x0 : (d,), default 0, where `simulate` and the command line start
-        0 may be a point like no other, such as an optimum. One round of a method is then judged from seven others, too, that the seed
-        draws around the optimum; one from any state before it has states that are drawn as it is.
+        0 may be a point like no other, such as an optimum. One round of a method is then judged
+        from seven others, too, that the seed draws around the optimum; one from any state before
+        it has states that are drawn as it is.
     rounds : int
-        Horizon T of statements about runs, and of one round how many come before it. The statement has a default.
+        Horizon T of statements about runs, and of one round how many come before it. The statement
+        has a default.
     mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is affordable.
     scenarios : int
-        The most runs that Monte Carlo takes, by default as many as the paper's setting says: 400, or 1,000 of most worlds.
+        The most runs that Monte Carlo takes, by default as many as the paper's setting says
+        (`Setting.scenarios`): 400 of a statement about a method.
     forms : names of forms, default all
     confidence : of one-sided statements by Monte Carlo; several numbers share its error probability
     given : dict name -> value
@@ -95,15 +99,17 @@ def verify(
     Returns
     -------
     Checks
-        A list with one check a form. A form outside its assumptions is 'not applicable', with what is missing, as on a problem outside
-        the declared class; a problem whose optimum cannot be certified makes all of them 'inconclusive'.
+        A list with one check a form. A form outside its assumptions is 'not applicable', with what
+        is missing, as on a problem outside the declared class; a problem whose optimum cannot be
+        certified makes all of them 'inconclusive'.
 
     Raises
     ------
     InvalidInput
-        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an algorithm, sampling or local
-        solver of another kind; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients;
-        what the author's function raises, with file and line.
+        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an
+        algorithm, sampling or local solver of another kind; more cohorts, or paths of cohorts, than
+        can be enumerated; cohorts larger than the number of clients; what the author's function
+        raises, with file and line.
     UnknownName
         No such statement or form; something given that the setting does not know.
     """
@@ -160,7 +166,8 @@ def _again(
 
 
 def keep(
-    statement: Statement | str, problem: Problem, algorithm: Any = None, form: str = "repaired", **options: Unpack[Options]
+    statement: Statement | Authored | str, problem: Problem, algorithm: Any = None,
+    form: str = "repaired", **options: Unpack[Options],
 ) -> Witness:
     """One form on a problem of yours as a witness that can be saved and replayed, whether it holds there or fails.
 
@@ -199,7 +206,10 @@ def check_given(statement: Statement, names: Iterable[str]) -> None:
             raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
 
 
-def case_of(statement: Statement | Authored | str, problem: Problem, algorithm: Any, **options: Unpack[Options]) -> Case:
+def case_of(
+    statement: Statement | Authored | str, problem: Problem, algorithm: Any,
+    **options: Unpack[Options],
+) -> Case:  # fmt: skip
     """Check what a user gives to a statement; options and errors as of `verify`, but ``forms``."""
     statement = get(statement)
     for name in options:

@@ -99,7 +99,7 @@ class MethodSetting:
 
     @property
     def more_starts(self) -> int:
-        """How many starts a round has beside a user's default; one from any state has states that are drawn."""
+        """How many starts a round has beside 0 where a user says none; of any state it has none."""
         return MORE_STARTS if self.scope == "round" and not self._free else 0
 
     def default_starts(self, problem: Any, rng: np.random.Generator) -> np.ndarray:
@@ -489,7 +489,8 @@ class MethodSetting:
                 raise InvalidInput(f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out")
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
-            starts = world.start = _starts(world, rng, REACHED_FROM if self._free else 1 + MORE_STARTS, x0)
+            usual = REACHED_FROM if self._free else 1 + MORE_STARTS
+            starts = world.start = _starts(world, rng, usual, x0)
             rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
             before = _before(rng, n, getattr(sampling, "size", None), rounds)
             if self._free:

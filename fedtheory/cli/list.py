@@ -106,7 +106,7 @@ def about_method(name: str) -> dict[str, Any]:
     cls = algorithms.get(name)
     own = {flag(name): _default(default) for name, default in defaults_of(cls).items()}
     source = getattr(cls, "parameters_from", "")  # what the command line finds itself
-    computed: Mapping[str, Any] = paper(source).setting.computed if source else BY_THEORY
+    computed: Mapping[str, Any] = paper(source).computed if source else BY_THEORY
     return {
         "name": cls.name, "source": cls.source, "class": f"fedtheory.algorithms.{cls.__name__}",
         "options": own | dict(computed.get(cls.name, {})),

@@ -328,7 +328,7 @@ class Paper(RegisteredPaper):
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
-        printed, about and version_1.
+        printed, about, version_1 and, for who runs a method, tuned, computed and step_sizes.
 
     Raises
     ------

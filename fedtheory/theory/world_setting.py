@@ -23,7 +23,6 @@ from fedtheory.theory.judge.request import (
     SENT_WHOLE,
     Prepared,
     Request,
-    Tuned,
 )
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
@@ -48,15 +47,12 @@ class WorldSetting(Setting):
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.searched = {kind: w.searched for kind, w in self.worlds.items() if w.searched}
-        self.computed = {m: o for world in self.worlds.values() for m, o in world.computed.items()}
         made = [s.over for s in statements if s.about is None and s.over.of_problems()]
         self.own_method = any(world.own_method for world in made)
         self.scenarios = min((w.usual_scenarios for w in self.worlds.values()), default=1000)
         compared = {f.kind for s in statements for f in s.statement.forms if f.sides is not None}
         self.builders = Builders()
         for kind, world in self.worlds.items():
-            if hasattr(world, "step_sizes"):
-                self.step_sizes = world.step_sizes  # type: ignore[method-assign]
             runs: Any = world.runs
             own_runs = runs.__func__ is not World.runs.__func__  # type: ignore[attr-defined]
             if kind in compared and not world.draws and not own_runs:
@@ -171,14 +167,6 @@ class WorldSetting(Setting):
             return super().own_run(statement, form, case, record)
         made: OwnRun = self._world(statement).own_run(statement, form, case, record)
         return made
-
-    def tuned(
-        self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None
-    ) -> Tuned | None:
-        """The method as the first world makes it that says something of it."""
-        worlds = self.worlds.values()
-        found = (world.tuned(method, request, rounds, batch_size) for world in worlds)
-        return next((made for made in found if made is not None), None)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""

@@ -24,6 +24,7 @@ from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, Missin
 from fedtheory.inputs import require
 from fedtheory.parallel import interrupted
 from fedtheory.theory.judge.proof import Proof
+from fedtheory.theory.judge.request import Tuned
 from fedtheory.theory.judge.setting import About, Setting
 from fedtheory.theory.judge.statement import Statement
 
@@ -36,7 +37,7 @@ __all__ = [
 ENTRY_POINTS = "fedtheory.papers"
 MORE = (
     "about", "printed", "rules", "aliases", "figures", "witnesses", "rule_order", "rule_words",
-    "rule_short", "version_1",
+    "rule_short", "version_1", "tuned", "computed", "step_sizes",
 )  # fmt: skip
 
 
@@ -64,6 +65,12 @@ class RegisteredPaper:
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
     version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None where
         the file is of another paper
+    tuned : callable(method, request, rounds, batch_size) -> `Tuned`
+        A method with the hyperparameters that a theorem gives it, for a user who runs it; None where
+        no theorem gives any. Rounds and batch size are as he asked for them, None where he did not.
+    computed : dict method -> {option: what it is taken from}, of the methods that it makes
+    step_sizes : callable(algorithm, problem, participation, rounds) -> the schedule of local steps
+        That a theorem gives a run of the method; it raises `InvalidInput` where there are none.
     """
 
     file = figures = witnesses = rules = ""
@@ -76,6 +83,9 @@ class RegisteredPaper:
     rule_words: Mapping[str, str] = MappingProxyType({})
     rule_short: Mapping[str, str] = MappingProxyType({})
     version_1: Callable[[dict[str, Any], str], Any] | None = None
+    tuned: Callable[..., Tuned | None] | None = None
+    computed: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    step_sizes: Callable[..., Any] | None = None
 
     def __init__(self, id: str, title: str = "", source: str = "", **more: Any) -> None:
         self.id, self.title, self.source = id, title or id, source

@@ -24,7 +24,7 @@ from fedtheory.rational import Builders
 from fedtheory.theory.judge.case import About, Case, LocalWork, Plan
 from fedtheory.theory.judge.check import Check, apart_sides, judge_view, outside, worst_sides
 from fedtheory.theory.judge.record import OwnRun, Record, not_about_runs
-from fedtheory.theory.judge.request import Prepared, Request, Tuned
+from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.search import SearchResult, Target, explore
 from fedtheory.theory.judge.sequential import FIRST, fewest, in_looks
 from fedtheory.theory.judge.shrink import simpler
@@ -33,7 +33,7 @@ from fedtheory.theory.judge.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
-__all__ = ["About", "Case", "Joined", "LocalWork", "Plan", "Prepared", "Request", "Setting", "Tuned"]
+__all__ = ["About", "Case", "Joined", "LocalWork", "Plan", "Prepared", "Request", "Setting"]
 
 
 class Setting:
@@ -48,7 +48,6 @@ class Setting:
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
     own_method : whether statements say themselves which method they are about, so that a user gives none
     study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
-    computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     searched : dict kind -> the rules that its random instances can refute a form under; default all
     """
 
@@ -59,7 +58,6 @@ class Setting:
     scenarios: int = 1000
     own_method: bool = False
     study_searches: bool = False
-    computed: Mapping[str, Mapping[str, str]] = {}
     searched: Mapping[str, tuple[str, ...]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
@@ -171,21 +169,6 @@ class Setting:
         Raises `InvalidInput` for an option that means nothing to the statement.
         """
         raise InvalidInput(f"{statement.id}: {self.about(statement).refusal}")
-
-    # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
-    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
-        """A method with the hyperparameters that a theorem gives it, or None, for a user who runs it.
-
-        ``rounds`` and ``batch_size`` are as the user asked for them, None where the theorem says.
-        """
-        return None
-
-    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
-        """The schedule of local step sizes that a theorem of this paper gives a run of the method; None where it gives none.
-
-        Raises `InvalidInput` for a problem or a method for which the theorem has no steps.
-        """
-        return None
 
     # --- instances in fractions -----------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
@@ -386,7 +369,6 @@ class Joined(Setting):
         self.parts = parts
         self.kinds = tuple(kind for part in parts for kind in part.kinds)
         self.own_method, self.scenarios = parts[0].own_method, parts[0].scenarios
-        self.computed = {method: options for part in parts for method, options in part.computed.items()}
 
     @property
     def paper(self) -> str:
@@ -420,17 +402,6 @@ def _delegated(method: Callable[..., Any], kind: Callable[[Any], Any]) -> Callab
     return of_part
 
 
-def _first(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The first answer of a part that is not None."""
-
-    @wraps(method)
-    def of_parts(self: Joined, *args: Any, **more: Any) -> Any:
-        found = (getattr(part, method.__name__)(*args, **more) for part in self.parts)
-        return next((one for one in found if one is not None), None)
-
-    return of_parts
-
-
 _KIND: dict[str, Callable[[Any], Any]] = {  # of a method's first argument, by its name
     "statement": lambda statement: statement.forms[0].kind,
     "witness": attrgetter("kind"),
@@ -441,5 +412,3 @@ for _name, _method in vars(Setting).items():
     _about = [*signature(_method).parameters][1:2] if isfunction(_method) else []
     if _about and _about[0] in _KIND:
         setattr(Joined, _name, _delegated(_method, _KIND[_about[0]]))
-    elif _name in ("tuned", "step_sizes"):
-        setattr(Joined, _name, _first(_method))

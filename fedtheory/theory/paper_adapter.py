@@ -64,7 +64,6 @@ class DrawnInstance(DataInstance):
 class AuthoredSetting(Setting):
     """Judges the statements of a file about rounds and runs."""
 
-    own_method = True
     study_searches = True
     scenarios = 400
 
@@ -191,7 +190,7 @@ class AuthoredSetting(Setting):
         return About(
             f"about {scope(setting.of_statement)}", refusal, declares=declared(authored),
             symbols={**symbols(authored), **statement.symbols}, takes=takes,
-            refuses=(*OF_RUNS, *settled),
+            refuses=(*OF_RUNS, *settled), own_method=True,
             work=LocalWork((kind,), words, of_runs=False),  # a run of anyone's has its points
             example=None if refusal else "--problem quadratic",
         )  # fmt: skip

@@ -47,8 +47,6 @@ class WorldSetting(Setting):
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.searched = {kind: w.searched for kind, w in self.worlds.items() if w.searched}
-        made = [s.over for s in statements if s.about is None and s.over.of_problems()]
-        self.own_method = any(world.own_method for world in made)
         self.scenarios = min((w.usual_scenarios for w in self.worlds.values()), default=1000)
         compared = {f.kind for s in statements for f in s.statement.forms if f.sides is not None}
         self.builders = Builders()
@@ -112,8 +110,11 @@ class WorldSetting(Setting):
         """As its world says it, and what those of its forms ask; a claim has nothing to run."""
         symbols = statement.symbols
         if statement.kind == "claim":
-            why = "it is a claim that cannot be proved or refuted here, so there is nothing to run"
-            return About("not provable here", f"{why}: {statement.forms[0].note}", symbols=symbols)
+            why = (
+                "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
+                f"{statement.forms[0].note}"
+            )
+            return About("not provable here", why, symbols=symbols, own_method=True)
         world, example, refusal = self._world(statement), None, None
         if world.of_problems() or world.example:
             example = world.example_of(statement.id) or f"--problem {world.problem}"
@@ -125,9 +126,10 @@ class WorldSetting(Setting):
         asks = dict.fromkeys(need for each in worlds for need in each.asks)
         takes = {name: what for each in worlds for name, what in each.accepts.items()}
         work = None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
+        own = world.own_method and self.authored[statement.id].about is None
         return About(
-            world.about, refusal, tuple(asks), symbols=symbols, takes=takes, work=work,
-            example=example,
+            world.about, refusal, tuple(asks), symbols=symbols, takes=takes, own_method=own,
+            work=work, example=example,
         )  # fmt: skip
 
     def shares_view(self, form: Form) -> Any:

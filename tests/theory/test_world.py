@@ -434,7 +434,7 @@ def test_a_world_judges_a_run_of_anyones(runs):
     for end, verdict in ((2.0, "holds"), (5.0, "violated")):
         [check] = theory_of_runs.check_run("runs/ends", problem, FedAvg(), [[0.0], [end]], forms=["printed"])
         assert (check.verdict, check.lhs, check.where["T"]) == (verdict, end, 1)
-    assert runs.setting.own_method and runs.step_sizes is None
+    assert runs.setting.about(runs.statements[0]).own_method and runs.step_sizes is None
 
 
 def test_a_paper_gives_a_method_its_parameters(runs):

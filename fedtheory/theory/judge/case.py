@@ -41,6 +41,7 @@ class About:
     symbols : its letters, with their meaning
     takes : what a user may set of it (`Case.given`), with its meaning
     refuses : options of the command line that every request for it refuses
+    own_method : whether it says itself which method it is about, so that a user gives none
     work : the local solvers that it is judged with, and a user who gives another is told so; None:
         `Setting.instance` sees to it
     example : options of `fedtheory verify` that show it at work on a problem; None where there are
@@ -54,6 +55,7 @@ class About:
     symbols: Mapping[str, str] = field(default_factory=dict)
     takes: Mapping[str, str] = field(default_factory=dict)
     refuses: tuple[str, ...] = ()
+    own_method: bool = False
     work: LocalWork | None = None
     example: str | None = None
 

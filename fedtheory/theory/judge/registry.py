@@ -153,7 +153,8 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
             f"two papers are called {paper.id!r}: {known.title} and {paper.title}; "
             "give one of them another id"
         )
-    statements, setting = paper.statements, paper.setting
+    statements = paper.statements
+    paper.setting  # noqa: B018 - made now, so that what its worlds lack is told here
     ids = [s.id for s in statements]
     for s in statements:
         if s.paper != paper.id:
@@ -166,7 +167,7 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
             raise FedTheoryError(f"statement {s.id} has no form: there is nothing to judge")
     if known is not None:
         _forget(known)
-    _PAPERS[paper.id], setting.paper = paper, paper.id
+    _PAPERS[paper.id] = paper
     _STATEMENTS.update({s.id: s for s in statements})
     _ALIASES.update(paper.aliases)
     return paper

@@ -41,22 +41,18 @@ class Setting:
 
     Attributes
     ----------
-    paper : the paper's id, set when it is registered
     kinds : the kinds of instances, in the order in which they are searched
     builders : what makes a view of a kind from the data of a witness file
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
-    own_method : whether statements say themselves which method they are about, so that a user gives none
     study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
     searched : dict kind -> the rules that its random instances can refute a form under; default all
     """
 
-    paper = ""
     kinds: tuple[str, ...] = ()
     builders: Builders = Builders()
     share: Mapping[str, float] = {}
     scenarios: int = 1000
-    own_method: bool = False
     study_searches: bool = False
     searched: Mapping[str, tuple[str, ...]] = {}
 
@@ -368,17 +364,7 @@ class Joined(Setting):
     def __init__(self, *parts: Setting) -> None:
         self.parts = parts
         self.kinds = tuple(kind for part in parts for kind in part.kinds)
-        self.own_method, self.scenarios = parts[0].own_method, parts[0].scenarios
-
-    @property
-    def paper(self) -> str:
-        """The paper's id."""
-        return self.parts[0].paper
-
-    @paper.setter
-    def paper(self, id: str) -> None:
-        for part in self.parts:
-            part.paper = id
+        self.scenarios = parts[0].scenarios
 
     def of_kind(self, kind: Any) -> Setting:
         """The part that lists the kind, else the first."""

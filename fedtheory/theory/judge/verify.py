@@ -69,7 +69,7 @@ def verify(
     Parameters
     ----------
     statement : from `theorems.get`; of a `Paper` of yours; or an id, also 'FILE.py::NAME'
-    algorithm : the method; None where the statement itself says which (`Setting.own_method`)
+    algorithm : the method; None where the statement itself says which (`About.own_method`)
         Given there nevertheless, it must be that method, and its numbers are taken. None takes the
         limit of what varies `upto` one, and each number `among` several in turn: a form that fails
         of one of them fails, and holds if it does of all.
@@ -222,7 +222,7 @@ def case_of(
     case = Case(problem, algorithm, **asked, x0_given=options.get("x0") is not None)
     if case.mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {case.mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    own, of_a_file = setting.own_method, bool(paper_of(statement).file)
+    own, of_a_file = setting.about(statement).own_method, bool(paper_of(statement).file)
     plain = (own or of_a_file) and callable(getattr(type(algorithm), "round", None))
     if not (plain or (own and algorithm is None)):
         check_algorithm(algorithm)

@@ -80,8 +80,3 @@ def test_each_job_of_the_search_goes_to_its_part(setting):
     assert setting.searches(BOTH) == [("apples",), ("pears",)] and setting.searches([PEARS]) == [("pears",)]
     apples, pears = (setting.run_search(job, BOTH, 100, 0)[0] for job in setting.searches(BOTH))
     assert apples.empty and not pears.empty and pears.witness.statement == "joined/pears"
-
-
-def test_the_papers_id_reaches_every_part(setting):
-    setting.paper = "joined"
-    assert [p.paper for p in (setting, *setting.parts)] == ["joined"] * 3

@@ -137,17 +137,14 @@ class WorldSetting(Setting):
         world = self.worlds.get(form.kind)
         return form.kind if world is None else (form.kind, world.apart(form))
 
-    def fewest(self, case: Case, statement: Statement) -> int:
-        limits = self._world(statement).scenarios
-        return super().fewest(case, statement) if limits is None else limits[0]
-
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """Judge the forms on a user's problem, on at most as many runs as the world says."""
         world = self._world(statement)
         world.check_given(case)
         if world.scenarios is not None:
             least, most = world.scenarios
-            case = replace(case, scenarios=max(least, min(case.scenarios, most)))
+            scenarios = max(least, min(case.scenarios, most))
+            case = replace(case, scenarios=scenarios, least=max(least, case.least or 0))
         return super().verify(statement, forms, case)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:

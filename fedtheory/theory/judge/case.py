@@ -85,7 +85,8 @@ class Case:
     given : dict name -> value
         What the user sets of the theorem itself, such as its constants (`About.takes`).
     form : that an instance is made for
-    at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
+    least : scenarios below which no verdict is looked for; None: so many that each client takes part
+        in some (`fedtheory.theory.judge.sequential`)
     x0_given : False where ``x0`` is the default: one round of a method is then judged from other
         starts, too
     """
@@ -104,7 +105,7 @@ class Case:
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     form: Any = None
-    at_once: bool = False
+    least: int | None = None
     x0_given: bool = True
 
     @property

@@ -26,7 +26,7 @@ from fedtheory.theory.judge.check import Check, apart_sides, judge_view, outside
 from fedtheory.theory.judge.record import OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.search import SearchResult, Target, explore
-from fedtheory.theory.judge.sequential import FIRST, fewest, in_looks
+from fedtheory.theory.judge.sequential import fewest, in_looks
 from fedtheory.theory.judge.shrink import simpler
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
@@ -116,13 +116,10 @@ class Setting:
             views: dict[Any, Any] = {}
             return [self._judged(statement, statement.form(n), so_far, views) for n in names]
 
-        least = case.scenarios if case.at_once else self.fewest(case, statement)
+        clients = case.problem.num_clients
+        share = getattr(case.sampling, "size", clients) / clients  # that takes part in a round
+        least = case.least or fewest(share, case.rounds or 1)
         return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, least)
-
-    def fewest(self, case: Case, statement: Statement) -> int:
-        """Scenarios below which no verdict is looked for."""
-        size = getattr(case.sampling, "size", None)
-        return FIRST if size is None else fewest(size / case.problem.num_clients, case.rounds or 1)
 
     def _judged(self, statement: Statement, form: Form, case: Case, views: dict[Any, Any]) -> Check:
         """One form on a user's problem; ``views``: those that forms before it were judged on."""

@@ -157,7 +157,8 @@ def _again(
     """
     other = replace(case, rounds=rounds, on_progress=None, on_stage=None)
     if scenarios is not None:
-        other = replace(other, scenarios=min(scenarios, case.scenarios), at_once=True)
+        count = min(scenarios, case.scenarios)
+        other = replace(other, scenarios=count, least=count)
     if case.of_rounds:
         other = replace(other, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)
     chosen = every if forms is None else [f for f in every if f.name in set(forms)]

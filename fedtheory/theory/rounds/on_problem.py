@@ -84,7 +84,7 @@ def on_case(statement: Any, case: Case, forms: Sequence[str]) -> list[Check]:
 
     choices, scenarios = setting.choices(), case.scenarios
     confidence = 1 - (1 - case.confidence) / len(choices) if len(choices) > 1 else case.confidence
-    how = scenarios, confidence, scenarios if case.at_once else FIRST
+    how = scenarios, confidence, case.least or FIRST
     sizes = [n for n, _ in each_look(*how)]
     found = in_looks(partial(judged, choices[0]), forms, *how, case.on_stage)
     for choice in choices[1:]:  # a form that fails of one of several numbers fails

@@ -92,9 +92,6 @@ def prove(
         raise InvalidInput(
             f"--witness {show['witness']}: not with --problem or --data, as a witness is an instance of its own"
         )
-    for key in ("rounds", "scenarios"):
-        if how[key] is not None and how[key] < 1:
-            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
     if show["figure"] is not None:
         _check_figure(show["figure"])
     if on_problem:
@@ -128,12 +125,11 @@ def _on_problem(
     from fedtheory.theory.judge.registry import setting_of
 
     proofs_of(theorem.id, form)
-    more = {"seed": seed, "problem_name": problem_name}
-    request = CommandRequest.of(theorem, options, participants, how, **more)
+    request = CommandRequest.about(theorem, options, participants, problem_name, seed, how)
     with progress("certifying the optimum"):
-        made = setting_of(theorem).prepare(theorem, request)
+        prepared = setting_of(theorem).prepare(theorem, request)
     with progress("walking the proof"):
-        return walk(theorem.id, made.problem, made.algorithm, form=form, **request.how(made))
+        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **request.how(prepared))
 
 
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:

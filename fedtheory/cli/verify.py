@@ -101,15 +101,12 @@ def verify_one(
     how = dict(how)
     figure, look = how.pop("figure", None), how.pop("look", {})
     setting = setting_of(statement)
-    for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
-        if how[key] is not None and how[key] < least:
-            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= {least}{why}")
     told = setting.about(statement)
     _refuse(statement, told.refusal)
     if "X" not in told.takes:
         refuse_set_options(statement.id, options)
-    folder, more = check_out(options.get("keep")), {"seed": seed, "problem_name": problem_name}
-    request = CommandRequest.of(statement, {**options, "keep": None}, participants, how, **more)
+    folder = check_out(options.get("keep"))
+    request = CommandRequest.about(statement, {**options, "keep": None}, participants, problem_name, seed, how)
     drawn = None if figure is None else _named(figure, out)
     from fedtheory.cli.kept import own
 
@@ -195,8 +192,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
     kept, why = [], ""
     for form in statement.forms:
         try:
-            how = request.how(prepared)
-            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **how)
+            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **request.how(prepared))
         except FedTheoryError as error:
             why = str(error)
             continue

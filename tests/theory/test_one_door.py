@@ -147,6 +147,6 @@ def test_what_a_request_says_is_handed_on_and_the_case_has_its_own():
 @pytest.mark.parametrize("start", ["1,-2", None])
 def test_a_start_that_is_given_is_the_only_one(start):
     statement = declared()
-    request = CommandRequest({"start": start}, made=PROBLEM)
+    request = CommandRequest({"start": start, "given": None}, made=PROBLEM)
     x0 = request.how(statement.paper.setting.prepare(statement.statement, request))["x0"]
     assert x0 is None if start is None else x0.tolist() == [1, -2]

@@ -24,7 +24,7 @@ ROWS = problems.random_least_squares(3, 2, samples=4, ridge=0.5, seed=1)
 
 def prepared(statement, made=CLIENTS, how=(), **options):
     """The case, with what every request says among its options."""
-    request = CommandRequest(options, made=made, **dict(how))
+    request = CommandRequest({"given": None, **options}, made=made, **dict(how))
     found = SETTING.prepare(get(f"efl/{statement}"), request)
     return replace(found, options=request.how(found))
 

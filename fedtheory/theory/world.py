@@ -12,7 +12,6 @@ from fedtheory.randomness import Stream
 from fedtheory.rational import to_file
 from fedtheory.theory.fields import read, reads_of
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.record import not_about_runs
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
 __all__ = ["Draws", "Identities", "World", "WorldInstance"]
@@ -260,7 +259,7 @@ class World(ClosedView):
 
     @classmethod
     def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
-        """Give the sides of a form on a run of anyone's.
+        """Give the sides of a form on a run of anyone's; None where it is about no run.
 
         Parameters
         ----------
@@ -275,7 +274,7 @@ class World(ClosedView):
         InvalidInput, MissingCapability, NotCertified, NotRecorded
             What the run is none of, or what is not known of it.
         """
-        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {cls.about}"))
+        return None
 
     @classmethod
     def head(cls, case: Any) -> str:

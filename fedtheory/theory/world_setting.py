@@ -162,10 +162,9 @@ class WorldSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
-        if statement.kind == "claim":
-            return super().own_run(statement, form, case, record)
-        made: OwnRun = self._world(statement).own_run(statement, form, case, record)
-        return made
+        asked = statement, form, case, record
+        made: OwnRun | None = self._world(statement).own_run(*asked)
+        return super().own_run(*asked) if made is None else made
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""

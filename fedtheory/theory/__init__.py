@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.request import Prepared, Request
     from fedtheory.theory.judge.statement import Form, Sides, Statement
     from fedtheory.theory.judge.symbolic import Letters, maximum, minimum
+    from fedtheory.theory.judge.verify import verify
     from fedtheory.theory.judge.view import ClosedView, EachOf, Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
@@ -117,7 +118,6 @@ if TYPE_CHECKING:
     from fedtheory.theory.rounds.declare import GradientSteps, Minimise, above, among, method, upto
     from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
     from fedtheory.theory.rounds.irregular_run import IrregularRun
-    from fedtheory.theory.rounds.on_problem import verify
     from fedtheory.theory.rounds.problem_classes import (
         Lipschitz,
         Quadratics,

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -230,8 +231,21 @@ class AuthoredStatement:
         told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
         return Statement(
             self.id, self.title, self.source, own, forms, *told,
-            measures=self.measures, home=self.paper,
+            measures=self.measures, home=self.home,
         )  # fmt: skip
+
+    @property
+    def home(self) -> Paper:
+        """The paper that judges it: the one it was declared in.
+
+        Of a variant and of a changed copy, it is that paper with this statement alone.
+        """
+        own = self.paper or Paper(self.id.partition("/")[0])
+        if own.authored.get(self.name) is self:
+            return own
+        alone = copy(own)
+        alone.authored, alone.declared, alone._setting = {self.name: self}, [self], None
+        return alone
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -316,7 +330,7 @@ class Paper(RegisteredPaper):
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
-        printed and about.
+        printed, about and, for who runs a method, tuned, computed and step_sizes.
 
     Raises
     ------

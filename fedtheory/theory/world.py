@@ -15,7 +15,6 @@ from fedtheory.randomness import Stream
 from fedtheory.rational import to_file
 from fedtheory.theory.fields import derived, read, reads_of
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.record import not_about_runs
 from fedtheory.theory.judge.symbolic import SYMPY, Letters, contradicted, shown, written
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
@@ -59,8 +58,7 @@ class World(ClosedView):
     """An instance of a closed world, whose numbers are fractions or deterministic floats.
 
     A statement declared with ``over=MyWorld`` is judged on instances of the subclass, and its
-    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`. A world may
-    have ``step_sizes``, a classmethod like `fedtheory.theory.judge.setting.Setting.step_sizes`.
+    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`.
 
     Attributes
     ----------
@@ -81,7 +79,6 @@ class World(ClosedView):
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
     accepts : what a user may set of a theorem over it by ``given``, and its meaning
-    computed : dict method -> {option of the command line: what `tuned` takes it from}
     scope : the word of `Statement.scope`, default the paper's id
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     rules : the variants of the method that a form is claimed for where it does not say
@@ -107,7 +104,6 @@ class World(ClosedView):
     problem: ClassVar[str] = "quadratic"
     takes: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[Mapping[str, str]] = {}
-    computed: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     scope: ClassVar[str] = ""
     scenarios: ClassVar[tuple[int, int] | None] = None
     rules: ClassVar[tuple[str, ...]] = ("any",)
@@ -269,7 +265,7 @@ class World(ClosedView):
 
     @classmethod
     def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
-        """Give the sides of a form on a run of anyone's.
+        """Give the sides of a form on a run of anyone's; None where it is about no run.
 
         Parameters
         ----------
@@ -283,17 +279,6 @@ class World(ClosedView):
         ------
         InvalidInput, MissingCapability, NotCertified, NotRecorded
             What the run is none of, or what is not known of it.
-        """
-        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {cls.about}"))
-
-    @classmethod
-    def tuned(
-        cls, method: str, request: Any, rounds: Any = None, batch_size: int | None = None
-    ) -> Any:
-        """Make a method with the hyperparameters that the theorem gives it, for a user's run.
-
-        It is a `fedtheory.theory.judge.request.Tuned`; None where the world says nothing of it.
-        ``computed`` says where its options come from.
         """
         return None
 

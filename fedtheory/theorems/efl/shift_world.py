@@ -180,7 +180,7 @@ class ShiftView(EFLWorld):
         sampling = windows(complete(problem.num_clients, 1), {client: window})
         moves = "leaves" if event == "departure" else "joins the others"
         head = [f"{problem.name}: N = {problem.num_clients}, d = {problem.dim}, client {client} {moves}"]
-        options = {"sampling": sampling, "x0": request.start(problem), "seed": request.seed}
+        options = {"sampling": sampling}
         details = {"event": event, "client": client}
         return Prepared(problem, algorithm, options, head, details, partial(constants_told, details))
 

@@ -8,8 +8,10 @@ paper.read(__name__, first=(
 ))
 
 from fedtheory.theorems.fedmls.proofs import PROOFS  # noqa: E402 - after the statements
+from fedtheory.theorems.fedmls.runs import COMPUTED, tuned  # noqa: E402
 
 paper.proofs.extend(PROOFS)
+paper.tuned, paper.computed = tuned, {"fedmls": COMPUTED}
 PAPER = paper
 
 __all__ = ["PAPER"]

@@ -1,7 +1,7 @@
 """The world of FedMLS's statements about runs: where its runs come from, and what they are for."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, cast
 
 from fedtheory.algorithms.fedmls import FedMLS
 from fedtheory.rational import to_file
@@ -22,6 +22,19 @@ COMPUTED = {  # what `tuned` finds itself
 }  # fmt: skip
 
 
+def tuned(method: str, request: Any, rounds: Any, batch_size: int | None) -> Tuned | None:
+    """Make FedMLS with Theorem 2's parameters for an accuracy, with the fewest rounds."""
+    if method != FedMLS.name:
+        return None
+    problem = request.problem("lad")
+    refuse_cohorts(request, problem)
+    start, K = request.start(problem), cast(Any, rounds or "fewest")
+    made = make_fedmls(problem, request.options, start, K, batch_size)
+    a = made.algorithm
+    told = made.rows(a.skip_last), made.to_json(a.skip_last)
+    return Tuned(a, problem, int(a.rounds), made.radius, *told)
+
+
 class FedMLSRuns(MLSView, OfUsers):
     """Runs of FedMLS, as its statements are judged on them.
 
@@ -29,7 +42,6 @@ class FedMLSRuns(MLSView, OfUsers):
     """
 
     draws = (Draws("fedmls lines", draw, 0),)
-    computed: ClassVar[Mapping[str, Mapping[str, str]]] = {FedMLS.name: COMPUTED}
 
     @classmethod
     def runs(cls, plan: Any) -> Sequence[Any]:
@@ -46,22 +58,6 @@ class FedMLSRuns(MLSView, OfUsers):
     def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
         """Give the sides of a form on a recorded run."""
         return own_run(statement, form, case, record)
-
-    @classmethod
-    def tuned(
-        cls, method: str, request: Any, rounds: Any = None, batch_size: int | None = None
-    ) -> Tuned | None:
-        """Make FedMLS with Theorem 2's parameters for an accuracy, with the fewest rounds."""
-        if method != FedMLS.name:
-            return None
-        problem = request.problem(cls.problem)
-        refuse_cohorts(request, problem)
-        K: Any
-        start, K = request.start(problem), rounds or "fewest"
-        made = make_fedmls(problem, request.options, start, K, batch_size)
-        a = made.algorithm
-        told = made.rows(a.skip_last), made.to_json(a.skip_last)
-        return Tuned(a, problem, int(a.rounds), made.radius, *told)
 
     # --- one dimension ----------------------------------------------------------------------------
     @classmethod

@@ -20,7 +20,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.theory.judge.check import CONFIDENCE, Check, judge, judge_statistical
 from fedtheory.theory.judge.proof import Course, Proof, Step
 from fedtheory.theory.judge.proof_report import Place, Tally, Walk
-from fedtheory.theory.judge.registry import all_statements, get, paper_of, setting_of
+from fedtheory.theory.judge.registry import about_of, all_statements, get, paper_of
 from fedtheory.theory.judge.statement import Sides, eq
 from fedtheory.theory.judge.substitution import Put
 from fedtheory.theory.judge.verify import Options, case_of
@@ -87,9 +87,8 @@ def walk(
     """
     id = theorem.theorem if isinstance(theorem, Proof) else proofs_of(theorem)[0].theorem
     case = case_of(id, problem, algorithm, **options)
-    setting = setting_of(id)
-    case.check_solver(setting.local_work(get(id)))
-    proof = _chosen(theorem, form, setting.rule_of(case))
+    case.check_solver(about_of(get(id)).work)
+    proof = _chosen(theorem, form, case.rule)
     if proof.course is None:
         raise InvalidInput(f"the proof of {proof.theorem} is walked on its witness only, not on a problem")
     return follow(proof, proof.course(case, proof), case.confidence)

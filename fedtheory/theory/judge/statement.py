@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # its methods, which stand above this file and give themselve
     from fedtheory.theory.judge.verify import verify as _verify
 
 __all__ = [
-    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined",
+    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Authored", "Form", "Mutant", "Sides", "Statement", "Undefined",
     "Worst", "eq", "le",
 ]  # fmt: skip
 
@@ -294,3 +294,11 @@ class Statement:
     def as_printed(self) -> Form | None:
         """The printed form, else the one that stands in its place (`Form.wording`), else None."""
         return next((f for f in self.forms if f.name == "printed" or f.wording), None)
+
+
+class Authored(Protocol):
+    """A statement as its author wrote it: `fedtheory.theory.AuthoredStatement`."""
+
+    @property
+    def statement(self) -> Statement:
+        """As the core knows it."""

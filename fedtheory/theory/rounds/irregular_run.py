@@ -321,10 +321,7 @@ class IrregularRun(World):
         solver = LocalSGD(E, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
         who = request.participation_in_words(problem)
         head = f"{problem.name}: N = {problem.num_clients}, {who}, E = {E}, T = {rounds}"
-        options = {
-            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": rounds, "seed": request.seed,
-        }  # fmt: skip
+        options = {"sampling": sampling, "local_solver": solver, "rounds": rounds}
         return Prepared(problem, method, options, [head])
 
 

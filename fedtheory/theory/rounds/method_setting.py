@@ -56,6 +56,7 @@ DRAWS = 200
 STATES = 32
 REACHED = 6  # rounds of a run whose states are looked at
 REACHED_FROM = 3  # starts of such runs
+MORE_STARTS = 7  # of one round on a user's problem, beside 0, where he says none
 EXACT_PATHS = 81  # of a run in fractions
 TOGETHER = 2**23  # numbers, or predictions, of all clients in all rounds of draws held at once
 AT_REST = 200  # rounds of the longest run that is drawn, of those that start where nothing may move
@@ -95,6 +96,18 @@ class MethodSetting:
         """The least and the most rounds where nobody says how many."""
         least, most = self.of_statement.rounds
         return least, max(least, min(most, USUAL)) if self.scope == "run" else most
+
+    @property
+    def more_starts(self) -> int:
+        """How many starts a round has beside 0 where a user says none; of any state it has none."""
+        return MORE_STARTS if self.scope == "round" and not self._free else 0
+
+    def default_starts(self, problem: Any, rng: np.random.Generator) -> np.ndarray:
+        """0, and of one round others that are drawn around the optimum (S, d)."""
+        zero = np.zeros((1, problem.dim))
+        if not self.more_starts:
+            return zero
+        return np.concatenate([zero, _starts(self.world(problem), rng, self.more_starts, None)])
 
     # --- instances --------------------------------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
@@ -469,6 +482,7 @@ class MethodSetting:
         """A view in floats on a problem: all cohorts where they are few, else draws of them (of
         runs only), those from number ``first`` on, as many at once as may be held.
 
+        x0 : (d,), of one round also (S, d); None: drawn
         more : of draws, as of `run`
 
         Raises `InvalidInput`: a round has too many cohorts to enumerate, or a run with the mode
@@ -486,7 +500,8 @@ class MethodSetting:
                 raise InvalidInput(f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out")
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
-            starts = world.start = _starts(world, rng, REACHED_FROM if self._free else 8, x0)
+            usual = REACHED_FROM if self._free else 1 + MORE_STARTS
+            starts = world.start = _starts(world, rng, usual, x0)
             rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
             before = _before(rng, n, getattr(sampling, "size", None), rounds)
             if self._free:

@@ -188,7 +188,7 @@ class Everybody(ElasticWorld):
 
     @classmethod
     def followed_for(
-        cls, request: Any, problem: Any, algorithm: Any, rounds: int, words: str
+        cls, problem: Any, algorithm: Any, rounds: int, words: str
     ) -> Prepared:
         """Give the case of these rounds."""
         told = (
@@ -196,7 +196,7 @@ class Everybody(ElasticWorld):
             f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{words}, {rounds} rounds"
         )
         details = {"rounds": rounds}
-        return cls.case_of(request, problem, algorithm, told, details, rounds=rounds)
+        return cls.case_of(problem, algorithm, told, details, rounds=rounds)
 
     @classmethod
     def summary(cls, witness: Witness) -> str:
@@ -375,7 +375,7 @@ class Motion(MotionView, Everybody):
             problem.optimum()  # what cannot be certified is told before any work
         ratio = "" if beta is None else in_units_of(algorithm.l2, beta)
         words = f"{ratio}, {algorithm.rule} rule"
-        return cls.followed_for(request, problem, algorithm, rounds, words)
+        return cls.followed_for(problem, algorithm, rounds, words)
 
 
 class FederatedLosses:

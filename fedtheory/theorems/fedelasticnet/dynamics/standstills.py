@@ -263,7 +263,7 @@ class Standstill(Everybody):
         lambdas = cls.lambdas(request, problem, 1.0)
         algorithm = request.algorithm("fedelasticnet-prox", problem, **lambdas)
         rounds = request.rounds or ROUNDS
-        return cls.followed_for(request, problem, algorithm, rounds, ", Algorithm 1")
+        return cls.followed_for(problem, algorithm, rounds, ", Algorithm 1")
 
 
 def _between(p: Any, low: Fraction, high: Fraction) -> tuple[Fraction | None, Fraction | None] | None:

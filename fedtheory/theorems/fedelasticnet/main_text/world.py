@@ -100,8 +100,7 @@ class MainTextWorld(ElasticWorld):
             f"m = {problem.num_clients}, d = {problem.dim}, lambda_1 = "
             f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}; {cls.about}"
         )
-        options = {"seed": request.seed, "local_solver": solver, "given": o.get("given") or {}}
-        return cls.case_of(request, problem, algorithm, told, {}, **options)
+        return cls.case_of(problem, algorithm, told, {}, local_solver=solver)
 
 
 # --- a problem of the user's ----------------------------------------------------------------------

@@ -102,10 +102,9 @@ def _show(statement: Any, about: dict[str, Any]) -> None:
 
 def _try(statement: Any) -> str:
     """A command that runs the statement."""
-    from fedtheory.theory.judge.registry import paper_of
+    from fedtheory.theory.judge.registry import about_of, paper_of
 
-    paper, name = paper_of(statement), in_words(statement)
-    example = paper.setting.example(statement)
+    paper, name, example = paper_of(statement), in_words(statement), about_of(statement).example
     if example is not None:
         return f"fedtheory verify {name} {example}".rstrip()
     if found := shipped_witnesses(statement):
@@ -114,33 +113,23 @@ def _try(statement: Any) -> str:
 
 
 def _about(statement: Any) -> dict[str, Any]:
+    from fedtheory.cli.list import about_form, about_statement
     from fedtheory.report.formulas import shown
-    from fedtheory.theory.judge.registry import paper_of
+    from fedtheory.theory.judge.registry import about_of, paper_of
 
-    paper = paper_of(statement)
-    witnesses = shipped_witnesses(statement)
+    told, witnesses = about_of(statement), shipped_witnesses(statement)
     first = statement.forms[0].sides or statement.forms[0].symbolic
-    why_not = paper.setting.refusal(statement)
-    return {
-        "id": statement.id, "paper": paper.title, "title": statement.title,
-        "source": statement.source, "kind": statement.kind, "scope": statement.scope,
-        "scope_in_words": paper.setting.scope_in_words(statement),
-        "runs_on_a_problem": why_not is None, "why_not": why_not, "shown_by": statement.shown_by,
-        "asks": [] if why_not else list(paper.setting.asks(statement)),
-        "takes": {} if why_not else paper.setting.takes(statement),
-        "assumptions": list(statement.assumptions), "declares": paper.setting.declares(statement),
-        "symbols": paper.setting.symbols(statement),
-        "code": paper.file or getattr(inspect.getmodule(first), "__name__", ""),
+    return about_statement(statement) | {
+        "takes": dict(told.takes), "assumptions": list(statement.assumptions),
+        "declares": dict(told.declares), "symbols": dict(told.symbols),
+        "code": paper_of(statement).file or getattr(inspect.getmodule(first), "__name__", ""),
         "forms": [
-            {
-                "name": f.name, "wording": f.wording, "latex": f.latex,
-                "text": shown(f, statement.title), "note": f.note,
-                "established": dict(f.established), "limits": dict(f.limits),
-                "conditions": list(f.conditions), "evidence": f.evidence,
-                "worst_case_at": "" if f.worst is None else f.worst.at,
+            about_form(f) | {
+                "latex": f.latex, "text": shown(f, statement.title), "note": f.note,
+                "limits": dict(f.limits), "conditions": list(f.conditions), "evidence": f.evidence,
                 "mutants": [m.name for m in f.mutants],
                 "witnesses": [w.name for w in witnesses if w.form == f.name],
             }
             for f in statement.forms
         ],
-    }
+    }  # fmt: skip

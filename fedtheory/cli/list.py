@@ -15,7 +15,7 @@ from fedtheory.cli.common import emit, in_file, out_console, paper_named, save, 
 from fedtheory.errors import suggest
 from fedtheory.report.stacked import NARROW, Stacked, items, plain_table
 
-__all__ = ["KINDS", "about_method", "list_things"]
+__all__ = ["KINDS", "about_form", "about_method", "about_statement", "list_things"]
 
 
 def list_things(what: str, as_json: bool, out: Path | None) -> None:
@@ -44,28 +44,34 @@ def list_things(what: str, as_json: bool, out: Path | None) -> None:
 
 
 def _statements(chosen: Sequence[Any] | None = None) -> list[dict[str, Any]]:
-    from fedtheory.theory.judge.registry import all_statements, paper_of
+    from fedtheory.theory.judge.registry import all_statements
 
-    rows = []
-    for s in all_statements() if chosen is None else chosen:
-        paper = paper_of(s)
-        why_not = paper.setting.refusal(s)
-        rows.append(
-            {
-                "id": s.id, "paper": paper.title, "title": s.title, "source": s.source,
-                "kind": s.kind, "scope": s.scope, "scope_in_words": paper.setting.scope_in_words(s),
-                "runs_on_a_problem": why_not is None, "why_not": why_not, "shown_by": s.shown_by,
-                "asks": list(paper.setting.asks(s)),
-                "forms": [
-                    {
-                        "name": f.name, "wording": f.wording, "established": dict(f.established),
-                        "worst_case_at": "" if f.worst is None else f.worst.at,
-                    }
-                    for f in s.forms
-                ],
-            }
-        )
-    return rows
+    return [
+        about_statement(s) | {"forms": [about_form(f) for f in s.forms]}
+        for s in (all_statements() if chosen is None else chosen)
+    ]
+
+
+def about_statement(s: Any) -> dict[str, Any]:
+    """A statement, with what its setting says of it, but for its forms."""
+    from fedtheory.theory.judge.registry import paper_of
+
+    paper = paper_of(s)
+    told = paper.setting.about(s)
+    return {
+        "id": s.id, "paper": paper.title, "title": s.title, "source": s.source, "kind": s.kind,
+        "scope": s.scope, "scope_in_words": told.scope,
+        "runs_on_a_problem": told.refusal is None, "why_not": told.refusal,
+        "shown_by": s.shown_by, "asks": list(told.asks),
+    }  # fmt: skip
+
+
+def about_form(f: Any) -> dict[str, Any]:
+    """A form, and what is on record of it."""
+    return {
+        "name": f.name, "wording": f.wording, "established": dict(f.established),
+        "worst_case_at": "" if f.worst is None else f.worst.at,
+    }  # fmt: skip
 
 
 def _papers() -> list[dict[str, Any]]:
@@ -73,7 +79,7 @@ def _papers() -> list[dict[str, Any]]:
 
     rows = []
     for p in papers():
-        runs = sum(p.setting.refusal(s) is None for s in p.statements)
+        runs = sum(p.setting.about(s).refusal is None for s in p.statements)
         count = f"{len(p.statements)} statements, {runs} of them on a problem of yours"
         row = {"name": p.id, "title": p.title, "about": f"{p.title}: {p.about}; {count}", "source": p.file or None}
         rows.append({**row, "statements": len(p.statements), "run_on_a_problem": runs})
@@ -100,7 +106,7 @@ def about_method(name: str) -> dict[str, Any]:
     cls = algorithms.get(name)
     own = {flag(name): _default(default) for name, default in defaults_of(cls).items()}
     source = getattr(cls, "parameters_from", "")  # what the command line finds itself
-    computed: Mapping[str, Any] = paper(source).setting.computed if source else BY_THEORY
+    computed: Mapping[str, Any] = paper(source).computed if source else BY_THEORY
     return {
         "name": cls.name, "source": cls.source, "class": f"fedtheory.algorithms.{cls.__name__}",
         "options": own | dict(computed.get(cls.name, {})),

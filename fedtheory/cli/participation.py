@@ -259,17 +259,13 @@ def _theorem_step(problem: Any, algorithm: Any, sampling: Any, rounds: int) -> A
     """The steps that a theorem of the method's paper gives the run."""
     from fedtheory import algorithms
     from fedtheory.theory.judge.registry import paper
-    from fedtheory.theory.judge.setting import Setting
 
-    def gives_steps(method: Any) -> bool:
+    def steps_of(method: Any) -> Any:
         source = getattr(method, "parameters_from", "")
-        if not source:
-            return False
-        setting = paper(source).setting
-        parts = getattr(setting, "parts", (setting,))
-        return any(getattr(p.step_sizes, "__func__", None) is not Setting.step_sizes for p in parts)
+        return paper(source).step_sizes if source else None
 
-    if not gives_steps(algorithm):
-        known = [name for name in algorithms.names() if gives_steps(algorithms.get(name))]
+    given = steps_of(algorithm)
+    if given is None:
+        known = [name for name in algorithms.names() if steps_of(algorithms.get(name))]
         raise InvalidInput(f"--lr-schedule theorem: steps that a theorem says are for {', '.join(known)}, not for {algorithm.name}")
-    return paper(algorithm.parameters_from).setting.step_sizes(algorithm, problem, sampling, rounds)
+    return given(algorithm, problem, sampling, rounds)

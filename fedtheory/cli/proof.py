@@ -24,9 +24,10 @@ from fedtheory.cli.common import (
     statements_in,
     wrote,
 )
-from fedtheory.cli.options import given_values, refuse_given
+from fedtheory.cli.options import refuse_given
+from fedtheory.cli.replay import find_witness
 from fedtheory.cli.request import CommandRequest
-from fedtheory.errors import InvalidInput, suggest
+from fedtheory.errors import InvalidInput
 from fedtheory.report.stacked import plain_table
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ STYLES = {"violated": "bold red", "inconclusive": "yellow", "holds": "green"}
 def list_proofs(as_json: bool, out: Path | None) -> int:
     """The theorems whose proofs can be walked, with their forms and how many steps each has."""
     from fedtheory.theory.judge.proof_trace import proofs_of
-    from fedtheory.theory.judge.registry import get, paper_of, papers
+    from fedtheory.theory.judge.registry import about_of, get, papers
 
     first: dict[str, int] = {}
     for p in proofs_of():
@@ -68,7 +69,7 @@ def list_proofs(as_json: bool, out: Path | None) -> int:
     console.print()
     block("`fedtheory proof THEOREM` walks the repaired proof, then the printed one; --form walks one alone.", style="dim")
     for paper in [p for p in papers() if not p.proofs]:
-        runs = next((s for s in paper.statements if paper_of(s).setting.example(s) is not None), None)
+        runs = next((s for s in paper.statements if about_of(s).example is not None), None)
         one = f", or `fedtheory verify {runs.id}`" if runs is not None else ""
         none = f"{paper.title} has no theorem with a proof in steps"
         block(f"{none}: `fedtheory verify {paper.id}/` judges its statements{one}", style="dim")
@@ -92,9 +93,6 @@ def prove(
         raise InvalidInput(
             f"--witness {show['witness']}: not with --problem or --data, as a witness is an instance of its own"
         )
-    for key in ("rounds", "scenarios"):
-        if how[key] is not None and how[key] < 1:
-            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= 1")
     if show["figure"] is not None:
         _check_figure(show["figure"])
     if on_problem:
@@ -126,43 +124,24 @@ def _on_problem(
 ) -> Walk:
     from fedtheory.theory.judge.proof_trace import proofs_of, walk
     from fedtheory.theory.judge.registry import setting_of
-    from fedtheory.theory.judge.verify import check_given
 
     proofs_of(theorem.id, form)
-    setting = setting_of(theorem)
-    options = {**options, "given": given_values(options.get("given"))}
-    check_given(theorem, options["given"] or {})
-    how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
-    request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
+    request = CommandRequest.about(theorem, options, participants, problem_name, seed, how)
     with progress("certifying the optimum"):
-        prepared = setting.prepare(theorem, request)
-    more = {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
-        "scenarios": request.scenarios, "seed": seed, "given": options["given"], **prepared.options,
-    }
+        prepared = setting_of(theorem).prepare(theorem, request)
     with progress("walking the proof"):
-        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **more)
+        return walk(theorem.id, prepared.problem, prepared.algorithm, form=form, **request.how(prepared))
 
 
 def _on_witness(theorem: Any, show: Mapping[str, Any]) -> list[Walk]:
     """The repaired proof and then the printed one, on the same run; only one where a form or a witness is named."""
     from fedtheory.theory.judge.proof_trace import proofs_of, walk_witness
-    from fedtheory.theory.judge.replay import builtin_witnesses, load
 
     proofs = proofs_of(theorem.id)
-    walked, witness = {p.form for p in proofs}, show["witness"]
+    walked = {p.form for p in proofs}
+    witness = None if show["witness"] is None else find_witness(show["witness"])
     forms = [str(form) for form in ("repaired", "printed") if form in walked] or [proofs[0].form]
     forms = [show["form"]] if show["form"] else forms if witness is None else forms[-1:]
-    if witness is not None:
-        known = {w.name: w for w in builtin_witnesses(theorem.paper)}
-        if witness in known:
-            witness = known[witness]
-        elif Path(witness).suffix == ".json" or Path(witness).exists():
-            witness = load(witness)
-        else:
-            raise suggest(
-                witness, list(known), "witness", "`fedtheory list witnesses` has all; or give a file NAME.json"
-            )
     with progress("walking the proof in fractions"):
         return [walk_witness(theorem.id, witness, form=form, rule=show["rule"] or "") for form in forms]
 

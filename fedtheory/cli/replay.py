@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.substitution import Part
     from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["replay"]
+__all__ = ["find_witness", "replay"]
 
 
-def _witness(name: str) -> Witness:
+def find_witness(name: str) -> Witness:
     """A witness file, or a shipped one: of that name, with or without its paper, or a statement's.
 
     Of a statement it is the first of the printed form, else of any.
@@ -134,7 +134,7 @@ def replay(
 
     if paper is not None:
         load_file(paper)
-    witness = _witness(name)
+    witness = find_witness(name)
     try:
         check = exact.replay(witness)  # raises unless the file proves what it claims
     except UnknownName as error:

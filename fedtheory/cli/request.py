@@ -12,9 +12,9 @@ from typer.main import get_command
 
 from fedtheory.cli.app import app
 from fedtheory.cli.common import problem_of, sampling_of
-from fedtheory.cli.options import flag, hyperparameters, make_algorithm, of_messages
+from fedtheory.cli.options import flag, given_values, hyperparameters, make_algorithm, of_messages
 from fedtheory.errors import InvalidInput
-from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE
+from fedtheory.theory.judge.request import COMPRESSORS, SENT_WHOLE, Prepared
 
 __all__ = ["CommandRequest"]
 
@@ -37,6 +37,33 @@ class CommandRequest:
     seed: int = 0
     problem_name: str | None = None
     made: Any = None
+
+    @classmethod
+    def about(
+        cls, statement: Any, options: Mapping[str, Any], participants: int | None, problem_name: str | None, seed: int,
+        how: Mapping[str, Any],
+    ) -> CommandRequest:  # fmt: skip
+        """A request to judge a statement: what is given to it is checked, and scenarios are its setting's where none are said.
+
+        how : rounds, scenarios, mode
+        """
+        from fedtheory.theory.judge.registry import setting_of
+        from fedtheory.theory.judge.verify import check_given
+
+        for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
+            if how[key] is not None and how[key] < least:
+                raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= {least}{why}")
+        options = {**options, "given": given_values(options.get("given"))}
+        check_given(statement, options["given"] or {})
+        how = {**how, "scenarios": setting_of(statement).scenarios if how["scenarios"] is None else how["scenarios"]}
+        return cls(options, participants, seed=seed, problem_name=problem_name, **how)
+
+    def how(self, prepared: Prepared) -> dict[str, Any]:
+        """Keyword arguments of `Statement.verify`, for the case that was made of the request."""
+        return {
+            "x0": self.start(prepared.problem), "rounds": self.rounds, "mode": self.mode, "scenarios": self.scenarios,
+            "seed": self.seed, "given": self.options["given"], **prepared.options,
+        }  # fmt: skip
 
     def or_else(self, example: str) -> CommandRequest:
         """The same; where no problem is named, with what an example says and the user does not."""

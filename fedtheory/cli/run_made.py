@@ -241,9 +241,11 @@ def _tuned(o: RunOptions, cls: Any, problem: Any) -> Tuned | None:
     from fedtheory.cli.request import CommandRequest
     from fedtheory.theory.judge.registry import paper
 
+    if (tuned := paper(source).tuned) is None:
+        return None
     request = CommandRequest(o.options, o.participants, o.rounds, scenarios=o.scenarios, seed=o.seed, made=problem)
     with progress("certifying the optimum"):
-        return paper(source).setting.tuned(cls.name, request, o.rounds, o.solver["batch_size"])
+        return tuned(cls.name, request, o.rounds, o.solver["batch_size"])
 
 
 def _with_given_parameters(o: RunOptions, cls: Any, problem: Any, x0: np.ndarray, like: Any) -> Made:

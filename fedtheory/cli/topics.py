@@ -107,15 +107,15 @@ def statement_topic(command: str, text: str) -> Topic | None:
     from fedtheory.cli.common import find_statement, in_file
     from fedtheory.cli.list import about_method
     from fedtheory.cli.options import told_of
-    from fedtheory.theory.judge.registry import setting_of
+    from fedtheory.theory.judge.registry import about_of
 
     file, inside = in_file(text)
     if (file is not None and not inside) or text.endswith("/"):
         return None
     statement = find_statement(text)
-    setting = setting_of(statement)
+    told = about_of(statement)
     method = METHODS_OF_PAPERS.get(statement.id.partition("/")[0], "")
-    why_not, takes, refused = setting.refusal(statement), setting.takes(statement), setting.refuses(statement)
+    why_not, takes, refused = told.refusal, told.takes, told.refuses
     own = () if why_not else _of_statement(statement, method, "X" in takes)
     if command == "verify":
         own = tuple(name for name in own if name != "scale")  # there it is the campaign's
@@ -136,7 +136,7 @@ def statement_topic(command: str, text: str) -> Topic | None:
     shown: list[str] = []
     lines = [f"fedtheory verify {file or statement.id.partition('/')[0] + '/'}"]  # where it is judged
     if not why_not:
-        example = setting.example(statement) or ""
+        example = told.example or ""
         flags = re.findall(r"--([a-z0-9-]+)", example) if command == "verify" else ()
         shown = [flag.replace("-", "_") for flag in flags]
         cohorts = method != "fedmls" and "participants" not in refused

@@ -31,7 +31,6 @@ from fedtheory.cli.common import (
     writing,
     wrote,
 )
-from fedtheory.cli.options import given_values
 from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import FedTheoryError, InvalidInput
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from fedtheory.steps import Steps
     from fedtheory.theory.judge.checks import Checks
     from fedtheory.theory.judge.request import Prepared
-    from fedtheory.theory.judge.setting import Setting
     from fedtheory.theory.judge.statement import Statement
 
 OTHER_PICTURES = (".svg", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff")  # not written: FILE.png and FILE.pdf are
@@ -66,11 +64,10 @@ def _goes_on(kept: Steps) -> str:
     return f"; the same command goes on from {kept.folder}" if kept.written else ""
 
 
-def _refuse(statement: Statement, setting: Setting) -> None:
+def _refuse(statement: Statement, why: str | None) -> None:
     """Raise `InvalidInput` for a statement that takes no problem, and say what to do instead."""
     from fedtheory.theory.judge.registry import paper_of
 
-    why = setting.refusal(statement)
     if why is None:
         return
     if statement.kind == "claim":
@@ -99,23 +96,18 @@ def verify_one(
         ours, None for no picture; and look: its size, and whether it has a title
     """
     from fedtheory.theory.judge.registry import setting_of
-    from fedtheory.theory.judge.verify import check_given
 
     statement = find_statement(name)
     how = dict(how)
     figure, look = how.pop("figure", None), how.pop("look", {})
     setting = setting_of(statement)
-    how = {**how, "scenarios": setting.scenarios if how["scenarios"] is None else how["scenarios"]}
-    for key, least, why in (("rounds", 1, ""), ("scenarios", 2, "; a mean needs at least two runs to have an error")):
-        if how[key] is not None and how[key] < least:
-            raise InvalidInput(f"--{key} {how[key]}: it must be an integer >= {least}{why}")
-    _refuse(statement, setting)
-    if "X" not in setting.takes(statement):
+    told = setting.about(statement)
+    _refuse(statement, told.refusal)
+    if "X" not in told.takes:
         refuse_set_options(statement.id, options)
-    folder, options = check_out(options.get("keep")), {**options, "keep": None, "given": given_values(options.get("given"))}
-    check_given(statement, options["given"] or {})
+    folder = check_out(options.get("keep"))
+    request = CommandRequest.about(statement, {**options, "keep": None}, participants, problem_name, seed, how)
     drawn = None if figure is None else _named(figure, out)
-    request = CommandRequest(options, participants, seed=seed, problem_name=problem_name, **how)
     from fedtheory.cli.kept import own
 
     kept = _steps(statement, name, request, out)
@@ -192,15 +184,6 @@ def _draw(
             return write(data, stem, {"command": as_typed(), "provenance": provenance()}, **look)[0], None
 
 
-def _how(prepared: Prepared, request: CommandRequest) -> dict[str, Any]:
-    """Keyword arguments of `Statement.verify`."""
-    return {
-        "x0": request.start(prepared.problem), "rounds": request.rounds, "mode": request.mode,
-        "scenarios": request.scenarios, "seed": request.seed, "given": request.options["given"],
-        **prepared.options,
-    }
-
-
 def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, folder: Path) -> None:
     """Write every form judged in fractions as a witness file that says if it holds or fails."""
     from fedtheory.theory.judge import replay
@@ -209,7 +192,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
     kept, why = [], ""
     for form in statement.forms:
         try:
-            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **_how(prepared, request))
+            case = keep(statement, prepared.problem, prepared.algorithm, form.name, **request.how(prepared))
         except FedTheoryError as error:
             why = str(error)
             continue
@@ -223,7 +206,7 @@ def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, ke
     """The checks, and how far they came where an interrupt stopped them after a stage of runs."""
     from fedtheory.cli.time_limit import ScenarioClock
 
-    more = _how(prepared, request)
+    more = request.how(prepared)
     finished: list[Checks] = []  # the checks after every stage of Monte Carlo
     rounds = more["rounds"] or ROUNDS
     with progress("checking", rounds * more["scenarios"] if prepared.staged else None) as advance:

@@ -177,6 +177,8 @@ def sizes(witness: Witness) -> str:
     summary = setting_of(witness.statement).summary(witness).partition("]: ")[2]
     named = dict(re.findall(r"(?<![\w\[])(\w+) = (\d+)(?=,|$)", summary))
     named |= {k: n for k in ("T", "K") if type(n := witness.data.get(k)) is int and k not in named}
+    if not {"T", "K"} & set(named) and get(witness.statement).scope == "run" and "rounds" in witness.data:
+        named["T"] = witness.data["rounds"]
     rows = next((witness.data[k] for k in ("h", "H") if _is_table(witness.data.get(k))), None)
     clients = named.get("N") or named.get("m") or (rows and len(rows))
     coordinates = named.get("d") or (rows and len(rows[0]))

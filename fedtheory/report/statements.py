@@ -21,7 +21,7 @@ from fedtheory.report.tables import (
     worst_case_text,
 )
 from fedtheory.report.typeset import formula_html, prose_html, prose_text
-from fedtheory.theory.judge.registry import RegisteredPaper, get, paper_of, rule_words, setting_of
+from fedtheory.theory.judge.registry import RegisteredPaper, about_of, get, paper_of, rule_words
 from fedtheory.theory.judge.statement import WORDINGS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def shown_statement(line: Line, context: Context) -> dict[str, Any]:
         "tightness": tightness_text(shown), "worst_case": worst_case_text(shown),
         "worst_case_at": "" if shown is None else prose_html(shown.worst_case_at),
         "assumptions": [context.prose(a) for a in _assumptions(statement)],
-        "symbols": [(prose_html(k), v) for k, v in setting_of(statement).symbols(statement).items()],
+        "symbols": [(prose_html(k), v) for k, v in about_of(statement).symbols.items()],
         "proofs": _proofs(statement, context),
         "forms": [
             _form(f, statement, rows, context, [form for _, form, _ in above])

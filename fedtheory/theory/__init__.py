@@ -51,7 +51,8 @@ over
     what an instance is (its fields by `number`, `whole`, `word`, `flag` or `anything`, which
     ``from_data`` reads; ``draw``) and what is known of it (`derived`), for identities and claims
     about numbers, or for losses that none of these classes has; then problems, local and sampling
-    are left out, and ``q`` is an instance of it. examples/own_world.py is such a file. An
+    are left out, and ``q`` is an instance of it. Formulas write what has a ``letter`` by that, and
+    a number by its name. examples/own_world.py is such a file. An
     `IrregularRun` is the world of runs in which clients are inactive or stop early.
 
 rules, states, starts
@@ -108,15 +109,15 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.replay import replay
     from fedtheory.theory.judge.request import Prepared, Request
     from fedtheory.theory.judge.statement import Form, Sides, Statement
-    from fedtheory.theory.judge.symbolic import Letters
-    from fedtheory.theory.judge.view import ClosedView, Fact
+    from fedtheory.theory.judge.symbolic import Letters, maximum, minimum
+    from fedtheory.theory.judge.verify import verify
+    from fedtheory.theory.judge.view import ClosedView, EachOf, Fact
     from fedtheory.theory.judge.witness import Witness
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
     from fedtheory.theory.rounds.declare import GradientSteps, Minimise, above, among, method, upto
     from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
     from fedtheory.theory.rounds.irregular_run import IrregularRun
-    from fedtheory.theory.rounds.on_problem import verify
     from fedtheory.theory.rounds.problem_classes import (
         Lipschitz,
         Quadratics,
@@ -128,13 +129,13 @@ if TYPE_CHECKING:
     from fedtheory.theory.world import Draws, Identities, World
 
 __all__ = [
-    "AuthoredStatement", "Bernoulli", "Case", "ClosedView", "Draws", "Fact", "Form", "Full",
-    "GradientSteps", "Identities", "IrregularRun", "Letters", "Lipschitz", "LocalWork", "Minimise",
-    "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex", "Statement",
-    "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among", "anything",
-    "derived", "eq", "flag", "form", "le", "load_file", "method", "number", "printed",
-    "quantities", "repaired", "replay", "step", "study", "upto", "verify", "whole", "word",
-    "wrong",
+    "AuthoredStatement", "Bernoulli", "Case", "ClosedView", "Draws", "EachOf", "Fact", "Form",
+    "Full", "GradientSteps", "Identities", "IrregularRun", "Letters", "Lipschitz", "LocalWork",
+    "Minimise", "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex",
+    "Statement", "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among",
+    "anything", "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
+    "minimum", "number", "printed", "quantities", "repaired", "replay", "step", "study", "upto",
+    "verify", "whole", "word", "wrong",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazily(__name__)  # what judges statements needs none of them

@@ -9,7 +9,8 @@
 
 is a dataclass of three fields, which `World.from_data` reads and checks, and of a number that
 follows. A letter of a shape stands for one length; one that is the name of a whole number before
-it has that value, and a plain list is then every row of such an array.
+it has that value, and a plain list is then every row of such an array. A ``letter`` is the LaTeX
+of a number in the formulas that are made of the code of forms (`fedtheory.theory.world.letters_of`).
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ class derived(cached_property[Any]):
     ----------
     of : callable(instance) -> its value
     what : its meaning, in words
+    letter : its LaTeX in formulas; without one they have what it follows from
     """
 
-    def __init__(self, of: Callable[[Any], Any], what: str = "") -> None:
+    def __init__(self, of: Callable[[Any], Any], what: str = "", letter: Any = None) -> None:
         super().__init__(of)
-        self.__doc__ = what
+        self.__doc__, self.letter = what, letter
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,14 @@ class Read:
     what : its meaning, in words
     shape : the letters of its axes
     default : its value where data leave it out, if they may
+    letter : as of `fedtheory.theory.judge.symbolic.Letters`, None where it has none
     """
 
     take: Callable[[str, Any, Mapping[str, Any]], Any]
     what: str = ""
     shape: tuple[str, ...] = ()
     default: Any = NEEDED
+    letter: Any = None
 
     @property
     def told(self) -> str:
@@ -72,19 +76,24 @@ class Read:
         return f" ({self.what})" if self.what else ""
 
 
-def _declared(take: Callable[..., Any], what: str, shape: str = "", default: Any = NEEDED) -> Any:
-    one = Read(take, what, tuple(shape.split()), default)
+def _declared(
+    take: Callable[..., Any], what: str, shape: str = "", default: Any = NEEDED, letter: Any = None
+) -> Any:
+    one = Read(take, what, tuple(shape.split()), default, letter)
     return field(metadata={"read": one}, **({} if default is NEEDED else {"default": default}))
 
 
 def number(
-    shape: str = "", what: str = "", *, total: Any = None, default: Any = NEEDED, **limits: Any
-) -> Any:
+    shape: str = "", what: str = "", *, total: Any = None, default: Any = NEEDED, letter: Any = "",
+    **limits: Any,
+) -> Any:  # fmt: skip
     """Declare fractions: one, or an array of a shape such as ``"N d"``.
 
     Parameters
     ----------
     total : the sum of every row
+    letter : its LaTeX in formulas, default the name of a single number; or callable(q) -> what it
+        is of the others
     limits : ``above``, ``least``, ``below`` or ``most`` of every number
     """
     axes = shape.split()
@@ -110,12 +119,13 @@ def number(
             raise InvalidInput(f"{name}: the numbers must sum to {total}{each}")
         return found
 
-    return _declared(take, what, shape, default)
+    return _declared(take, what, shape, default, letter or (None if axes else ""))
 
 
-def whole(least: int = 0, most: int = 10_000, what: str = "", **default: Any) -> Any:
-    """Declare a whole number within limits."""
-    return _declared(lambda name, value, before: integer(value, name, least, most), what, **default)
+def whole(least: int = 0, most: int = 10_000, what: str = "", **more: Any) -> Any:
+    """Declare a whole number within limits; it may have a default and a letter."""
+    more = {"letter": "", **more}
+    return _declared(lambda name, value, before: integer(value, name, least, most), what, **more)
 
 
 def word(*words: str, what: str = "", **default: Any) -> Any:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -42,11 +43,11 @@ from fedtheory.theory.rounds.forms import (
     sides_of,
 )
 from fedtheory.theory.rounds.losses import Unbounded
-from fedtheory.theory.world import World
+from fedtheory.theory.world import World, formula_over, letters_of
 from fedtheory.theory.world_setting import WorldSetting
 
 if TYPE_CHECKING:
-    from fedtheory.theory.proofs import ProofStep
+    from fedtheory.theory.judge.proof import Proof, Step
 
 __all__ = ["AuthoredStatement", "Paper", "load_file"]
 
@@ -230,8 +231,21 @@ class AuthoredStatement:
         told = self.assumptions, self.symbols, "sharpened" if self.ours else "statement"
         return Statement(
             self.id, self.title, self.source, own, forms, *told,
-            measures=self.measures, home=self.paper,
+            measures=self.measures, home=self.home,
         )  # fmt: skip
+
+    @property
+    def home(self) -> Paper:
+        """The paper that judges it: the one it was declared in.
+
+        Of a variant and of a changed copy, it is that paper with this statement alone.
+        """
+        own = self.paper or Paper(self.id.partition("/")[0])
+        if own.authored.get(self.name) is self:
+            return own
+        alone = copy(own)
+        alone.authored, alone.declared, alone._setting = {self.name: self}, [self], None
+        return alone
 
     def _form_on(self, view: Any, name: str) -> Claimed:
         """One form on a world, which stands in `forms` already: those after it are not made."""
@@ -268,14 +282,17 @@ class AuthoredStatement:
             rules = over.rules if rules is None else rules
             own = isinstance(rules, dict)
             established = rules if own else dict.fromkeys(rules, claimed.established)
-            kind, letters, of_code = over.kind, over.letters, ""
+            kind, letters = over.kind, letters_of(over)
+            of_code = partial(formula_over, over, sides, *around, more.pop("where", ()))
         else:
             variants = {rule: v.forms for rule, v in self.variants.items() if name in v.forms}
             established = {rule: forms[name].established for rule, forms in variants.items()}
             letters = {words: one for words, one in letters.items() if one.rule in established}
             kind, of_code = self.name, partial(formula, self, name)
-        letters = None if claimed.latex else letters or None
-        latex = partial(shown, sides, letters, *around) if letters else claimed.latex or of_code
+        letters = None if claimed.latex or claimed.sides is None else letters or None
+        latex: Any = claimed.latex or ("" if claimed.sides is None else of_code)
+        if letters and not self.of_world:
+            latex = partial(shown, sides, letters, *around)
         mutants = (Mutant(w.name, partial(sides, mutant=i)) for i, w in enumerate(claimed.mutants))
         return Form(
             name, latex, None if claimed.sides is None else sides, established, claimed.note,
@@ -310,11 +327,10 @@ class Paper(RegisteredPaper):
         As in a list of references.
     symbols : dict symbol -> where it lives in the code, of every statement that has none of its own
     tested : of a package whose tests call `AuthoredStatement.looked_over` of each statement
-    older : callable(witness) -> witness, with today's data in place of those of older files
     worlds : closed worlds of which a statement over a method may have witnesses
     more : of a paper in a package
         Further attributes of `fedtheory.theory.judge.registry.RegisteredPaper`: figures, witnesses,
-        printed, about and version_1.
+        printed, about and, for who runs a method, tuned, computed and step_sizes.
 
     Raises
     ------
@@ -329,7 +345,6 @@ class Paper(RegisteredPaper):
         source: str = "",
         symbols: dict[str, str] | None = None,
         tested: bool = False,
-        older: Callable[[Any], Any] = lambda witness: witness,
         worlds: Sequence[type[World]] = (),
         **more: Any,
     ) -> None:
@@ -339,7 +354,7 @@ class Paper(RegisteredPaper):
             )
         super().__init__(id, title, source, **more)
         self.authored: dict[str, AuthoredStatement] = {}
-        self.symbols, self.tested, self.older = symbols or {}, tested, older
+        self.symbols, self.tested = symbols or {}, tested
         self.worlds = {world.kind: world for world in worlds}
 
     @property
@@ -500,7 +515,7 @@ class Paper(RegisteredPaper):
             tuple(assumptions), self.symbols, "claim", shown_by, home=self,
         ))  # fmt: skip
 
-    def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[ProofStep], form: str = "repaired", note: str = "") -> Any:
+    def proof(self, theorem: AuthoredStatement | str, *, steps: Sequence[Step], form: str = "repaired", note: str = "") -> Proof:
         """Say how one form of a theorem about a run is proved: a chain of `step`s.
 
         Parameters
@@ -514,16 +529,9 @@ class Paper(RegisteredPaper):
         UnknownName, InvalidInput
             No such statement or form; a theorem that is not about a run; steps of another kind.
         """
-        from fedtheory.theory.proofs import ProofStep, core_proof
+        from fedtheory.theory.proofs import core_proof
 
-        chosen = self[theorem] if isinstance(theorem, str) else theorem
-        found = [
-            replace(one, what=self[one.what])
-            if isinstance(one, ProofStep) and one.sides is None and isinstance(one.what, str)
-            else one
-            for one in steps
-        ]
-        made = core_proof(chosen, form, found, note)
+        made = core_proof(self[theorem] if isinstance(theorem, str) else theorem, form, steps, note)
         self.proofs.append(made)
         return made
 

@@ -26,7 +26,7 @@ from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.request import OF_RUNS, Prepared, Request
 from fedtheory.theory.judge.search import Target
-from fedtheory.theory.judge.setting import Case, LocalWork, Plan, Setting
+from fedtheory.theory.judge.setting import About, Case, LocalWork, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Statement
 from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
@@ -64,12 +64,12 @@ class DrawnInstance(DataInstance):
 class AuthoredSetting(Setting):
     """Judges the statements of a file about rounds and runs."""
 
-    own_method = True
     study_searches = True
     scenarios = 400
 
     def __init__(self, paper: Any) -> None:
         self.authored = paper
+        self._about: dict[str, About] = {}
         own = {name: s for name, s in paper.authored.items() if not s.of_world}
         self.kinds, self.builders = tuple(own), Builders()
         for name, statement in own.items():
@@ -168,16 +168,32 @@ class AuthoredSetting(Setting):
         return setting.problem_views(problem, rng, seed=seed)
 
     # --- a problem of the user's ----------------------------------------------------------------------------------------
-    def refusal(self, statement: Statement) -> str | None:
-        return self._of(statement.id).refusal()
+    def about(self, statement: Statement) -> About:
+        """What the statement declares; made once."""
+        if statement.id not in self._about:
+            self._about[statement.id] = self._told(statement)
+        return self._about[statement.id]
 
-    def local_work(self, statement: Statement) -> LocalWork:
-        """None but the statement's own, with numbers that it leaves open; a run of anyone's is
-        judged by its points."""
-        exact = isinstance(self._of(statement.id).local, Minimise)
-        kinds, what = (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
-        words = f"the statement is about {what}; leave local_solver out, or use {kinds.__name__}"
-        return LocalWork((kinds,), words, of_runs=False)
+    def _told(self, statement: Statement) -> About:
+        authored, setting = self.authored[statement.id], self._of(statement.id)
+        takes = dict[str, str]()
+        for name in () if setting.of_package else setting.free:  # of the package they are options
+            values = [f"{v[name]} ({rule} rule)" for rule, v in authored.rules.items() if name in v]
+            takes[name] = ", ".join(values) or as_written(setting.method.hyperparameters[name])
+        settled = [o for n, o in _OF_WORK.items() if n not in setting.open_numbers()]
+        if setting.sampling is not Uniform:  # else the size of a cohort is left free
+            settled.append("participants")
+        exact = isinstance(setting.local, Minimise)
+        kind, what = (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
+        words = f"the statement is about {what}; leave local_solver out, or use {kind.__name__}"
+        refusal = setting.refusal()
+        return About(
+            f"about {scope(setting.of_statement)}", refusal, declares=declared(authored),
+            symbols={**symbols(authored), **statement.symbols}, takes=takes,
+            refuses=(*OF_RUNS, *settled), own_method=True,
+            work=LocalWork((kind,), words, of_runs=False),  # a run of anyone's has its points
+            example=None if refusal else "--problem quadratic",
+        )  # fmt: skip
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """One check a form on a user's problem, with the algorithm's numbers, else at the limits of what may vary.
@@ -204,46 +220,30 @@ class AuthoredSetting(Setting):
         """Of statements about a run; `fedtheory.theory.rounds.own_run`."""
         if (takes := self.authored[statement.id].takes_run) is not None:
             case, record = takes(form, case, record)
-        about, rule = self.authored[statement.id].about, self.rule_of(case)
+        about, rule = self.authored[statement.id].about, case.rule
         if isinstance(case.algorithm, getattr(about, "cls", ())) and rule not in (*form.established, "any"):
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
         return own_run(self._chosen(statement, case.algorithm, case.given), form, case, record)
 
-    def takes(self, statement: Statement) -> dict[str, str]:
-        """The hyperparameters that the statement leaves open of a method of the file."""
-        setting, rules = self._of(statement.id), self.authored[statement.id].rules
-        if setting.of_package:
-            return {}
-        by_rule = {n: ", ".join(f"{v[n]} ({rule} rule)" for rule, v in rules.items() if n in v) for n in setting.free}
-        return {n: by_rule[n] or as_written(setting.method.hyperparameters[n]) for n in setting.free}
-
-    def refuses(self, statement: Statement) -> tuple[str, ...]:
-        """Options that a file settles itself: the local work; and the size of a cohort, where it is not left free."""
-        setting = self._of(statement.id)
-        mine = (*OF_RUNS, *(o for n, o in _OF_WORK.items() if n not in setting.open_numbers()))
-        return mine if setting.sampling is Uniform else (*mine, "participants")
-
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The statement's own method, local work and cohorts on the user's problem; their size may be
         chosen where the statement leaves it free."""
-        reason = self.refusal(statement)
-        if reason is not None:
-            raise InvalidInput(f"{statement.id}: {reason}")
+        about = self.about(statement)
+        if about.refusal is not None:
+            return super().prepare(statement, request)
         own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
-        request.refuse([name for name in self.refuses(statement) if name != "participants"], own)
+        request.refuse([name for name in about.refuses if name != "participants"], own)
         given = request.options.get("given") or {}
         setting = self._chosen(statement, None, given)
         options_of_method = setting.of_package and bool(setting.free)
         if not options_of_method:
             request.refuse_hyperparameters(own)
-        problem = request.problem("quadratic")
-        about = problem.num_clients if isinstance(setting.sampling, Full) else getattr(setting.sampling, "size", None)
-        if request.participants not in (None, about) and setting.sampling is not Uniform:
-            raise InvalidInput(
-                f"--participants {request.participants}: {statement.id} is about {setting.sampling}; leave it out"
-            )
-        free_size = request.participants is not None and setting.sampling is Uniform
-        sampling = request.sampling(problem) if free_size else None
+        problem, law, sampling = request.problem("quadratic"), setting.sampling, None
+        size = problem.num_clients if isinstance(law, Full) else getattr(law, "size", None)
+        if request.participants is not None and law is Uniform:
+            sampling = request.sampling(problem)
+        elif request.participants not in (None, size):
+            request.refuse("participants", f"{statement.id} is about {law}; leave it out")
         of_steps = ((name, request.options.get(option)) for name, option in _OF_WORK.items())
         said: dict[str, Any] = {name: value for name, value in of_steps if value is not None}
         drawn = {"steps": Fraction(said["steps"])} if "steps" in said else {}
@@ -260,61 +260,59 @@ class AuthoredSetting(Setting):
         numbers |= given
         if options_of_method:
             algorithm = request.algorithm(setting.method.cls.name, problem, **setting.usual(problem))
-            numbers = numbers | {name: getattr(algorithm, name) for name in setting.free}
+            numbers |= {name: getattr(algorithm, name) for name in setting.free}
             setting = self._chosen(statement, algorithm, {})
-        chosen = ", ".join(
-            f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items()
-        )
-        name = getattr(algorithm, "name", type(algorithm).__name__)
-        name += ", compressed" if isinstance(algorithm, Compressed) else ""
-        of_cohorts = f", P = {request.participants}" if sampling is not None else ""
-        own = "" if problem.name.lower() in repr(problem).lower() else f"{problem.name}: "
-        head = [f"{own}{problem!r}{of_cohorts}, {setting.problems.words}", f"{name}, {setting.local}: {chosen or 'no numbers'}"]
-        if larger := setting.problems.beyond(problem):
-            head.append(f"larger than what the search draws, and judged all the same: {larger}")
-        if setting.of_statement.starts > 1:
-            head.append("judged from one start (--start): random starts, which the statement has too, are drawn without a problem only")
-        some = {k: v for k, v in setting.open_numbers().items() if isinstance(v, Among)}
-        for key, family in some.items():
-            values = ", ".join(map(str, family.choices))
-            name = key.removeprefix("method.")
-            of_work = key == name  # not a hyperparameter of the method
-            if said if of_work else name in given or request.options.get(name) is not None:
-                continue
-            judged, more = ("the first", "another") if options_of_method and not of_work else ("each", "one")
-            other = f"{judged} is judged, {_option(setting, _OF_WORK.get(name, name))} takes {more}"
-            head.append(f"{name} is one of {values}: {other}")
-        rules = self.authored[statement.id].rules
-        others = {rule: " ".join(_option(setting, *pair) for pair in v.items()) for rule, v in rules.items()}
-        mine = setting.of_statement.rule
-        told = ", ".join(f"{flags} takes the {rule} rule" for rule, flags in others.items() if rule != mine)
-        head += [f"judged under the {mine} rule: {told}"] if told else []
-        if setting.sampling is Uniform and sampling is None:
-            head.append(f"all {problem.num_clients} clients take part: --participants P takes cohorts of P")
+        head = [*_case_told(setting, problem, sampling, algorithm, numbers)]
+        head += self._left_open(statement, setting, request, bool(said))
+        if law is Uniform and sampling is None:
+            everyone = f"all {problem.num_clients} clients take part"
+            head.append(f"{everyone}: --participants P takes cohorts of P")
         if getattr(algorithm, "aggregation", "") == "samples" and not_shares(problem) is not None:
-            head.append("a server that averages by samples averages by F's weights, whatever the clients' numbers of samples are")
-        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
+            head.append(
+                "a server that averages by samples averages by F's weights, whatever the clients' "
+                "numbers of samples are"
+            )
+        options = {"sampling": sampling, "local_solver": solver}
+        if request.options.get("start") is None:  # then the statement has its own
+            options["x0"] = None
         if not setting.of_package and setting.free:  # `Case.given` has what is said, and of the others each is judged
             algorithm = None
             if setting.scope == "run":
                 options["rounds"] = request.rounds or setting.of_statement.rounds[1]
         return Prepared(problem, algorithm, options, head, staged=setting.scope == "run")
 
-    def declares(self, statement: Statement) -> dict[str, str]:
-        """The method, the local work, the sampling and the class of problems."""
-        return declared(self.authored[statement.id])
+    def _left_open(
+        self, statement: Statement, setting: MethodSetting, request: Request, said: bool
+    ) -> Iterator[str]:
+        """Say what is judged where the user left a choice open, and how he chooses.
 
-    def symbols(self, statement: Statement) -> dict[str, str]:
-        """The quantities that the statement takes by name, and what its author says of symbols."""
-        return {**symbols(self.authored[statement.id]), **statement.symbols}
-
-    def example(self, statement: Statement) -> str | None:
-        """A problem of the package, where one will do."""
-        return None if self.refusal(statement) else "--problem quadratic"
-
-    def scope_in_words(self, statement: Statement) -> str:
-        """One round, runs of which horizons, a fixed point; and the law of the cohorts."""
-        return f"about {scope(self._of(statement.id).of_statement)}"
+        said : whether he gave numbers of the local work
+        """
+        options, given = request.options, request.options.get("given") or {}
+        if setting.more_starts and options.get("start") is None:
+            count = setting.more_starts
+            yield f"judged from 0 and {count} starts that the seed draws: --start takes one"
+        if setting.of_statement.starts > 1:
+            yield (
+                "judged from one start (--start): random starts, which the statement has too, are "
+                "drawn without a problem only"
+            )
+        for key, family in setting.open_numbers().items():
+            name = key.removeprefix("method.")
+            of_work = key == name  # not a hyperparameter of the method
+            chosen = said if of_work else name in given or options.get(name) is not None
+            if chosen or not isinstance(family, Among):
+                continue
+            first = setting.of_package and not of_work
+            judged, more = ("the first", "another") if first else ("each", "one")
+            other = f"{judged} is judged, {_option(setting, _OF_WORK.get(name, name))} takes {more}"
+            yield f"{name} is one of {', '.join(map(str, family.choices))}: {other}"
+        mine, others = setting.of_statement.rule, []
+        for rule, changes in self.authored[statement.id].rules.items():
+            flags = " ".join(_option(setting, *pair) for pair in changes.items())
+            others += [f"{flags} takes the {rule} rule"] * (rule != mine)
+        if others:
+            yield f"judged under the {mine} rule: {', '.join(others)}"
 
     # --- instances in fractions, and the search -------------------------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
@@ -326,10 +324,9 @@ class AuthoredSetting(Setting):
         return DataInstance(in_floats, kind, setting.words(instance), instance.to_data(), None, rule)
 
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
-        """As `Setting.exact_view`; also of data that older files have."""
+        """As `Setting.exact_view`; also of a closed world that the paper has witnesses of."""
         if witness.rule not in self.authored[statement.id].variants:
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
-        witness = self.authored.older(witness)
         if witness.kind in self.authored.worlds:
             form = replace(form, kind=witness.kind)
         view = super().exact_view(statement, form, witness)
@@ -402,7 +399,6 @@ class AuthoredSetting(Setting):
         """The losses, the start, and what was drawn."""
         from fedtheory.theory.studies.counterexamples import told  # loads what searches
 
-        witness = self.authored.older(witness)
         if witness.kind in self.authored.worlds:
             return f"{witness.statement} [{witness.form}]: {self.authored.worlds[witness.kind].summary(witness)}"
         words = told(self._of(witness.kind, witness.rule), witness)
@@ -410,7 +406,6 @@ class AuthoredSetting(Setting):
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
-        witness = self.authored.older(witness)
         if (world := self.authored.worlds.get(witness.kind)) is not None:
             return world.told(witness, super().facts(witness))
         instance = Draw.from_data(witness.data)
@@ -434,6 +429,21 @@ class AuthoredSetting(Setting):
         every = [_drawn_again(MethodSetting.of(first), seed, names) for first, *_ in groups]
         again = {name: instance for found in every for name, instance in found.items()}
         return study(authored, budget, seed, on_progress=tell, checks=checks, instances=again)
+
+
+def _case_told(
+    setting: MethodSetting, problem: Any, sampling: Any, algorithm: Any, numbers: Mapping[str, Any]
+) -> Iterator[str]:
+    """Say in lines above the table what is judged: the problem, and the method with its numbers."""
+    own = "" if problem.name.lower() in repr(problem).lower() else f"{problem.name}: "
+    of_cohorts = "" if sampling is None else f", P = {sampling.size}"
+    yield f"{own}{problem!r}{of_cohorts}, {setting.problems.words}"
+    name = getattr(algorithm, "name", type(algorithm).__name__)
+    name += ", compressed" if isinstance(algorithm, Compressed) else ""
+    told = (f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items())
+    yield f"{name}, {setting.local}: {', '.join(told) or 'no numbers'}"
+    if larger := setting.problems.beyond(problem):
+        yield f"larger than what the search draws, and judged all the same: {larger}"
 
 
 def _option(setting: MethodSetting, name: str, value: Any = "...") -> str:

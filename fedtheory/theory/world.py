@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from inspect import getattr_static
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self
 
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.randomness import Stream
 from fedtheory.rational import to_file
-from fedtheory.theory.fields import read, reads_of
+from fedtheory.theory.fields import derived, read, reads_of
 from fedtheory.theory.judge.case import LocalWork
-from fedtheory.theory.judge.record import not_about_runs
+from fedtheory.theory.judge.symbolic import SYMPY, Letters, contradicted, shown, written
 from fedtheory.theory.judge.view import MISTAKES, ClosedView, DataInstance
 
-__all__ = ["Draws", "Identities", "World", "WorldInstance"]
+__all__ = ["Draws", "Identities", "World", "WorldInstance", "formula_over", "letters_of"]
 
 TRIES = 100
+PLAIN = re.compile(r"\\?[A-Za-z]+(_\w|_\{\w+\})?")  # a letter of one sign
 
 
 class Draws(NamedTuple):
@@ -54,8 +58,7 @@ class World(ClosedView):
     """An instance of a closed world, whose numbers are fractions or deterministic floats.
 
     A statement declared with ``over=MyWorld`` is judged on instances of the subclass, and its
-    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`. A world may
-    have ``step_sizes``, a classmethod like `fedtheory.theory.judge.setting.Setting.step_sizes`.
+    function is given one as ``q``. What a form ``needs=`` of an instance is a `Fact`.
 
     Attributes
     ----------
@@ -65,8 +68,8 @@ class World(ClosedView):
     share : of a search's budget, for instances that take long
     reads : its data by name, as declared by `fedtheory.theory.fields`, where they are not its fields
     demands : Facts that an instance must have
-    letters : symbols in place of its numbers (`fedtheory.theory.judge.symbolic.Letters`), from which
-        the formulas of forms without LaTeX are made
+    letters : {attribute: letter}, as of `fedtheory.theory.judge.symbolic.Letters`, or one of those
+        The formulas of forms without LaTeX are made of them and of the letters of its fields.
     about : the subject of a statement over it, in words
     asks : demands on a user's problem, in words, where `on_problem` makes an instance of one
     example : options of `fedtheory verify` that show a statement at work; where a user names no
@@ -76,7 +79,6 @@ class World(ClosedView):
     problem : the name of the problem that is taken where a user names none
     takes : options of the command line that mean something here
     accepts : what a user may set of a theorem over it by ``given``, and its meaning
-    computed : dict method -> {option of the command line: what `tuned` takes it from}
     scope : the word of `Statement.scope`, default the paper's id
     scenarios : the fewest and the most runs of Monte Carlo on a user's problem; None: as he says
     rules : the variants of the method that a form is claimed for where it does not say
@@ -102,7 +104,6 @@ class World(ClosedView):
     problem: ClassVar[str] = "quadratic"
     takes: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[Mapping[str, str]] = {}
-    computed: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     scope: ClassVar[str] = ""
     scenarios: ClassVar[tuple[int, int] | None] = None
     rules: ClassVar[tuple[str, ...]] = ("any",)
@@ -223,6 +224,7 @@ class World(ClosedView):
     def on_problem(cls, statement: str, case: Any) -> Any:
         """Give the data that a user's case makes for a statement, its `instance`, or the world.
 
+        Of several worlds, one a client or a message, it is `EachOf` them.
         Where forms are judged on instances of their own, it is an object whose ``for_form(form)``
         gives that of a form, or says in a sentence why there is none; an error that it raises is
         the user's to put right. It may have a ``case_rule``, under which that is told.
@@ -263,7 +265,7 @@ class World(ClosedView):
 
     @classmethod
     def own_run(cls, statement: Any, form: Any, case: Any, record: Any) -> Any:
-        """Give the sides of a form on a run of anyone's.
+        """Give the sides of a form on a run of anyone's; None where it is about no run.
 
         Parameters
         ----------
@@ -278,17 +280,6 @@ class World(ClosedView):
         InvalidInput, MissingCapability, NotCertified, NotRecorded
             What the run is none of, or what is not known of it.
         """
-        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {cls.about}"))
-
-    @classmethod
-    def tuned(
-        cls, method: str, request: Any, rounds: Any = None, batch_size: int | None = None
-    ) -> Any:
-        """Make a method with the hyperparameters that the theorem gives it, for a user's run.
-
-        It is a `fedtheory.theory.judge.request.Tuned`; None where the world says nothing of it.
-        ``computed`` says where its options come from.
-        """
         return None
 
     @classmethod
@@ -301,3 +292,45 @@ class Identities(World):
     """Symbols alone: a form over it holds or not whatever the problem, by its ``symbolic=``."""
 
     kind, scope, about = "algebra", "algebra", "no data enter"
+
+
+@cache
+def letters_of(cls: Any) -> Letters:
+    """The letters of a world: of its ``letters``, of its fields, and of what follows from them.
+
+    A single number without one is written by its name. Behind the constants in a product stand what
+    follows from the fields, and letters of more than one sign, as G^2.
+    """
+    more = cls.letters or {}
+    if isinstance(more, Letters):
+        return more
+    of_class = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items()}
+    follow = {name: one for name, one in of_class.items() if isinstance(one, derived)}
+    declared: dict[str, Any] = {**reads_of(cls), **follow}
+    known = {name: one.letter for name, one in declared.items()}
+    known = {name: letter for name, letter in known.items() if letter is not None} | more
+    plain = {name for name, letter in known.items() if letter == "" or PLAIN.fullmatch(str(letter))}
+    behind = tuple(name for name in known if name in follow or name not in plain)
+    return Letters(known, behind, of=cls)
+
+
+def formula_over(
+    cls: Any, sides: Callable[[Any], Any], before: str, after: Any, where: Sequence[str] = ()
+) -> str:
+    """The LaTeX of a form over a world, '' where its code is no closed expression.
+
+    It has the values of what runs on an instance of the world.
+
+    where : what follows from the fields and has a letter, and is said behind the formula
+    """
+    letters = letters_of(cls)
+    try:
+        text = shown(sides, letters, before, after)
+        if cls.draws and contradicted(sides, letters, cls.example_instance):
+            return ""
+        for name in where:
+            of = getattr_static(cls, name).func(letters)
+            text += rf",\ {written(getattr(letters, name))}={written(of)}"
+        return text
+    except (FedTheoryError, *SYMPY):
+        return ""

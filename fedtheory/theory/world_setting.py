@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
 from fedtheory.rational import Builders
-from fedtheory.theory.judge.case import Case, LocalWork, Plan
+from fedtheory.theory.judge.case import About, Case, LocalWork, Plan
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.mutants import Mutants
 from fedtheory.theory.judge.record import OwnRun, Record
@@ -23,7 +23,6 @@ from fedtheory.theory.judge.request import (
     SENT_WHOLE,
     Prepared,
     Request,
-    Tuned,
 )
 from fedtheory.theory.judge.setting import Setting
 from fedtheory.theory.judge.statement import Form, Statement
@@ -39,12 +38,6 @@ NUMBERS = LocalWork(
 )
 
 
-class _Claims(World):
-    """The world of what cannot be proved or refuted here."""
-
-    about, takes = "not provable here", OF_STEPS
-
-
 class WorldSetting(Setting):
     """Judges the statements of a paper that are over closed worlds, and answers for its claims."""
 
@@ -54,15 +47,10 @@ class WorldSetting(Setting):
         self.kinds: tuple[str, ...] = tuple(self.worlds)
         self.share = {kind: world.share for kind, world in self.worlds.items() if world.share != 1}
         self.searched = {kind: w.searched for kind, w in self.worlds.items() if w.searched}
-        self.computed = {m: o for world in self.worlds.values() for m, o in world.computed.items()}
-        made = [s.over for s in statements if s.about is None and s.over.of_problems()]
-        self.own_method = any(world.own_method for world in made)
         self.scenarios = min((w.usual_scenarios for w in self.worlds.values()), default=1000)
         compared = {f.kind for s in statements for f in s.statement.forms if f.sides is not None}
         self.builders = Builders()
         for kind, world in self.worlds.items():
-            if hasattr(world, "step_sizes"):
-                self.step_sizes = world.step_sizes  # type: ignore[method-assign]
             runs: Any = world.runs
             own_runs = runs.__func__ is not World.runs.__func__  # type: ignore[attr-defined]
             if kind in compared and not world.draws and not own_runs:
@@ -115,53 +103,39 @@ class WorldSetting(Setting):
 
     # --- a problem of the user's ------------------------------------------------------------------
     def _world(self, statement: Statement) -> type[World]:
-        """The world of a statement."""
-        return _Claims if statement.kind == "claim" else self.authored[statement.id].over
+        """The world of a statement; of a claim one that makes nothing."""
+        return World if statement.kind == "claim" else self.authored[statement.id].over
 
-    def _worlds(self, statement: Statement) -> list[type[World]]:
-        """Those that its forms are judged on."""
-        kinds = dict.fromkeys(f.kind for f in statement.forms)
-        return [self.worlds[kind] for kind in kinds if kind in self.worlds]  # none of a claim
-
-    def refusal(self, statement: Statement) -> str | None:
-        world = self._world(statement)
-        if _symbolic(statement) or world.of_problems():
-            return None
-        if world is _Claims:
-            return (
+    def about(self, statement: Statement) -> About:
+        """As its world says it, and what those of its forms ask; a claim has nothing to run."""
+        symbols = statement.symbols
+        if statement.kind == "claim":
+            why = (
                 "it is a claim that cannot be proved or refuted here, so there is nothing to run: "
                 f"{statement.forms[0].note}"
             )
-        of = world.about or "about instances of its own"
-        return world.no_problem or f"it is {of}, not about a problem's run"
-
-    def asks(self, statement: Statement) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(need for w in self._worlds(statement) for need in w.asks))
-
-    def takes(self, statement: Statement) -> dict[str, str]:
-        return {name: what for w in self._worlds(statement) for name, what in w.accepts.items()}
-
-    def local_work(self, statement: Statement) -> LocalWork | None:
-        world = self._world(statement)
-        return None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
-
-    def scope_in_words(self, statement: Statement) -> str:
-        return self._world(statement).about
-
-    def example(self, statement: Statement) -> str | None:
-        world = self._world(statement)
-        if not world.example and not world.of_problems():
-            return None
-        return world.example_of(statement.id) or f"--problem {world.problem}"
+            return About("not provable here", why, symbols=symbols, own_method=True)
+        world, example, refusal = self._world(statement), None, None
+        if world.of_problems() or world.example:
+            example = world.example_of(statement.id) or f"--problem {world.problem}"
+        if not (world.of_problems() or _symbolic(statement)):
+            subject = world.about or "about instances of its own"
+            refusal = world.no_problem or f"it is {subject}, not about a problem's run"
+        kinds = dict.fromkeys(form.kind for form in statement.forms)
+        worlds = [self.worlds[kind] for kind in kinds if kind in self.worlds]
+        asks = dict.fromkeys(need for each in worlds for need in each.asks)
+        takes = {name: what for each in worlds for name, what in each.accepts.items()}
+        work = None if set(OF_STEPS) & set(world.takes) else world.work or NUMBERS
+        own = world.own_method and self.authored[statement.id].about is None
+        return About(
+            world.about, refusal, tuple(asks), symbols=symbols, takes=takes, own_method=own,
+            work=work, example=example,
+        )  # fmt: skip
 
     def shares_view(self, form: Form) -> Any:
         """The kind, and what tells a world's forms apart."""
         world = self.worlds.get(form.kind)
         return form.kind if world is None else (form.kind, world.apart(form))
-
-    def fewest(self, case: Case, statement: Statement) -> int:
-        limits = self._world(statement).scenarios
-        return super().fewest(case, statement) if limits is None else limits[0]
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """Judge the forms on a user's problem, on at most as many runs as the world says."""
@@ -169,7 +143,8 @@ class WorldSetting(Setting):
         world.check_given(case)
         if world.scenarios is not None:
             least, most = world.scenarios
-            case = replace(case, scenarios=max(least, min(case.scenarios, most)))
+            scenarios = max(least, min(case.scenarios, most))
+            case = replace(case, scenarios=scenarios, least=max(least, case.least or 0))
         return super().verify(statement, forms, case)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
@@ -187,16 +162,9 @@ class WorldSetting(Setting):
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, as the world makes them."""
-        made: OwnRun = self._world(statement).own_run(statement, form, case, record)
-        return made
-
-    def tuned(
-        self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None
-    ) -> Tuned | None:
-        """The method as the first world makes it that says something of it."""
-        worlds = self.worlds.values()
-        found = (world.tuned(method, request, rounds, batch_size) for world in worlds)
-        return next((made for made in found if made is not None), None)
+        asked = statement, form, case, record
+        made: OwnRun | None = self._world(statement).own_run(*asked)
+        return super().own_run(*asked) if made is None else made
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """Make a case of the method, gradient steps, and all clients or cohorts of P."""
@@ -210,16 +178,10 @@ class WorldSetting(Setting):
         if (own := world.prepare(statement, request)) is not None:
             return own
         no_use = f"{statement.id} is {world.about}, and is judged without runs; leave it out"
-        request.refuse([n for n in (*OF_RUNS, *OF_STEPS) if n not in world.takes], no_use)
-        mode = None if request.mode == "auto" else request.mode
-        among = request.participants if "participants" not in world.takes else None
-        all_clients = f"{statement.id} is about all clients; leave it out"
-        for name, given, why in (
-            ("rounds", request.rounds, no_use), ("mode", mode, no_use),
-            ("participants", among, all_clients),
-        ):  # fmt: skip
-            if given is not None:
-                raise InvalidInput(f"--{name} {given}: {why}")
+        no_runs = [name for name in (*OF_RUNS, *OF_STEPS) if name not in world.takes]
+        request.refuse([*no_runs, "rounds", "mode"], no_use)
+        if "participants" not in world.takes:
+            request.refuse("participants", f"{statement.id} is about all clients; leave it out")
         asked = request
         if world.example:
             request = request.or_else(world.example)
@@ -230,21 +192,14 @@ class WorldSetting(Setting):
         steps, lr = (request.options.get(name) for name in OF_STEPS)
         solver = None
         if steps is not None or lr is not None:
-            solver = GradientSteps(
-                2 if steps is None else steps,
-                1 / (2 * float(problem.beta_k.max())) if lr is None else lr,
-            )
+            lr = 1 / (2 * float(problem.beta_k.max())) if lr is None else lr
+            solver = GradientSteps(2 if steps is None else steps, lr)
         sampling = request.sampling(problem)
-        options = {
-            "sampling": sampling,
-            "local_solver": solver,
-            "x0": request.start(problem),
-            "seed": request.seed,
-        }
-        details = {"sampling": repr(sampling), "local_solver": repr(solver)}
         head = [world.head(Case(problem, algorithm, sampling))]
         if request is not asked:
             head.append(f"no problem was named, so it is the example's: {world.example}")
+        options = {"sampling": sampling, "local_solver": solver, "x0": request.start(problem)}
+        details = {name: repr(options[name]) for name in ("sampling", "local_solver")}
         return Prepared(problem, algorithm, options, head, details)
 
 

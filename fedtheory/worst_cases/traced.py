@@ -356,7 +356,8 @@ class Square(_Entry):
         if len(self.axes) < self.of.coordinates or any(isinstance(k, int) for k in self.parts):
             raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
         # a sum over a cohort is its expectation
-        return Quadratic.total(q if k is None else len(k[0]) * q.over_all for k, q in self.parts.items())
+        parts: dict[Any, Quadratic] = dict(self.parts)
+        return Quadratic.total(q if k is None else len(k[0]) * q.over_all for k, q in parts.items())
 
 
 class Size:
@@ -628,7 +629,7 @@ class VectorClients(Clients):
         self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
         self.slots = self.everybody if participants == clients else trace.cohort
-        self._round, self.scenarios = Count(round_index), range(1)  # type: ignore[assignment]
+        self._round, self.scenarios = Count(round_index), range(1)
         self.xp, self.problem = np, NoProblem()  # type: ignore[assignment]
         self._messages: list[Any] = []
         self._senders: list[np.ndarray | None] = []

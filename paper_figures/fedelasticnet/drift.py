@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedtheory.plotting.style import headline, page_figure
-from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, drift_of_one, rows_of
-from fedtheory.theorems.fedelasticnet.exact_pieces import PiecewiseLosses
+from fedtheory.theorems.fedelasticnet.dynamics.losses import rows_of
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, drift_of_one
+from fedtheory.theory.rounds.losses import PieceTable
 from paper_figures.fedelasticnet.common import LINESTYLES, RULE_COLOURS, RULE_NAMES
 
 __all__ = ["caption", "compute", "draw"]
@@ -19,10 +20,10 @@ RATIOS = (3, 28)  # lambda_2/beta
 
 def compute(rounds: int = 250) -> dict[str, Any]:
     """Exact runs under both rules, the client's slope, and what it has stored in the end; nothing is random."""
-    losses = PiecewiseLosses(rows_of("losses", drift_of_one()["losses"]))
+    table = PieceTable(rows_of("losses", drift_of_one()["losses"]))
     axis = np.linspace(-2, 5 / 2, 91)
-    points = np.array([[x] for x in axis.tolist()], dtype=object)
-    slope = losses.gradients(points)[:, 0, 0].astype(float)
+    points = np.array([[[x]] for x in axis.tolist()], dtype=object)
+    slope = table.gradient(points)[:, 0, 0].astype(float)
     runs, kept = {}, []
     for rule in LINESTYLES:
         for ratio in RATIOS:

@@ -19,7 +19,7 @@ from fedtheory.messages import ST
 from fedtheory.participation.irregular import incomplete, windows
 from fedtheory.problems import Huber, LeastSquares, Logistic, Quadratic, Softmax
 from fedtheory.theorems.efl.shift_world import shift_on
-from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.registry import about_of
 
 
 def run_json(tmp_path, *args):
@@ -277,7 +277,7 @@ def test_explain_says_what_to_try(statement):
         assert "Nothing to run" in text and "claim, not provable here" in text and "Try: " not in text
         return
     tried = text.split("Try: ")[1]
-    if setting_of(statement).refusal(theorems.get(statement)) is None:
+    if about_of(theorems.get(statement)).refusal is None:
         assert f"fedtheory verify {statement} --problem" in tried
     else:
         name = tried.split("fedtheory replay ")[1].split()[0] if "replay" in tried else None

@@ -256,7 +256,8 @@ def test_the_page_of_every_statement_has_its_example_and_the_options_in_it():
         text = page("verify", statement.id, "--help")
         assert len(text.splitlines()) <= OF_A_TOPIC, statement.id
         setting, words = setting_of(statement), " ".join(text.split())
-        example = "" if setting.refusal(statement) else setting.example(statement) or ""
+        about = setting.about(statement)
+        example = "" if about.refusal else about.example or ""
         assert statement.id in words and example in words.partition("Examples")[2], statement.id
         assert set(re.findall(r"--[a-z0-9-]+", example)) <= listed(text), statement.id
 

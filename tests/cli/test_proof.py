@@ -174,7 +174,7 @@ def test_the_help_has_examples():
         (("theorem-3.1", "--figure", "x.jpg"), "write it as NAME.png, NAME.pdf or NAME.svg"),
         (("theorem-3.1", "--witness", "nowhere.json"), "no such file"),
         (("theorem-3.1", "--witness", "fedelasticnet-eq-28-printed-sign"), "is about one round"),
-        (("theorem-3.1", "--witness", "fedelasticnet-no"), "unknown witness"),
+        (("theorem-3.1", "--witness", "fedelasticnet-no"), "unknown file or witness"),
         (("theorem-3.1", "--problem", "quadratic", "--witness", "any"), "not with --problem"),
         (("theorem-3.1", "--problem", "quadratic", "--l2-over-beta", "20"), "lambda_2/beta > 26.8614 is not met: it is 20"),
         (("theorem-3.1", "--problem", "quadratic", "--rounds", "0"), "--rounds 0: it must be an integer >= 1"),

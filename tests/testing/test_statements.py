@@ -19,7 +19,7 @@ from fedtheory.participation import Uniform, complete, inactive
 from fedtheory.testing import ConvergenceFailure, assert_bound_holds, assert_statement
 from fedtheory.theory import GradientSteps, Paper, Quadratics, le, repaired
 from fedtheory.theory.judge import check_run, register, registry
-from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.registry import paper_of
 
 THEOREM_E = "fedelasticnet/theorem-e"
 PROBLEM = problems.Quadratic(np.array([np.diag(h) for h in ([1, 0.03], [0.03, 1], [0.03, 0.03])]), np.array([[0, 3], [3, 0], [3, 3.0]]))
@@ -196,7 +196,7 @@ def test_a_form_on_record_as_false_says_so_when_it_fails():
 def test_efl_needs_the_servers_models_only():
     problem, statement = problems.random_quadratic(4, 3, seed=0), theorems.get("efl/theorem-1")
     law = inactive(4, 3, np.array([0.3, 0.2, 0.1, 0.4]))
-    solver = LocalSGD(3, setting_of(statement).step_sizes(EFL(), problem, law, 20))
+    solver = LocalSGD(3, paper_of(statement).step_sizes(EFL(), problem, law, 20))
     run = simulate(problem, EFL(), 20, sampling=law, local_solver=solver, scenarios=40, keep_states=True)
     options = {"sampling": law, "local_solver": solver}
     forms = ["printed", "repaired", "sharpened", "2 max"]
@@ -230,7 +230,7 @@ def test_a_bound_has_the_step_sizes_that_its_theorem_asks_for():
         for _ in range(4):
             y = y - eta * problem.gradient_each(y)
         x.append(y.mean(axis=0))
-    steps = setting_of(statement).step_sizes(EFL(), problem, law, 30)
+    steps = paper_of(statement).step_sizes(EFL(), problem, law, 30)
     run = simulate(problem, EFL(), 30, sampling=law, local_solver=LocalSGD(4, steps), keep_states=True)
     np.testing.assert_allclose(x, run.server_models()[:, 0], rtol=1e-9, atol=1e-12)
     assert_statement(statement, np.array(x), problem, EFL(), sampling=law)

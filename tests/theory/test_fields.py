@@ -11,8 +11,9 @@ import pytest
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theory import Fact, Letters, World, anything, derived, eq, flag, le, number, whole, word, wrong
-from fedtheory.theory.judge.symbolic import shown
+from fedtheory.theory.judge.symbolic import expressions, shown
 from fedtheory.theory.rounds.forms import form
+from fedtheory.theory.world import formula_over, letters_of
 
 
 @dataclass
@@ -21,7 +22,7 @@ class Clients(World):
 
     kind, shows = "clients of a test", {"the mean": "mean", "T": "T"}
     demands = (Fact("T at most the number of clients", lambda q: len(q.weights) >= q.T),)
-    letters = Letters({"c": "c", "T": "T"}, runs=("twice", "further"))
+    letters = Letters({"c": "c", "T": "T"})
 
     weights: np.ndarray = number("N", "w_k", above=0, total=1)
     c: np.ndarray = number("N d", "minimisers", least=-2, below=3)
@@ -109,6 +110,80 @@ def test_data_may_be_others_than_the_fields():
 def test_formulas_run_a_worlds_own_methods_on_letters():
     sides = lambda q: le(q.twice, q.further(3))  # noqa: E731
     assert shown(sides, Clients.letters, "", "") == r"2 c\le 3 T + c"
+
+
+@dataclass
+class Steps(World):
+    """A run, of which formulas are made: with letters, and of single numbers by their names."""
+
+    kind, letters, S = "steps of a test", {"sq": r"\|{}\|^2"}, 1
+
+    mu: object = number(above=0)
+    tau_0: int = whole()
+    noise: object = number(letter=r"\sigma^2")
+    root: object = number(letter=lambda q: q.epsilon ** F(1, 2))
+    h: np.ndarray = number("d")
+    w: np.ndarray = number("d", letter=r"\omega_<t>")
+    epsilon = derived(lambda q: q.root**2, letter=r"\epsilon")
+    rate = derived(lambda q: 1 - q.mu * q.S)
+
+    def sq(self, x):
+        return x * x
+
+    def both(self):
+        return self.rate * self.root
+
+
+STEPS = {"mu": "1/3", "tau_0": 2, "noise": "5", "root": "7", "h": ["1"] * 3, "w": ["2", "3", "11"]}
+
+
+@pytest.mark.parametrize(
+    ("sides", "shown"),
+    [
+        (lambda q: le(q.mu, q.tau_0), r"\mu\le \tau_0"),
+        (lambda q: le(q.noise * q.mu, 2 * q.both()), r"\mu \sigma^2\le 2 \sqrt{\epsilon} \left(1 - \mu\right)"),
+        (lambda q: le(q.sq(q.w[1:]), q.sq(q.w[:-1]), q.noise), r"\|\omega_t\|^2\le \|\omega_{t-1}\|^2+\sigma^2"),
+        (lambda q: eq(q.w[0], 3 * q.mu), r"\omega_0=3 \mu"), (lambda q: le(q.h.sum(), q.mu), ""),
+        (lambda q: le(1 if q.mu > q.noise else 2, q.mu), ""), (lambda q: le(q.other, q.mu), ""),
+    ],
+)  # fmt: skip
+def test_a_worlds_formulas_are_made_of_its_fields_or_there_is_none(sides, shown):
+    assert formula_over(Steps, sides, "", "") == shown
+
+
+def test_code_that_branches_has_no_formula_although_it_runs_on_letters():
+    @dataclass
+    class Drawn(Steps):
+        kind = "drawn steps of a test"
+
+        @classmethod
+        def draw(cls, rng):
+            return "one", STEPS
+
+    def branches(q):
+        return le(q.mu if q.tau_0 == 2 else 3 * q.mu, q.noise)
+
+    assert formula_over(Drawn, branches, "", "") == ""
+    assert formula_over(Drawn, lambda q: le(3 * q.mu, q.noise), "", "") == r"3 \mu\le \sigma^2"
+    assert formula_over(Drawn, lambda q: le(q.sq(q.w[1:]), q.rate, q.noise), "", "") == r"\|\omega_t\|^2\le 1 - \mu+\sigma^2"
+    assert formula_over(Steps, branches, "", "") == r"3 \mu\le \sigma^2"  # of which no instance is drawn
+
+
+def test_the_letters_of_a_world_have_its_numbers():
+    """Of those states, and of what a method gives, that a formula asked for."""
+    letters, view = Letters(letters_of(Steps)._latex, of=Steps), Steps.from_data(STEPS)
+    expressions(lambda q: le(q.sq(q.w[1:] - 2 * q.w[0]), q.w[:-1]), letters)
+    found = {s.latex: np.asarray(v).tolist() for s, v in letters.values(view).items()}
+    assert found == {
+        r"\mu": F(1, 3), r"\tau_0": 2, r"\sigma^2": 5, r"\epsilon": 49, r"\omega_t": [3, 11], r"\omega_{t-1}": [2, 3],
+        r"\omega_0": 2, r"\|\omega_t - 2 \omega_0\|^2": [1, 49],
+    }  # fmt: skip
+
+
+def test_an_index_of_two_is_of_a_round_and_of_a_step_in_it():
+    letters = Letters({"v": r"v_<i>(<t>)"})
+    at = [letters.v[i].latex for i in (slice(None), np.s_[:-1, 1:], np.s_[1:, :-1], np.s_[0, 2])]
+    assert at == ["v_i(t)", "v_{i+1}(t-1)", "v_i(t)", "v_2(0)"]
 
 
 def test_letters_of_what_an_attribute_is():

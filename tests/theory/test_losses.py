@@ -8,7 +8,7 @@ from statements_at_hand import instance
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theory.rounds.instances import Draw
-from fedtheory.theory.rounds.losses import Pieces, Unbounded, fractions, minimisers
+from fedtheory.theory.rounds.losses import Pieces, SeparableLosses, Unbounded, fractions
 
 N = None
 
@@ -16,6 +16,13 @@ N = None
 def pieces(h=0, c=0, m=0, a=0, delta=N):
     row = [fractions([[v]]) for v in (h, c, m, a, 0 if delta is N else delta)]
     return Pieces(*row, np.array([[delta is not N]]))
+
+
+def joint(*columns, **by_name):
+    """The sum of losses of one number."""
+    columns = [np.transpose(fractions([v])) for v in (*columns, *by_name.values())]
+    [found] = SeparableLosses.of(*columns, np.full(len(columns[0]), Q(1))).joint
+    return found
 
 
 def at(value):
@@ -42,13 +49,12 @@ def test_huber_is_quadratic_inside_and_linear_outside():
     ],
 )
 def test_minimisers_of_a_sum(columns, expected):
-    rows = [[None if v is None else Q(v) for v in columns[k]] for k in ("h", "c", "m", "a", "delta")]
-    assert minimisers(*rows)[:2] == expected
+    assert joint(**columns).least()[:2] == expected
 
 
 def test_a_function_without_minimiser_is_refused():
     with pytest.raises(Unbounded, match="not convex"):
-        minimisers([Q(-1)], [Q(0)], [Q(0)], [Q(0)], [None])
+        joint([-1], [0], [0], [0], [None]).least()
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -22,7 +22,7 @@ from fedtheory.theory import (
 from fedtheory.theory.rounds.forms import Undefined
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
-from fedtheory.theory.rounds.losses import Unbounded, minimisers
+from fedtheory.theory.rounds.losses import SeparableLosses, Unbounded, fractions
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.studies.counterexamples import instance_of
 
@@ -55,8 +55,9 @@ def test_a_well_by_hand():
 
 def test_the_lower_of_two_wells_is_the_minimiser():
     """A tilt of 1/4 to the right moves the minimisers to -2 - 1/4 (lower) and 2 - 1/4."""
-    columns = [[Q(v) for v in ("-2", "1")], [Q(0), Q(-10)], [Q(1), Q(0)], [Q(0), Q(0)], [Q(1), Q(1, 4)]]
-    assert minimisers(*columns) == (Q(-9, 4), Q(-9, 4), True)
+    columns = [[-2, 1], [0, -10], [1, 0], [0, 0], [1, Q(1, 4)]]
+    of_both = SeparableLosses.of(*(np.transpose(fractions([v])) for v in columns), fractions([1, 1]))
+    assert [f.least() for f in of_both.joint] == [(Q(-9, 4), Q(-9, 4), True)]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -10,6 +10,7 @@ import pytest
 from statements_at_hand import descent, instance
 
 from fedtheory.algorithms import FedAvg
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import random_quadratic
@@ -82,30 +83,11 @@ def test_importing_authoring_is_light():
     assert out.stdout.strip() == "[]"
 
 
-class Asked:
-    """A request at the command line for two of five quadratic clients."""
-
-    participants, options = 2, {}
-
-    def problem(self, default):
-        return random_quadratic(5, 2, seed=4)
-
-    def start(self, problem):
-        return problem.optimum().x + 1
-
-    def sampling(self, problem):
-        return Uniform(self.participants)
-
-    def refuse(self, names, why):
-        """No other option was given."""
-
-    def refuse_hyperparameters(self, why):
-        """Nor was a hyperparameter."""
-
-
 def test_a_request_in_words_is_prepared(paper):
+    """Two of five quadratic clients."""
     free = load_file(FOLDER / "own_method.py")
-    prepared = free.setting.prepare(free.statements[0], Asked())
+    request = CommandRequest({}, participants=2, made=random_quadratic(5, 2, seed=4))
+    prepared = free.setting.prepare(free.statements[0], request)
     assert prepared.options["sampling"] == Uniform(2) and prepared.algorithm is None and "eta = 2" in prepared.head[1]
     with pytest.raises(InvalidInput, match="--participants 2: descent-lemma/lemma-1 is about Full"):
-        paper.setting.prepare(paper.statements[0], Asked())
+        paper.setting.prepare(paper.statements[0], request)

@@ -201,7 +201,7 @@ def test_what_a_form_needs():
 
 def test_what_is_declared_is_told():
     setting, [statement] = made().setting, made().statements
-    assert setting.declares(statement)["rules"] == "light (mu = 1), heavy (mu = 9)"
+    assert setting.about(statement).declares["rules"] == "light (mu = 1), heavy (mu = 9)"
     assert declared(memories(rounds=0))["state before"] == "any c_k, besides those of runs"
     assert (
         as_written(above(3)) == "every number above 3" and as_written(among("a", "b")) == "a or b"

@@ -180,7 +180,7 @@ def test_the_horizon_and_the_law_are_named(how, says):
     assert scope(statement) == says
     assert f"weights; {says}" in " ".join(str(study(statement, budget=20, necessity=False)).split())
     judge = AuthoredSetting(statement.paper)
-    assert judge.scope_in_words(statement.statement) == f"about {says}"
+    assert judge.about(statement.statement).scope == f"about {says}"
 
 
 def test_changes_of_an_instance_keep_its_cohorts_few():

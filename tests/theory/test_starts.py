@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +21,9 @@ from fedtheory.theory import (
     step,
     study,
 )
+from fedtheory.theory.judge import registry
+from fedtheory.theory.judge.proof_trace import walk_witness
+from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.studies.declared import declared
@@ -94,11 +96,17 @@ def test_a_proof_is_walked_from_every_start():
 
     chain = [step("round", form="printed", weight=1)]
     walked = paper.proof("descent", steps=chain, form="the start's mean")
-    witness = SimpleNamespace(kind="descent", data=DATA)
-    course = walked.replayed(witness, walked)
-    [(view, weight)] = course.rounds
-    assert weight.tolist() == [F(1, 2)] * 2 and view.distance_sq.tolist() == [[1], [9]]
-    assert course.end().probability.tolist() == [F(1, 2)] * 2
+    registry.register(paper)
+    try:
+        witness = Witness(walked.theorem, walked.form, "any", "descent", DATA)
+        course = walked.replayed(witness, walked)
+        [(view, chance, drawn)] = course.rounds
+        assert chance.tolist() == [F(1, 2)] * 2 and view.distance_sq.tolist() == [[1], [9]] and drawn is None
+        assert course.end().probability.tolist() == course.chance.tolist() == [F(1, 2)] * 2
+        found = walk_witness(walked, witness)
+        assert (found.lhs, found.rhs, found.tallies[0].places[0].rhs) == (0, 1, 5)
+    finally:
+        registry._forget(paper)
 
 
 def test_starts_that_cannot_be():

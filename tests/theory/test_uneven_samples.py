@@ -11,7 +11,6 @@ from fedtheory.problems import LeastSquares
 from fedtheory.testing import assert_statement
 from fedtheory.theory import GradientSteps, Quadratics, SmoothConvex, eq, le, printed, verify
 from fedtheory.theory.judge import registry
-from fedtheory.theory.rounds.on_problem import verify as on_problem
 
 FILE = '''
 from fedtheory.algorithms import FedAvg
@@ -49,7 +48,7 @@ def test_the_server_averages_by_the_weights_of_F(statement, uneven):
 
     def ends_at(point):
         made = statement(lambda q: [printed(eq(q.x_next + 0 * q.x, point + 0 * q.x))], problems=Quadratics((1, 5), 1))
-        return on_problem(made, uneven, x0=[7.0])[0].verdict
+        return verify(made, uneven, x0=[7.0])[0].verdict
 
     assert (ends_at(2), ends_at(2.5)) == ("holds", "violated")
 

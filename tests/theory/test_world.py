@@ -167,9 +167,9 @@ def test_a_world_that_is_made_of_no_problem_says_what_it_is_about(mixed, monkeyp
     square, numbers = mixed.statements[0], mixed.authored["square"].over
     monkeypatch.setattr(numbers, "about", about)
     monkeypatch.delattr(numbers, "on_problem")
-    assert mixed.setting.refusal(square) == f"it is {says}, not about a problem's run"
+    assert mixed.setting.about(square).refusal == f"it is {says}, not about a problem's run"
     monkeypatch.setattr(numbers, "no_problem", "it is about no problem")
-    assert mixed.setting.refusal(square) == "it is about no problem"
+    assert mixed.setting.about(square).refusal == "it is about no problem"
 
 
 def test_a_world_may_give_an_instance_with_its_own_name(mixed, monkeypatch):
@@ -369,11 +369,14 @@ from fedtheory.theory import *
 from fedtheory.theory.judge.record import OwnRun
 from fedtheory.theory.judge.request import Tuned
 
-paper = Paper("runs", title="Numbers of runs")
+def tuned(method, request, rounds, batch_size):
+    return Tuned(method, None, 7) if method == "fedavg" else None
+
+how = {"tuned": tuned, "computed": {"fedavg": {"--rounds": "7"}}}
+paper = Paper("runs", title="Numbers of runs", **how)
 
 class Ends(World):
     kind, about, example = "ends", "about where a run ends", "--problem quadratic"
-    computed = {"fedavg": {"--rounds": "7"}}
     def __init__(self, a, facts=()):
         self.a, self.facts = a, frozenset(facts)
     @classmethod
@@ -389,9 +392,6 @@ class Ends(World):
     def own_run(cls, statement, form, case, record):
         sides = form.sides_on(cls(record.models[-1, :, 0]))
         return OwnRun(sides, np.array([record.rounds]), "T", True, "the end", "any", {"a": 1})
-    @classmethod
-    def tuned(cls, method, request, rounds=None, batch_size=None):
-        return Tuned(method, None, 7) if method == "fedavg" else None
 
 class Asked:
     def __init__(self, a):
@@ -429,13 +429,18 @@ def test_each_form_is_judged_on_the_run_that_its_world_makes_for_it(runs):
     assert (checks["twice"].lhs, checks["never"].reason, checks["never"].rule) == (4.0, "there is no such run", "other")
 
 
-def test_a_world_judges_a_run_of_anyones_and_gives_a_method_its_parameters(runs):
+def test_a_world_judges_a_run_of_anyones(runs):
     problem = problems.random_quadratic(2, 1, seed=0, condition=1.0)
     for end, verdict in ((2.0, "holds"), (5.0, "violated")):
         [check] = theory_of_runs.check_run("runs/ends", problem, FedAvg(), [[0.0], [end]], forms=["printed"])
         assert (check.verdict, check.lhs, check.where["T"]) == (verdict, end, 1)
-    assert runs.setting.tuned("fedavg", None).rounds == 7 and runs.setting.tuned("fedprox", None) is None
-    assert runs.setting.computed == {"fedavg": {"--rounds": "7"}} and runs.setting.own_method
+    assert runs.setting.about(runs.statements[0]).own_method and runs.step_sizes is None
+
+
+def test_a_paper_gives_a_method_its_parameters(runs):
+    assert runs.tuned("fedavg", None, None, None).rounds == 7
+    assert runs.tuned("fedprox", None, None, None) is None
+    assert runs.computed == {"fedavg": {"--rounds": "7"}}
 
 
 def test_a_world_without_runs_bounds_nothing_along_one(mixed):

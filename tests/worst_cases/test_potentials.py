@@ -6,13 +6,13 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from algorithm_3 import round_view
 
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDynState
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
-from fedtheory.theorems.fedelasticnet.expectation import round_view
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.worst_cases.potentials import best_potential, feddyn_kappas
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,17 +18,19 @@ import numpy as np
 
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn, FedElasticNetDynState
 from fedtheory.errors import InvalidInput
-from fedtheory.participation.cohorts import Uniform
+from fedtheory.participation.cohorts import Sampling, Uniform
+from fedtheory.problems.base import Problem
 from fedtheory.rational import in_fractions
-from fedtheory.theorems.fedelasticnet import exact_pieces
-from fedtheory.theorems.fedelasticnet.expectation import round_view
 from fedtheory.theorems.fedelasticnet.notation import RULES
+from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.theory.rounds.losses import SeparableLosses, fractions
+from fedtheory.theory.rounds.losses import PieceTable, SeparableLosses, fractions
 from fedtheory.theory.rounds.measured import RoundQuantities
-from fedtheory.theory.rounds.oracles import SeparableWorld
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.oracles import ProblemWorld, SeparableWorld
+from fedtheory.theory.rounds.slopes import Piece
 
-__all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round"]
+__all__ = ["DiagonalInstance", "DiagonalLosses", "PiecewiseLosses", "RationalState", "exact_array", "exact_round", "round_view"]
 
 
 def exact_array(values: Any) -> np.ndarray:
@@ -67,10 +69,35 @@ class RationalLosses:
         return np.broadcast_to(x[..., None, :], (*x.shape[:-1], *self.shape))
 
 
-class PiecewiseLosses(RationalLosses, exact_pieces.PiecewiseLosses):
-    """The package's, with the clients' means, values, and gradients at the optimum."""
+class PiecewiseLosses(RationalLosses):
+    """The package's in a plain mean, with the gradients at the optimum that is nearest to a point, default 0."""
 
     is_exact = True
+
+    def __init__(self, pieces: Sequence[Sequence[Piece]], near: Sequence[Fraction] | None = None) -> None:
+        table, m = PieceTable(pieces), len(pieces)
+        self.pieces, self.shape, self.of_all = pieces, table.shape, SeparableLosses(table, np.full(m, Fraction(1, m)))
+        self.values_each, self.gradients_each, self.nearest_gradients = table.value, table.gradient, table.nearest
+        self.near, self._minimise = near or [Fraction(0)] * table.shape[1], table.minimise
+
+    @cached_property
+    def theta_star(self) -> np.ndarray:
+        """The minimiser of R that is meant: (d,)."""
+        found: np.ndarray = self.of_all.minimiser(self.near)
+        return found
+
+    @property
+    def beta(self) -> Any:
+        """The largest curvature of a client; None where a slope jumps."""
+        return self.of_all.constants["beta"]
+
+    def excess(self, x: Any) -> Any:
+        """R(x) - R*."""
+        return self.of_all.excess(x, self.theta_star)
+
+    def minimise(self, anchor: Any, stored: Any, l1: Any, l2: Any) -> Any:
+        """As `DiagonalLosses.minimise`."""
+        return self._minimise(stored, l2, anchor, l1)
 
     @cached_property
     def grad_star(self) -> np.ndarray:
@@ -83,9 +110,6 @@ class PiecewiseLosses(RationalLosses, exact_pieces.PiecewiseLosses):
             for k, (left, right) in enumerate(ends):
                 out[k, i] = left + share * (right - left)
         return out
-
-    def values_each(self, y: Any) -> Any:
-        return np.frompyfunc(exact_pieces.Piece.value, 2, 1)(self.table, y).sum(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -299,3 +323,13 @@ def exact_round(instance: DiagonalInstance, state: RationalState) -> RoundQuanti
     method = in_fractions(method, numbers) if instance.is_exact else method
     begun = FedElasticNetDynState(state.theta, state.stored, state.h, state.local)
     return round_view(SeparableWorld(losses, instance.x0[0]), method, Uniform(instance.P), begun)
+
+
+def round_view(on: Any, algorithm: Any, sampling: Sampling, state: FedElasticNetDynState) -> RoundQuantities:
+    """One round of the package's Algorithm 3 from S given states, over all cohorts of the law.
+
+    on : Problem, or a world of `fedtheory.theory.rounds.oracles`
+    """
+    setting = MethodSetting.of(FILE["lemma-b4"].variants[algorithm.rule])
+    world = ProblemWorld(on) if isinstance(on, Problem) else on
+    return replace(setting, method=algorithm).round_from(world, state._asdict(), sampling, {})

@@ -245,8 +245,9 @@ def exact_check(states: int = 8) -> list[Row]:
     """One round of an instance with m = 6, P = 3, d = 10, from several states: all cohorts, all
     statements of one round."""
     from fedtheory.theorems import all_statements
-    from fedtheory.theorems.fedelasticnet.expectation import round_view
+    from fedtheory.theorems.fedelasticnet.paper import FILE
     from fedtheory.theory.judge.check import judge_view
+    from fedtheory.theory.rounds.method_setting import MethodSetting
 
     rng = np.random.default_rng(SEED)
     problem = LeastSquares(rng.standard_normal((6, 20, 10)), rng.standard_normal((6, 20)))
@@ -257,8 +258,10 @@ def exact_check(states: int = 8) -> list[Row]:
     start = FedElasticNetDynState(x, stored, stored.mean(axis=1), local)
     forms = [(s, f) for s in all_statements("fedelasticnet/") if s.scope == "round" for f in s.forms if algorithm.rule in f.established]
 
+    setting = replace(MethodSetting.of(FILE["lemma-b4"].variants[algorithm.rule]), method=algorithm)
+
     def check() -> int:
-        view = round_view(problem, algorithm, sampling, start)
+        view = setting.round_from(setting.world(problem), start._asdict(), sampling, {})
         return len([judge_view(s, f, view) for s, f in forms if f.symbolic is None])
 
     made = check()

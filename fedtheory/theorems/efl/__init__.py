@@ -9,8 +9,10 @@ paper.read(__name__, first=(
 ))
 
 from fedtheory.theorems.efl.proofs import PROOFS  # noqa: E402 - after the statements
+from fedtheory.theorems.efl.runs_world import Runs  # noqa: E402
 
 paper.proofs.extend(PROOFS)
+paper.step_sizes = Runs.step_sizes
 PAPER = paper
 
 __all__ = ["PAPER"]

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from fedtheory.theorems.efl.compressed_world import CLEAR, CompressedView, FrozenView, PartialView
+from fedtheory.theorems.efl.compressed_world import CompressedView
 from fedtheory.theorems.efl.feedback_world import CONSISTENT, LITERAL, TEXT
+from fedtheory.theorems.efl.frozen_world import CLEAR, FrozenView
 from fedtheory.theorems.efl.notation import NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
+from fedtheory.theorems.efl.partial_world import PartialView
 from fedtheory.theorems.efl.quantities.step import sq
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
 
@@ -21,32 +21,18 @@ SHARPENED = "docs/efl_claims.md#the-consistent-form-sharpened"
 IRREGULAR = "docs/efl_claims.md#inactive-and-incomplete-clients"
 IRREGULAR_SHARPENED = "docs/efl_claims.md#irregular-clients-sharpened"
 _PERIOD = r"\text{the model held at }\omega^*:\ \textstyle\sum\Delta\omega=0\text{ over a period of the residuals}"
-_STEPS = r"\eta_t=\tfrac{16}{\mu((t+1)E+\gamma)},\ \gamma=\max\{\tfrac{4E}\delta,\tfrac{64L}\mu\}"
-_V = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16/\mu)^2B}{(tE+\gamma)^2}"
-_B = (
-    r"B=E(\textstyle\sum(p^k)^2\sigma_k^2+6L\sum p^kD_k)+(2+\tfrac\mu{2L})(G^2\sum_{i<E}i^2+E\rho^2),\ "
-    r"\rho=(A-1)EG,\ A=(\tfrac4\delta)^2"
+_STEPS = (
+    r",\ \eta_t=\tfrac{16}{\mu((t+1)E+\gamma)},\ \gamma=\max\{\tfrac{4E}\delta,\tfrac{64L}\mu\}"
 )
-_S = (
-    r"(\tfrac{\eta_t}{\eta_0})^{16}\|\omega_0-\omega^*\|^2+\min\{\tfrac{5\eta_t}{4\mu},tE\eta_{t-1}"
-    r"^2\}\textstyle\sum(p^k)^2\sigma_k^2+"
-    r"\tfrac{5L}2\min\{\tfrac{3\eta_t^2}{2\mu},tE\eta_0\eta_{t-1}^2\}\big((E-1)^2G^2+\rho^2\big)"
-)
-MODEL = r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(%s\big)+2\rho^2\eta_t^2\ (t\ge1),\ "
-VIRTUAL = r"\mathbb E\|v_t-\omega^*\|^2\le%s\ (t\ge1)"
+_SIZES = r",\ \gamma=\max\{\tfrac{8E}{\pi\delta},\tfrac{32E(1+\theta)L}{\mu S}\}"
 ASSUMPTIONS = (
     "every F_k is L-smooth and mu-strongly convex; all clients complete, p_tau^k = p^k, lambda = 0",
     "gradients unbiased given the past of all clients, mini-batches of different clients "
     "uncorrelated within a step; E||g||^2 <= G^2 at all local steps of the run",
     "ST with exactly k entries, both ways, and error feedback on both sides: ||C(x) - x||^2 <= (1 "
     "- delta)||x||^2 with delta = min(1/k, k/n), and ||C(x)|| <= ||x||",
-    "where the server sends uncompressed A = 4/delta",
+    "where the server sends uncompressed, rho^2 has 4/delta for 16/delta^2",
 )
-
-
-def _eta(v: CompressedView) -> np.ndarray:
-    """eta_t beside the steps of a round, (T, 1)."""
-    return v.eta[:-1, None]
 
 
 def _cancel(v: FrozenView, share: Any = 0) -> Sides:
@@ -91,32 +77,30 @@ def compressed_convergence(q):
     )
     yield repaired(
         lambda: q.of_model(*q.falling(q.B)),
-        r"\mathbb E\|\omega_t-\omega^*\|^2\le2" + _V + r"+2\rho^2\eta_t^2,\ " + _STEPS +
-        r",\ " + _B, wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1)),
-        wrong("without B and the residuals", share=(1, 0, 0)), holds=True, over=CompressedView,
-        proof=CONVERGES,
+        wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1)),
+        wrong("without B and the residuals", share=(1, 0, 0)), after=_STEPS,
+        where=("B", "rho_sq"), holds=True, over=CompressedView, proof=CONVERGES,
         note="proved by `efl/compressed-proof`: O(1/t) as without compression, with rho^2 = O(E^2 "
         "G^2/delta^4), or O(E^2 G^2/delta^2) where only the clients compress",
     )
     yield form(
         "virtual iterate", lambda: q.of_virtual(*q.falling(q.B)),
-        r"\mathbb E\|v_t-\omega^*\|^2\le" + _V + r",\ v_t=\omega_t+R^G_t+\textstyle\sum_kp^kR^k_t",
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1)),
-        wrong("without B", share=(1, 0)), holds=True, over=CompressedView, proof=CONVERGES,
+        wrong("without B", share=(1, 0)), after=r",\ v_t=\omega_t+R^G_t+\textstyle\sum_kp^kR^k_t",
+        holds=True, over=CompressedView, proof=CONVERGES,
     )
     yield form(
         "sharpened", lambda: q.of_model(*q.sharp),
-        MODEL % _S + _STEPS + r",\ \rho=(A-1)EG,\ A=(\tfrac4\delta)^2",
         wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1)),
         wrong("the first term only", share=(1, 0, 0, 0)),
-        wrong("without the residuals", share=(1, 1, 0, 0)), holds=True, over=CompressedView,
-        proof=SHARPENED,
+        wrong("without the residuals", share=(1, 1, 0, 0)), after=_STEPS, where=("rho_sq",),
+        holds=True, over=CompressedView, proof=SHARPENED,
         note="never above the repaired bound, and without D_k: O(1/t^2) where gradients have no "
         "noise, else only the noise is of order 1/t, and no compressor is in its term. Proof: "
         "docs/efl_claims.md, the consistent form sharpened",
     )
     yield form(
-        "sharpened, virtual iterate", lambda: q.of_virtual(*q.sharp), VIRTUAL % _S,
+        "sharpened, virtual iterate", lambda: q.of_virtual(*q.sharp),
         wrong("99 hundredths of the first term", share=(Fraction(99, 100), 1, 1)),
         wrong("the first term only", share=(1, 0, 0)),
         wrong("without the residuals", share=(1, 1, 0)), holds=True, over=CompressedView,
@@ -136,9 +120,7 @@ def compressed_proof(q):
         lambda: q.of_virtual(
             (1 - q.eta[:-1] * q.mu * q.E / 2) * q.virtual_sq[:-1], q.eta[:-1] ** 2 * q.B
         ),
-        r"\text{one round: }\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu E}2)\mathbb "
-        r"E\|v_t-\omega^*\|^2+\eta^2B", wrong("without B", share=(1, 0)), holds=True,
-        proof=CONVERGES,
+        wrong("without B", share=(1, 0)), before=r"\text{one round: }", holds=True, proof=CONVERGES,
     )
     yield form(
         "virtual iterate",
@@ -151,9 +133,10 @@ def compressed_proof(q):
     yield form(
         "one compression",
         lambda: le(
-            q.mean(q.R)[1:], (0 if q.delta is None else 1 - q.delta) * q.mean(q.message), noise=q.noise
+            q.mean(q.R[1:]), (0 if q.delta is None else 1 - q.delta) * q.mean(q.message),
+            noise=q.noise,
         ),
-        r"\mathbb E\|R^k_{t+1}\|^2\le(1-\delta)\mathbb E\|R^k_t+x^k_t\|^2", NINE_TENTHS, holds=True,
+        NINE_TENTHS, holds=True,
         proof="the definition of delta, for the message R^k + x^k",
     )
     yield form(
@@ -165,9 +148,10 @@ def compressed_proof(q):
     yield form(
         "residuals of the clients",
         lambda: le(
-            q.mean(q.R)[1:], ((q.client_factor - 1) * q.eta[1:, None])**2 * q.reach_sq + 0 * q.weights,
+            q.mean(q.R[1:]),
+            ((q.client_factor - 1) * q.eta[1:, None]) ** 2 * q.reach_sq + 0 * q.weights,
             noise=q.noise,
-        ), r"\mathbb E\|R^k_t\|^2\le((\tfrac4\delta-1)EG\eta_t)^2",
+        ),
         wrong("a thousandth of it", share=Fraction(1, 1000)), holds=True, proof=CONVERGES,
         note="with q = sqrt(1 - delta) <= 1 - delta/2 and eta_t/eta_{t+1} <= 1 + delta/4: a fixed "
         "point of K <- (1 - delta/4)(K + EG)",
@@ -175,9 +159,9 @@ def compressed_proof(q):
     yield form(
         "residual of the server",
         lambda: le(
-            q.mean(q.R_G)[1:], ((q.whole_factor - q.client_factor) * q.eta[1:])**2 * q.reach_sq,
-            noise=q.noise,
-        ), r"\mathbb E\|R^G_t\|^2\le((A-\tfrac4\delta)EG\eta_t)^2",
+            q.mean(q.R_G[1:]),
+            ((q.whole_factor - q.client_factor) * q.eta[1:]) ** 2 * q.reach_sq, noise=q.noise,
+        ),
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=CONVERGES,
         note="what reaches the server is at most (4/delta) E G eta_t in the mean square",
     )
@@ -189,18 +173,15 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
     yield form(
         "distance of the models",
         lambda: le(q.apart_sq[1:], q.rho_sq * q.eta[1:]**2, noise=q.noise),
-        r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2",
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=CONVERGES,
     )
     yield form(
         "one local step",
         lambda: le(
-            q.inner_sq[:, 1:], q.inner_sq[:, :-1], 2 * q.off_inner, 6 * q.L * _eta(q)**2 * q.spread,
-            _eta(q)**2 * q.variance, -_eta(q) * q.mu * q.among(q.local[:, :-1] - q.star), noise=q.noise,
+            q.inner_sq[:, 1:], q.inner_sq[:, :-1], 2 * q.off_inner,
+            6 * q.L * q.eta_now**2 * q.spread, q.eta_now**2 * q.variance,
+            -q.eta_now * q.mu * q.among(q.local[:, :-1] - q.star), noise=q.noise,
         ),
-        r"\mathbb E\|\bar v_{i+1}-\omega^*\|^2\le\mathbb E\|\bar v_i-\omega^*\|^2+2\textstyle\sum "
-        r"p^k\mathbb E\|\omega^k_i-\bar v_i\|^2+6L\eta^2\sum "
-        r"p^kD_k+\eta^2\sum(p^k)^2\sigma_k^2-\eta\mu\sum p^k\mathbb E\|\omega^k_i-\omega^*\|^2",
         wrong("nine tenths of the noise", share=(1, 1, 1, Fraction(9, 10), 1)),
         wrong("without the D_k, and minus the drift", share=(1, Fraction(-1, 2), 0, 1, 1)), holds=True,
         proof=CONVERGES,
@@ -210,12 +191,9 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
     yield form(
         "one local step, sharpened",
         lambda: le(
-            q.inner_sq[:, 1:], (1 - _eta(q) * q.mu) * q.inner_sq[:, :-1],
-            5 * _eta(q) * q.L * q.off_inner / 2, _eta(q)**2 * q.variance, noise=q.noise,
+            q.inner_sq[:, 1:], (1 - q.eta_now * q.mu) * q.inner_sq[:, :-1],
+            5 * q.eta_now * q.L * q.off_inner / 2, q.eta_now**2 * q.variance, noise=q.noise,
         ),
-        r"\mathbb E\|\bar v_{i+1}-\omega^*\|^2\le(1-\eta\mu)\mathbb E\|\bar "
-        r"v_i-\omega^*\|^2+\tfrac52\eta L\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar "
-        r"v_i\|^2+\eta^2\sum(p^k)^2\sigma_k^2",
         wrong("nine tenths of the noise", share=(1, 0, Fraction(9, 10))),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1)),
         wrong("minus the drift", share=(1, -1, 1)), holds=True, proof=SHARPENED,
@@ -228,9 +206,7 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
             q.kept * q.virtual_sq[:-1],
             (1 - q.kept) * q.eta[:-1] / q.mu * (q.variance + 5 * q.L * q.eta[:-1] * q.off / 2),
         ),
-        r"\mathbb E\|v_{t+1}-\omega^*\|^2\le q\,\mathbb "
-        r"E\|v_t-\omega^*\|^2+(1-q)\tfrac\eta\mu\big(\textstyle\sum(p^k)^2\sigma_k^2+\tfrac52L"
-        r"\eta((E-1)^2G^2+\rho^2)\big),\ q=(1-\eta\mu)^E", wrong("without the second term", share=(1, 0)),
+        wrong("without the second term", share=(1, 0)),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1)), holds=True,
         proof=SHARPENED,
     )
@@ -243,34 +219,12 @@ def _rounds(q: CompressedView) -> Iterator[Any]:
     yield form(
         "drift",
         lambda: le(
-            q.off_inner, _eta(q)**2 * q.G_sq * np.arange(q.E)**2, q.apart_sq[:-1, None] + 0 * q.off_inner,
-            noise=q.noise,
+            q.off_inner, q.eta_now**2 * q.G_sq * q.steps_sq,
+            q.apart_now + 0 * q.off_inner, noise=q.noise,
         ),
-        r"\textstyle\sum p^k\mathbb E\|\omega^k_i-\bar v_i\|^2\le\eta^2G^2i^2+\mathbb "
-        r"E\|\omega_t-v_t\|^2",
         wrong("nine tenths of the residuals", share=(1, Fraction(9, 10))), holds=True,
         proof=CONVERGES,
     )
-
-
-_V_IRREGULAR = r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16E/\mu)^2B/S^2}{(tE+\gamma)^2}+\tfrac{H_tJ}{tE+\gamma}"
-_SIZES = (
-    r"\gamma=\max\{\tfrac{8E}{\pi\delta},\tfrac{32E(1+\theta)L}{\mu S}\},\ \rho=\big(\tfrac{16}{5\delta}+(\tfrac4\delta-1)"
-    r"(\tfrac{16}{5\delta}+1)\big)\theta EG"
-)
-_B_IRREGULAR = (
-    r"B=2(2+\theta)L\textstyle\sum\mathbb E[ps]D_k+E(E-1)G^2\mathbb E[\sum ps+\theta(\sum p-2)_+\sum ps]+"
-    r"(1+\tfrac\mu{2(1+\theta)L})S(\tfrac{(E-1)(2E-1)}3G^2+2\rho^2)+2S\rho^2"
-)
-_S_IRREGULAR = (
-    r"\tfrac{\gamma^2\|\omega_0-\omega^*\|^2+t(16E/\mu)^2B^+/S^2}{(tE+\gamma)^2}+"
-    r"\min\{\tfrac{44L}{3\mu},\tfrac{11}2tLS\eta_0\}\rho^2\eta_{t-1}^2+\tfrac{H_tJ}{tE+\gamma}"
-)
-_B_IRREGULAR_SHARP = (
-    r"B^+=\tfrac{9+5\theta}2L\textstyle\sum\mathbb E[ps]D_k+\tfrac{E(E-1)}2G^2\mathbb E[\sum ps+"
-    r"\theta(\sum p-2)_+\sum ps]+"
-    r"(1+\tfrac\mu{(1+\theta)L})S\tfrac{(E-1)(2E-1)}6G^2"
-)
 
 
 @paper.statement(
@@ -283,38 +237,36 @@ _B_IRREGULAR_SHARP = (
     "(p_tau, s_tau) independent of the past, of one law in all rounds, 0 <= p_tau^k <= theta p^k; "
     "pi the least probability that a client sends",
     "ST with exactly k entries on both sides, and error feedback; where the server sends "
-    "uncompressed rho has its first term only", "eta_t = 16E/(mu ((t + 1)E + gamma) S)"),
+    "uncompressed rho^2 is (16/(5 delta) theta E G)^2", "eta_t = 16E/(mu ((t + 1)E + gamma) S)"),
     measures="mean squared distance to the optimum",
 )
 def compressed_participation(q):
     """The bound, its sharpened form, and the steps of its proof."""
     yield repaired(
         lambda: q.of_model(*q.falling(q.B), q.bias),
-        r"\mathbb E\|\omega_t-\omega^*\|^2\le2\big(" + _V_IRREGULAR + r"\big)+2\rho^2\eta_t^2,\ " + _SIZES +
-        r",\ " + _B_IRREGULAR, wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1)),
-        wrong("without B and the residuals", share=(1, 0, 1, 0)), holds=True, proof=IRREGULAR,
+        wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1)),
+        wrong("without B and the residuals", share=(1, 0, 1, 0)), after=_SIZES,
+        where=("B", "rho_sq"), holds=True, proof=IRREGULAR,
         note="an inactive client's residual waits, and the step falls less while it waits than a "
         "message takes off: hence pi in gamma, and only there. J, H_t and theta are Theorem 1's",
     )
     yield form(
         "virtual iterate", lambda: q.of_virtual(*q.falling(q.B), q.bias),
-        r"\mathbb E\|v_t-\omega^*\|^2\le" + _V_IRREGULAR,
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1)),
         wrong("without B and J", share=(1, 0, 0)), holds=True, proof=IRREGULAR,
     )
     yield form(
         "sharpened", lambda: q.of_model(*q.falling(q.B_sharp), q.residuals, q.bias),
-        MODEL % _S_IRREGULAR + _SIZES + r",\ " + _B_IRREGULAR_SHARP,
         wrong("49 hundredths of the first term", share=(Fraction(49, 100), 1, 1, 1, 1)),
         wrong("without B and the residuals", share=(1, 0, 0, 1, 0)),
         wrong("a twenty-thousandth of rho^2", share=(1, 1, Fraction(1, 20000), 1, Fraction(1, 20000))),
-        holds=True, proof=IRREGULAR_SHARPENED,
+        after=_SIZES, where=("B_sharp", "rho_sq"), holds=True, proof=IRREGULAR_SHARPENED,
         note="rho^2 at eta_t^2, so that the compressors cost no rate. The D_k count (9 + 5 "
         "theta)/(8 + 4 theta) times as much as in the repaired bound, all else no more",
     )
     yield form(
         "sharpened, virtual iterate",
-        lambda: q.of_virtual(*q.falling(q.B_sharp), q.residuals, q.bias), VIRTUAL % _S_IRREGULAR,
+        lambda: q.of_virtual(*q.falling(q.B_sharp), q.residuals, q.bias),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1, 1)),
         wrong("without B, J and the residuals", share=(1, 0, 0, 0)),
         wrong("an eight-thousandth of rho^2", share=(1, 1, Fraction(1, 8000), 1)), holds=True,
@@ -328,17 +280,13 @@ def _irregular_rounds(q: PartialView) -> Iterator[Any]:
     yield form(
         "one round, sharpened",
         lambda: q.one_round(q.eta[:-1] ** 2 * q.B_sharp, q.eta[:-1] ** 3 * q.off),
-        r"\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu S}2)\mathbb "
-        r"E\|v_t-\omega^*\|^2+\eta^2B^++\tfrac{11}2LS\rho^2\eta^3+2r_t\eta\textstyle\sum\mathbb "
-        "E[ps]D_k", wrong("without all but the first term", share=(1, 0, 0, 0)),
+        wrong("without all but the first term", share=(1, 0, 0, 0)),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1, 1)),
         wrong("a two-thousandth of rho^2", share=(1, 1, Fraction(1, 2000), 1)), holds=True,
         proof=IRREGULAR_SHARPENED,
     )
     yield form(
         "one round", lambda: q.one_round(q.eta[:-1] ** 2 * q.B),
-        r"\mathbb E\|v_{t+1}-\omega^*\|^2\le(1-\tfrac{\eta\mu S}2)\mathbb "
-        r"E\|v_t-\omega^*\|^2+\eta^2B+2r_t\eta\textstyle\sum\mathbb E[ps]D_k",
         wrong("without B and the D_k", share=(1, 0, 0)),
         wrong("nine tenths of the first term", share=(Fraction(9, 10), 1, 1)), holds=True,
         proof=IRREGULAR,
@@ -346,32 +294,29 @@ def _irregular_rounds(q: PartialView) -> Iterator[Any]:
     yield form(
         "one client",
         lambda: le(
-            q.mean(q.R)[1:], (1 - q.pi * (q.delta or 1) / 2) * q.mean(q.R)[:-1],
+            q.mean(q.R[1:]), (1 - q.pi * (q.delta or 1) / 2) * q.mean(q.R[:-1]),
             2 * q.pi / (q.delta or 1) * q.reach_sq * q.eta[:-1, None] ** 2, noise=q.noise,
         ),
-        r"\mathbb E\|R^k_{t+1}\|^2\le(1-\tfrac{\pi_k\delta}2)\mathbb "
-        r"E\|R^k_t\|^2+\tfrac{2\pi_k}\delta(\theta EG\eta_t)^2",
         wrong("a hundredth of the second term", share=(1, Fraction(1, 100))),
         wrong("without the first term", share=(0, Fraction(1, 100))), holds=True, proof=IRREGULAR,
     )
     yield form(
         "residuals of the clients",
         lambda: le(
-            q.mean(q.R)[1:], q.client_factor**2 * q.reach_sq * q.eta[1:, None] ** 2 + 0 * q.pi,
+            q.mean(q.R[1:]), q.client_factor**2 * q.reach_sq * q.eta[1:, None] ** 2 + 0 * q.pi,
             noise=q.noise,
-        ), r"\mathbb E\|R^k_t\|^2\le(\tfrac{16}{5\delta}\theta EG\eta_t)^2",
+        ),
         wrong("a ten-thousandth of it", share=Fraction(1, 10**4)), holds=True, proof=IRREGULAR,
     )
     yield form(
         "residual of the server",
-        lambda: le(q.mean(q.R_G)[1:], q.server_factor**2 * q.reach_sq * q.eta[1:]**2,
-        noise=q.noise),
-        r"\mathbb E\|R^G_t\|^2\le((\tfrac4\delta-1)(\tfrac{16}{5\delta}+1)\theta EG\eta_t)^2",
+        lambda: le(
+            q.mean(q.R_G[1:]), q.server_factor**2 * q.reach_sq * q.eta[1:] ** 2, noise=q.noise
+        ),
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=IRREGULAR,
     )
     yield form(
         "distance of the models",
         lambda: le(q.apart_sq[1:], q.rho_sq * q.eta[1:]**2, noise=q.noise),
-        r"\mathbb E\|\omega_t-v_t\|^2\le\rho^2\eta_t^2",
         wrong("a millionth of it", share=Fraction(1, 10**6)), holds=True, proof=IRREGULAR,
     )

@@ -1,22 +1,16 @@
-"""The worlds of EFL's convergence with compression, with the steps of its theorems.
+"""The world of EFL's convergence with compression of complete clients, with its theorems' steps.
 
 The consistent form of Algorithm 1: D^k = R^k + (p_tau^k/p^k) x^k of those that make steps, c^k =
 C(D^k), R^k <- D^k - c^k; the others keep R^k and send nothing. D^G = R^G + sum_k p^k c^k, R^G <- D^G
-- C(D^G), w <- w + C(D^G). Runs are made in fractions, of complete clients over all signs of the
-noise, of irregular ones over every participation of every round, with full gradients and one law
-of s^k for all rounds. A run can only end at w* if the moves that it makes with the model held at w*
-cancel: while the steps fall slowly the residuals, divided by the step, follow the recursion of a
-constant step at w*. `FrozenView` is that recursion, over one period.
+- C(D^G), w <- w + C(D^G). Runs are made in fractions,
+over all signs of the noise, with full gradients.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -27,26 +21,21 @@ from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.optimum.certify import Optimum
-from fedtheory.participation.coefficients import SCHEMES, coefficients
-from fedtheory.participation.moments import Moments, moments
 from fedtheory.simulation.simulate import simulate
 from fedtheory.steps import Loop
 from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
-from fedtheory.theorems.efl.feedback_world import LOOPS
+from fedtheory.theorems.efl.compressed_paths import cases_of, play, signs_of
 from fedtheory.theorems.efl.quantities.measured_run import client_minima
-from fedtheory.theorems.efl.world import clients_that_end
-from fedtheory.theory import Case, Fact, Sides, derived, flag, le, number, whole, word
+from fedtheory.theory import Case, Sides, derived, flag, le, number, whole
 from fedtheory.theory.draws import few_shares, half, part, rows
 from fedtheory.theory.fields import reads_of
-from fedtheory.theory.rounds.oracles import repeated
+from fedtheory.theory.judge.symbolic import minimum
 
+OFF = r"\mathbb E\|%s-\omega^*\|^2"
+LOCAL = r"\textstyle\sum_kp^k\mathbb E"
 SHORTER = ("st", "top-k", "scaled-sign")  # deterministic, and ||C(x)|| <= ||x||
-MOST, MOST_SIGNS = 1296, 4096  # paths of participation, and of the noise
-VARIANTS = ("consistent", "literal", "text")
-LONGEST = 300  # rounds until a state comes back
-CLEAR = Fact("no choice of ST is a tie over the period", lambda q: q.gap > 0)
 THREE: dict[str, Any] = {"weights": ["1/3", "1/3", "1/3"], "h": [["1", "1"]] * 3, "q": "1/2"}  # w* = 0, gradients -c_k
 ASKS = (
     efl.CONVEX, "EFL with residuals on both sides, variant consistent, lambda = 0",
@@ -54,87 +43,6 @@ ASKS = (
     "all clients complete, full gradients, LocalSGD with the theorem's steps",
 )  # fmt: skip
 WITH_ST = {**reads_of(efl.Clients), "q": number(what="of ST")}
-
-
-def gap_of(message: np.ndarray, k: int) -> Any:
-    """A message's (d,) k-th largest magnitude less the next, which is 0 where there is none."""
-    found = sorted((abs(x) for x in message), reverse=True)
-    return found[k - 1] - (found[k] if k < len(found) else 0)
-
-
-@dataclass
-class FrozenView(efl.EFLWorld):
-    """The residuals while the model stays at w*: E = 1, step 1, all active, ST both ways.
-
-    ST sends exactly k entries.
-
-    Attributes
-    ----------
-    gap : the least difference, over the period, between a magnitude that is sent and the largest that is not
-    """
-
-    kind, about, asks = "frozen", "about convergence with compression", ASKS
-    accepts, method, example = given.options("L", "mu"), efl.BOTH_WAYS, efl.ST_BOTH_WAYS
-    count, share = 24, 0.1
-    attained = (
-        ("the formulas as printed, three clients", {
-            **THREE, "variant": "literal", "c": [["-14", "-5"], ["-8", "-25"], ["22", "30"]],
-        }),
-        ("the text of 3.1, three clients", {
-            **THREE, "variant": "text", "c": [["-3", "11"], ["8", "-9"], ["-5", "-2"]],
-        }),
-    )  # fmt: skip
-
-    reads: ClassVar = {**WITH_ST, "variant": word(*VARIANTS)}
-
-    variant: str  # 'consistent', 'literal' (the formulas as printed) or 'text' (section 3.1)
-    gradients: np.ndarray  # (N, d) at w*, of mean 0
-    moves: np.ndarray  # (P, d) of the server's model, over one period of the residuals
-    gap: Any
-
-    def __post_init__(self) -> None:
-        self.facts = frozenset({LOOPS[self.variant]})
-
-    @classmethod
-    def made(cls, weights: Any, h: Any, c: Any, q: Any, variant: str) -> Self:
-        """Take the residuals from 0 to the end of the first period."""
-        p, st = weights[:, None], compressors.ST(q)
-        k, g = st.sizes(h.shape[1])[0], h * (efl.centre(weights, h, c) - c)
-        R, R_G = 0 * g, 0 * g[0]
-        seen: dict[Any, int] = {}
-        moves: list[np.ndarray] = []
-        gaps: list[Any] = []
-        while (state := tuple((x.numerator, x.denominator) for x in (*R.ravel(), *R_G))) not in seen:
-            if len(moves) > LONGEST:
-                raise InvalidInput(f"the residuals do not come back within {LONGEST} rounds: take ST with one entry")
-            seen[state] = len(moves)
-            D = R - g
-            sent = st.compress(D)
-            to_all = R_G + (p * (D if variant == "literal" else sent)).sum(axis=0)
-            down = st.compress(to_all)
-            R, R_G = D - sent, to_all - down
-            moves.append(down if variant == "consistent" else to_all)
-            gaps.append(min(gap_of(m, k) for m in (*D, to_all)))
-        first = seen[state]
-        return cls(variant, g, np.stack(moves[first:]), min(gaps[first:]))
-
-    @classmethod
-    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
-        """Draw a variant and clients of curvature 1."""
-        variant, n, d = str(rng.choice(VARIANTS)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
-        data = {
-            "variant": variant, "weights": [Fraction(1, n)] * n, "h": [[Fraction(1)] * d] * n,
-            "c": rows(rng, n, d, lambda g: Fraction(int(g.integers(-7, 8)))), "q": Fraction(1, d),
-        }  # fmt: skip
-        return f"{variant} N={n} d={d}", data
-
-    @classmethod
-    def on_problem(cls, statement: str, case: Case) -> Any:
-        """Raise `InvalidInput`, always: it is not made of a problem of a user's."""
-        raise InvalidInput(
-            "the residuals' period at w* is looked at in fractions, on instances of its own: "
-            "`fedtheory replay` shows one"
-        )
 
 
 def factor_of(compressor: Compressor | None, dim: int) -> float | None:
@@ -207,11 +115,6 @@ def gamma_under_compression(E: int, L: Any, mu: Any, delta: Any) -> Any:
     return max(4 * E / delta, 64 * L / mu)
 
 
-def gamma_with_participation(E: int, L: Any, mu: Any, delta: Any, m: Moments, pi: Any) -> Any:
-    """gamma = max{8E/(pi delta), 32E(1 + theta)L/(mu S)}, pi the least probability of sending."""
-    return max(8 * E / (pi * delta), 32 * E * (1 + m.theta) * L / (mu * m.sum_ps))
-
-
 def steps_of(E: int, mu: Any, gamma: Any, rounds: int, S: Any = None) -> list[Any]:
     """eta_t = 16E/(mu ((t + 1) E + gamma) S), t = 0..rounds - 1; S = E where all are complete."""
     times = 16 if S is None else 16 * E / S
@@ -230,6 +133,11 @@ class CompressedRun(efl.EFLWorld):
 
     accepts, method = given.options("L", "mu"), efl.BOTH_WAYS
     count, share, horizon, noise = 24, 0.1, "t", cast(Any, 0)
+    letters: ClassVar = {
+        "E": "", "gamma": "", "L": "", "mu": "", "delta": "", "down": lambda q: q.delta,
+        "G_sq": "G^2", "weights": "p^k", "star": r"\omega^*", "R": "R^k_<t>", "R_G": "R^G_<t>",
+        "local": r"\omega^k_<i>", "mean": r"\mathbb E\|{}\|^2", "among": LOCAL + r"\|{}\|^2",
+    }  # fmt: skip
 
     weights: np.ndarray  # (N,) p^k
     E: int  # E, gamma, L, mu, G_sq: of Theorem 1; G^2 is the largest E||g||^2 of this run
@@ -251,15 +159,17 @@ class CompressedRun(efl.EFLWorld):
         lambda q: np.arange(1, q.T + 1), "t = 1..T, of what is compared round by round"
     )
     times = derived(
-        lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view"
+        lambda q: np.arange(q.T + 1) + 0 * q.mu, "t = 0..T, in the arithmetic of the view", "<t>"
     )
-    y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T")
+    y = derived(lambda q: q.times * q.E + q.gamma, "t E + gamma, t = 0..T", r"(<t>E+\gamma)")
     S = derived(lambda q: q.E, "E[sum_k p^k s^k]")
     eta = derived(
         lambda q: 16 * q.E / (q.mu * (q.y + q.E) * q.S),
-        "eta_t, t = 0..T (the last one is not used by the run)",
+        "eta_t, t = 0..T (the last one is not used by the run)", r"\eta_<t>",
     )
-    rho_sq = derived(lambda q: q.between**2 * q.reach_sq, "E||w_t - v_t||^2 <= rho^2 eta_t^2")
+    rho_sq = derived(
+        lambda q: q.between**2 * q.reach_sq, "E||w_t - v_t||^2 <= rho^2 eta_t^2", r"\rho^2"
+    )
 
     def average(self, x: np.ndarray) -> np.ndarray:
         """sum_k p^k x_k over the last axis but one."""
@@ -273,14 +183,18 @@ class CompressedRun(efl.EFLWorld):
         """E ||x||^2, paths along the axis and coordinates along the last one."""
         return (np.moveaxis((x * x).sum(axis=-1), axis, -1) * self.chance).sum(axis=-1)
 
-    distance_sq = derived(lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)")
-    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)")
-    apart_sq = derived(lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)")
+    distance_sq = derived(
+        lambda q: q.mean(q.w - q.star), "E||w_t - w*||^2 (T + 1,)", OFF % r"\omega_<t>"
+    )
+    virtual_sq = derived(lambda q: q.mean(q.v - q.star), "E||v_t - w*||^2 (T + 1,)", OFF % "v_<t>")
+    apart_sq = derived(
+        lambda q: q.mean(q.w - q.v), "E||w_t - v_t||^2 (T + 1,)", r"\mathbb E\|\omega_<t>-v_<t>\|^2"
+    )
 
     def falling(self, B: Any) -> list[np.ndarray]:
         """gamma^2 ||w_0 - w*||^2/y^2 and t (16E/mu)^2 B/(S y)^2, t = 1..T."""
         y, noise = self.y[1:], self.times[1:] * (16 * self.E / self.mu) ** 2 * B / self.S**2
-        return [self.gamma**2 * self.virtual_sq[0] / y**2, noise / y**2]
+        return [self.gamma**2 * self.distance_sq[0] / y**2, noise / y**2]
 
     def of_virtual(self, *terms: np.ndarray) -> Sides:
         """Sides of E||v_t - w*||^2 <= sum of terms, t = 1..T."""
@@ -291,36 +205,34 @@ class CompressedRun(efl.EFLWorld):
         both = (*terms, self.rho_sq * self.eta[1:] ** 2)
         return le(self.distance_sq[1:], *(2 * term for term in both), noise=self.noise)
 
-    def rounding(self, optimum: Optimum, off: float, *arrays: np.ndarray) -> tuple[float, float]:
+    def rounding(self, problem: Any, optimum: Optimum, *arrays: Any) -> tuple[float, float]:
         """The error of models, and of squared distances, of what is known in floats."""
+        off = given.distance_off(problem, optimum)
         size = max(float(abs(a).max()) for a in (self.w, self.R, self.R_G, *arrays, optimum.x))
         points = 1e-13 * size * (self.T + 10)
         return points, len(optimum.x) * (points + off) * (points + off + 2 * size)
 
 
-class Known(NamedTuple):
-    """Give what a user's case says of both theorems: the factors of the compressors, the least of them,
-    L, mu, the optimum, its error, and D_k."""
-
-    up: float | None
-    down: float | None
-    least: float
-    L: float
-    mu: float
-    optimum: Optimum
-    off: float
-    D: np.ndarray
+def of_quadratics(weights: Any, h: Any, c: Any, q: Any, down: bool) -> dict[str, Any]:
+    """The constants of a `CompressedRun` of quadratic clients with ST."""
+    star, delta = efl.centre(weights, h, c), compressors.ST(q).contraction_exact(h.shape[1])
+    return {
+        "weights": weights, "L": h.max(), "mu": h.min(), "delta": delta,
+        "down": delta if down else None, "D": (h * (star - c) ** 2).sum(axis=1) / 2, "star": star,
+    }  # fmt: skip
 
 
-def known_of(case: Case, algorithm: EFL) -> Known:
-    """Find it, before a run is made."""
-    problem = case.problem
-    up, down = (factor_of(c, problem.dim) for c in (algorithm.compressor, algorithm.down_compressor))
-    L, mu = given.curvatures(problem, case.given)
-    optimum = problem.optimum()
+def of_a_case(case: Case, algorithm: EFL) -> tuple[dict[str, Any], float, Optimum]:
+    """The same of a user's case, with the least factor of a compressor, and the optimum."""
+    problem, both = case.problem, (algorithm.compressor, algorithm.down_compressor)
+    up, down = (factor_of(c, problem.dim) for c in both)
+    (L, mu), optimum = given.curvatures(problem, case.given), problem.optimum()
     D = np.maximum(problem.client_losses(optimum.x) - client_minima(problem), 0)
-    least = min(1.0 if d is None else d for d in (up, down))
-    return Known(up, down, least, L, mu, optimum, given.distance_off(problem, optimum), D)
+    known = {
+        "weights": problem.weights, "L": L, "mu": mu, "delta": up, "down": down, "D": D,
+        "star": optimum.x,
+    }  # fmt: skip
+    return known, min(1.0 if d is None else d for d in (up, down)), optimum
 
 
 @dataclass
@@ -332,7 +244,8 @@ class CompressedView(CompressedRun):
     noise, noise_of_points : absolute error of squared distances, and of models, of what is known in floats
     """
 
-    kind, about, asks, example = "compressed", FrozenView.about, ASKS, efl.ST_BOTH_WAYS
+    kind, about, asks = "compressed", "about convergence with compression", ASKS
+    example = efl.ST_BOTH_WAYS
     attained = (
         *(
             (f"from a flat direction, {'both ways' if down else 'one way'}", {
@@ -380,24 +293,35 @@ class CompressedView(CompressedRun):
     )
     reach_sq = derived(lambda q: q.E**2 * q.G_sq, "(E G)^2")
     between = derived(lambda q: q.whole_factor - 1, "A - 1")
-    squares = derived(lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2")
-    spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k")
-    variance = derived(lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2")
-
-    @property
-    def B(self) -> Any:
-        """E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)."""
-        drift = self.squares * self.G_sq + self.E * self.rho_sq
-        return self.E * (self.variance + 6 * self.L * self.spread) + (2 + self.mu / (2 * self.L)) * drift
+    squares = derived(
+        lambda q: (q.E - 1) * q.E * (2 * q.E - 1) // 6, "sum_{i < E} i^2",
+        r"\textstyle\sum_{i<E}i^2",
+    )
+    steps_sq = derived(lambda q: np.arange(q.E) ** 2, "i^2, i = 0..E - 1", "i^2")
+    eta_now = derived(lambda q: q.eta[:-1, None], "eta_t beside the steps of a round", r"\eta")
+    apart_now = derived(
+        lambda q: q.apart_sq[:-1, None], "E||w_t - v_t||^2 beside them",
+        r"\mathbb E\|\omega_t-v_t\|^2",
+    )
+    spread = derived(lambda q: (q.weights * q.D).sum(), "sum_k p^k D_k", r"\textstyle\sum_kp^kD_k")
+    variance = derived(
+        lambda q: (q.weights**2 * q.sigma_sq).sum(), "sum_k (p^k)^2 sigma_k^2",
+        r"\textstyle\sum_k(p^k)^2\sigma_k^2",
+    )
+    drift = derived(lambda q: q.squares * q.G_sq + q.E * q.rho_sq)
+    B = derived(
+        lambda q: q.E * (q.variance + 6 * q.L * q.spread) + (2 + q.mu / (2 * q.L)) * q.drift,
+        "E (sum p^2 sigma^2 + 6 L sum p D) + (2 + mu/(2L)) (G^2 sum_{i<E} i^2 + E rho^2)", "B",
+    )
 
     @property
     def sharp(self) -> tuple[np.ndarray, ...]:
         """The three terms of the sharpened bound of E||v_t - w*||^2, t = 1..T."""
         eta, before = self.eta[1:], self.eta[:-1]
         for_ever, at_first = 5 * eta / (4 * self.mu), self.times[1:] * self.E * before**2
-        drift = 5 * self.L * np.minimum(3 * eta**2 / (2 * self.mu), at_first * self.eta[0]) / 2
-        start = (eta / self.eta[0]) ** 16 * self.virtual_sq[0]
-        return start, np.minimum(for_ever, at_first) * self.variance, drift * self.off
+        drift = 5 * self.L * minimum(3 * eta**2 / (2 * self.mu), at_first * self.eta[0]) / 2
+        start = (eta / self.eta[0]) ** 16 * self.distance_sq[0]
+        return start, minimum(for_ever, at_first) * self.variance, drift * self.off
 
     off = derived(
         lambda q: (q.E - 1) ** 2 * q.G_sq + q.rho_sq,
@@ -410,9 +334,13 @@ class CompressedView(CompressedRun):
         lambda q: q.v[:-1, None] + q.average(q.local - q.w[:-1, None, :, None]),
         "vbar_i = v_t + sum_k p^k (w_i^k - w_t), i = 0..E: (T, E + 1, P, d)",
     )
-    inner_sq = derived(lambda q: q.mean(q.inner - q.star, axis=2), "E||vbar_i - w*||^2 (T, E + 1)")
+    inner_sq = derived(
+        lambda q: q.mean(q.inner - q.star, axis=2), "E||vbar_i - w*||^2 (T, E + 1)",
+        OFF % r"\bar v_<i>",
+    )
     message = derived(
-        lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)"
+        lambda q: q.R[:-1] + q.local[:, -1] - q.local[:, 0], "D^k = R^k + x^k (T, P, N, d)",
+        r"R^k_{t-1}+x^k_{t-1}",
     )
 
     def among(self, x: np.ndarray) -> np.ndarray:
@@ -420,7 +348,8 @@ class CompressedView(CompressedRun):
         return (self.weights * self.mean(x, axis=2)).sum(axis=-1)
 
     off_inner = derived(
-        lambda q: q.among(q.local[:, :-1] - q.inner[:, :-1, :, None]), "sum_k p^k E||w_i^k - vbar_i||^2"
+        lambda q: q.among(q.local[:, :-1] - q.inner[:, :-1, :, None]),
+        "sum_k p^k E||w_i^k - vbar_i||^2", LOCAL + r"\|\omega^k_i-\bar v_i\|^2",
     )
 
     @classmethod
@@ -429,18 +358,15 @@ class CompressedView(CompressedRun):
     ) -> Self:
         """Make the run with ST over all signs of the noise."""
         n, st = 0 * c if noise is None else noise, compressors.ST(q)
-        delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
-        gamma, star = gamma_under_compression(E, L, mu, delta), efl.centre(weights, h, c)
+        known = of_quadratics(weights, h, c, q, down)
+        gamma = gamma_under_compression(E, known["L"], known["mu"], known["delta"])
         law = np.array([[Fraction(int(s == E)) for s in range(E + 1)]] * len(h), dtype=object)
         found = play(
             lambda y: h * (y - c), cases_of("C", law, weights), st, st if down else None, weights,
-            w0, steps_of(E, mu, gamma, T), E, _signs(n, E * T)[..., None] * n,
+            w0, steps_of(E, known["mu"], gamma, T), E, signs_of(n, E * T)[..., None] * n,
         )  # fmt: skip
-        D = (h * (star - c) ** 2).sum(axis=1) / 2
-        return cls(
-            weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
-            found.R, found.R_G, found.mass, (n**2).sum(axis=1), found.local, found.sent,
-        )
+        noise, within = (n**2).sum(axis=1), {"local": found.local, "sent": found.sent}
+        return cls(**known, **found.run, **within, E=E, gamma=gamma, sigma_sq=noise)
 
     @classmethod
     def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
@@ -467,9 +393,9 @@ class CompressedView(CompressedRun):
         meets. A step that is a number stands for the theorem's.
         """
         algorithm, problem, T, E = method_of(case), case.problem, case.rounds or ROUNDS, steps_when_complete(case)
-        known = known_of(case, algorithm)
-        mu, optimum = known.mu, known.optimum
-        gamma = gamma_under_compression(E, known.L, mu, known.least)
+        known, least, optimum = of_a_case(case, algorithm)
+        mu = known["mu"]
+        gamma = gamma_under_compression(E, known["L"], mu, least)
         etas, solver = steps_of(E, mu, gamma, T), case.local_solver
         own = isinstance(solver, LocalSGD) and callable(solver.lr)
         if own and any(abs(solver.lr(t + 1) - e) > 1e-9 * e for t, e in enumerate(etas)):
@@ -487,266 +413,8 @@ class CompressedView(CompressedRun):
         local, G_sq = local_work(case, w[:-1], etas, E)
         sent = R[:-1] + local[:, -1] - local[:, 0] - R[1:]
         made = cls(
-            problem.weights, E, gamma, known.L, mu, G_sq, known.up, known.down, known.D, optimum.x,
-            w[:, None], R, R_G, np.ones(1), np.zeros(problem.num_clients), local, sent,
-        )
-        made.noise_of_points, made.noise = made.rounding(optimum, known.off, local)
-        return made
-
-
-def _signs(noise: np.ndarray, steps: int) -> np.ndarray:
-    """All sign patterns of the clients that have noise (P, steps, N), 0 for the others. Raises
-    `InvalidInput` for too many."""
-    noisy = [k for k, row in enumerate(noise) if any(row)]
-    if 2 ** (len(noisy) * steps) > MOST_SIGNS:
-        raise InvalidInput(f"2^{len(noisy) * steps} paths of the noise: at most {MOST_SIGNS} are enumerated; take fewer rounds")
-    out = np.zeros((2 ** (len(noisy) * steps), steps, len(noise)), dtype=object) + Fraction(0)
-    for row, pattern in zip(out, itertools.product([1, -1], repeat=len(noisy) * steps), strict=True):
-        row[:, noisy] = np.array(pattern, dtype=object).reshape(steps, len(noisy))
-    return out
-
-
-@dataclass
-class PartialView(CompressedRun):
-    """A run over P paths of participation."""
-
-    kind, about = "compressed-partial", "about convergence with compression and irregular clients"
-    asks = (
-        *ASKS[:-1], f"{efl.ONE_LAW}, few independent clients: all that may happen is gone through",
-        "full gradients, LocalSGD with the theorem's steps",
-    )
-    example = "--problem diabetes --clients 3 --inactive 0.3 --local-steps 2"
-    attained = (
-        ("from a flat direction", {
-            "scheme": "C-corrected", "weights": ["1"], "h": [["1", "4000000"]], "c": [["0", "0"]],
-            "law": [["1/2", "1/2"]], "q": "1/2", "down": False, "T": 2, "w0": ["1", "0"],
-        }),
-        # each entry waits up to 16 rounds and then jumps beyond the optimum: only rho bounds this
-        ("one entry a round, and nothing but the residuals", {
-            "scheme": "A", "weights": ["1"], "h": [["17/8"] * 16 + ["1"]], "c": [["0"] * 17],
-            "law": [["0", "1"]], "q": "1/17", "down": False, "T": 16, "w0": ["1"] * 16 + ["0"],
-        }),
-    )  # fmt: skip
-
-    shows: ClassVar = {
-        **{name: name for name in ("E", "gamma", "L", "mu", "G_sq", "delta", "S", "r")},
-        "rounds": "T", "pi": "pi",
-    }  # fmt: skip
-    reads: ClassVar = {
-        **WITH_ST, "scheme": word(*SCHEMES), "w0": number("d"), "T": whole(1, 20),
-        "law": number("N s", least=0, total=1), "down": CompressedView.reads["down"],
-    }  # fmt: skip
-
-    moments: Moments  # of (p_tau, s_tau)
-    pi: np.ndarray  # (N,) P(client k sends)
-    noise: Any = 0  # absolute error of squared distances, of what is known in floats
-
-    S = derived(lambda q: q.moments.sum_ps)
-
-    # --- the constants ----------------------------------------------------------------------------
-    reach_sq = derived(lambda q: q.moments.theta**2 * q.E**2 * q.G_sq, "(theta E G)^2")
-    client_factor = derived(
-        lambda q: 0 if q.delta is None else 16 / (5 * q.delta),
-        "16/(5 delta): ||R^k_t|| <= 16/(5 delta) theta E G eta_t; 0 for uncompressed clients",
-    )
-    server_factor = derived(
-        lambda q: 0 if q.down is None else (4 / q.down - 1) * (q.client_factor + 1),
-        "(4/delta - 1)(16/(5 delta) + 1), first delta the server's; 0 without its compression",
-    )
-    between = derived(lambda q: q.client_factor + q.server_factor)
-    J = derived(
-        lambda q: 32 * q.E * (q.moments.ps * q.D).sum() / (q.mu * q.S), "32E sum E[p s] D_k/(mu S)"
-    )
-    r = derived(
-        lambda q: 0 if q.moments.ratio_equal else 1, "1 where E[p s]/p^k is not the same for all k"
-    )
-
-    @property
-    def B(self) -> Any:
-        """2(2+theta)L sum E[p s] D_k + G^2 E(E-1) bracket + (1 + mu/(2(1+theta)L)) S ((E-1)(2E-1)
-        G^2/3 + 2 rho^2) + 2 S rho^2."""
-        m, E = self.moments, self.E
-        gap = 2 * (2 + m.theta) * self.L * (m.ps * self.D).sum()
-        spread = self.G_sq * E * (E - 1) * (m.sum_ps + m.theta * m.overlap)
-        drift = (E - 1) * (2 * E - 1) * self.G_sq / 3 + 2 * self.rho_sq
-        return gap + spread + (1 + self.mu / (2 * (1 + m.theta) * self.L)) * self.S * drift + 2 * self.S * self.rho_sq
-
-    @property
-    def B_sharp(self) -> Any:
-        """B without rho: (9 + 5 theta)/2 L sum E[p s] D_k, and what stands with G^2."""
-        m, E = self.moments, self.E
-        gap = (9 + 5 * m.theta) * self.L * (m.ps * self.D).sum() / 2
-        drift = (1 + self.mu / ((1 + m.theta) * self.L)) * self.S * ((E - 1) * (2 * E - 1)) / 6
-        return gap + self.G_sq * (E * (E - 1) * (m.sum_ps + m.theta * m.overlap) / 2 + drift)
-
-    off = derived(
-        lambda q: 11 * q.L * q.S * q.rho_sq / 2,
-        "(11/2) L S rho^2: what the residuals add in a round, over eta_t^3",
-    )
-
-    bias = derived(
-        lambda q: q.times[1:] * q.r * q.J / q.y[1:], "H_t J/(t E + gamma), t = 1..T"
-    )
-
-    @property
-    def residuals(self) -> np.ndarray:
-        """min{44L/(3 mu) rho^2, t eta_0 (11/2) L S rho^2} eta_{t-1}^2, t = 1..T."""
-        t, before = self.times[1:], self.eta[:-1]
-        for_ever = 44 * self.L / (3 * self.mu) * self.rho_sq + 0 * t
-        return np.minimum(for_ever, t * self.off * self.eta[0]) * before**2
-
-    def one_round(self, *new: Any) -> Sides:
-        """a_{t+1} <= (1 - eta mu S/2) a_t + sum of terms + r 2 eta sum E[p s] D_k, a_t = E||v_t - w*||^2."""
-        eta = self.eta[:-1]
-        kept = (1 - eta * self.mu * self.S / 2) * self.virtual_sq[:-1]
-        return self.of_virtual(kept, *new, self.r * 2 * eta * (self.moments.ps * self.D).sum())
-
-    @classmethod
-    def made(
-        cls, weights: Any, h: Any, c: Any, q: Any, scheme: Any, w0: Any, T: int, law: Any, down: bool
-    ) -> Self:
-        """Make the run with ST over every participation."""
-        E, st = law.shape[1] - 1, compressors.ST(q)
-        m, cases = moments(scheme, law, E, weights, exact=True), cases_of(scheme, law, weights)
-        delta, L, mu = st.contraction_exact(h.shape[1]), h.max(), h.min()
-        gamma = gamma_with_participation(E, L, mu, delta, m, min(cases.pi))
-        etas, star = steps_of(E, mu, gamma, T, m.sum_ps), efl.centre(weights, h, c)
-        found = play(lambda y: h * (y - c), cases, st, st if down else None, weights, w0, etas, E)
-        D = (h * (star - c) ** 2).sum(axis=1) / 2
-        return cls(
-            weights, E, gamma, L, mu, found.G_sq, delta, delta if down else None, D, star, found.w,
-            found.R, found.R_G, found.mass, m, cases.pi,
-        )
-
-    @classmethod
-    def draw(cls, rng: Any, number: int | None = None) -> tuple[str, dict[str, Any]]:
-        """Draw a scheme, laws and one or two rounds."""
-        scheme = str(rng.choice(SCHEMES))
-        n, d, E = (int(v) for v in rng.integers(1, 3, 3))
-        law = []
-        for _ in range(n):
-            parts = [int(v) for v in rng.integers(0, 4, E)] + [int(rng.integers(1, 4))]
-            law.append([Fraction(v, sum(parts)) for v in parts])
-        c = rows(rng, n, d, half)
-        data = {
-            "scheme": scheme, "weights": few_shares(rng, n),
-            "h": rows(rng, n, d, lambda g: Fraction(2) ** int(g.integers(-1, 2))), "c": c, "law": law,
-            "q": Fraction(int(rng.integers(1, d + 1)), d), "down": bool(rng.random() < 0.7),
-            "w0": c[0] if rng.random() < 0.4 else [half(rng) for _ in range(d)],
-            "T": 1 if n * E == 4 else 2,
-        }
-        return f"{scheme} N={n} d={d} E={E}", data
-
-    @classmethod
-    def on_problem(cls, statement: str, case: Case) -> PartialView:
-        """Go through every participation of a few rounds on the user's problem, in floats.
-
-        There are as many rounds as there are paths for, at most 20.
-        """
-        algorithm, problem = method_of(case), case.problem
-        check_full_gradients(case)
-        law = given.law_in_fractions(case, "A").astype(float)  # of independent clients, whatever the scheme
-        E, weights, known = law.shape[1] - 1, problem.weights, known_of(case, algorithm)
-        m, cases = moments(algorithm.scheme, law, E, weights), cases_of(algorithm.scheme, law, weights)
-        gamma = gamma_with_participation(E, known.L, known.mu, known.least, m, float(cases.pi.min()))
-        T = min(case.rounds or 20, 20, max(1, int(np.log(MOST) / np.log(len(cases.steps)))) if len(cases.steps) > 1 else 20)
-        found = play(
-            lambda y: np.asarray(problem.gradient_each(y)), cases, algorithm.compressor,
-            algorithm.down_compressor, weights, np.asarray(case.x0, dtype=float),
-            steps_of(E, known.mu, gamma, T, m.sum_ps), E,
+            **known, E=E, gamma=gamma, G_sq=G_sq, w=w[:, None], R=R, R_G=R_G, chance=np.ones(1),
+            sigma_sq=np.zeros(problem.num_clients), local=local, sent=sent,
         )  # fmt: skip
-        made = cls(
-            weights, E, gamma, known.L, known.mu, float(found.G_sq), known.up, known.down, known.D,
-            known.optimum.x, found.w, found.R, found.R_G, found.mass, m, cases.pi,
-        )
-        made.noise = made.rounding(known.optimum, known.off)[1]
+        made.noise_of_points, made.noise = made.rounding(problem, optimum, local)
         return made
-
-
-@dataclass(frozen=True)
-class Cases:
-    """The cases of a round: steps (C, N) of at most E, probabilities (C,), who sends (C, N), and
-    the scheme with the probabilities (N,) of being active that it may ask for."""
-
-    steps: np.ndarray
-    chance: np.ndarray
-    sends: np.ndarray
-    scheme: Any
-    active: np.ndarray
-
-    @property
-    def pi(self) -> np.ndarray:
-        """P(client k sends) (N,). Raises `InvalidInput` where one of them is 0."""
-        found = (self.sends * self.chance[:, None]).sum(axis=0)
-        if min(found) <= 0:
-            raise InvalidInput(f"client {int(np.argmin(found))} never sends anything: the theorem needs P(it sends) > 0")
-        return found
-
-
-def cases_of(scheme: Any, law: np.ndarray, weights: np.ndarray) -> Cases:
-    """Every s of independent clients that has a probability, from their law (N, E + 1)."""
-    rows = [[(s, chance) for s, chance in enumerate(row) if chance > 0] for row in law]
-    if (count := math.prod(len(row) for row in rows)) > MOST:
-        raise InvalidInput(f"{count} cases in one round: at most {MOST} are gone through; take fewer clients or local steps")
-    found = list(itertools.product(*rows))
-    steps = np.array([[s for s, _ in case] for case in found])
-    chance = np.array([math.prod(c for _, c in case) for case in found], dtype=law.dtype)
-    factor = coefficients(scheme, steps, law.shape[1] - 1, weights, 1 - law[:, 0]) / weights
-    return Cases(steps, chance, (steps > 0) & (factor > 0), scheme, 1 - law[:, 0])
-
-
-class Paths(NamedTuple):
-    """All paths of a run: their probabilities (P,), the largest E||g||^2, w, R and R_G of all rounds,
-    and within rounds the clients' models (T, E + 1, P, N, d) and what they sent (T, P, N, d)."""
-
-    mass: np.ndarray
-    G_sq: Any
-    w: np.ndarray
-    R: np.ndarray
-    R_G: np.ndarray
-    local: np.ndarray
-    sent: np.ndarray
-
-
-def play(
-    gradient: Callable[[np.ndarray], np.ndarray], cases: Cases, up: Any, down: Any,
-    weights: np.ndarray, w0: np.ndarray, etas: list[Any], E: int, pushes: np.ndarray | None = None,
-) -> Paths:  # fmt: skip
-    """Go through every path of participation.
-
-    Parameters
-    ----------
-    gradient : callable(y) -> grad f_k(y_k), (P, N, d) -> (P, N, d)
-    up, down : the compressors, None for one that sends uncompressed
-    pushes : (P, T E, N, d) what gradients are off by on equally likely paths, with one case a round
-    """
-    if len(cases.steps) ** len(etas) > MOST:
-        raise InvalidInput(f"{len(cases.steps)}^{len(etas)} paths: at most {MOST} are gone through; take fewer rounds")
-    start, shape = 1 if pushes is None else len(pushes), (len(weights), len(w0))
-    method, count, most = EFL(scheme=cases.scheme, compressor=up, down_compressor=down), len(cases.steps), 0 * w0[0]
-    w = np.stack([w0] * start)
-    none = np.stack([0 * w] * shape[0], axis=1)
-    state: Any = method.init(w, shape[0])._replace(residuals=up and none, server_residual=down and 0 * w)
-    mass = (cases.chance[:1] * 0 + 1).repeat(start) / start
-    kept: list[tuple[np.ndarray, ...]] = [(w, none, 0 * w)]
-    within: list[tuple[np.ndarray, ...]] = []
-    for t, eta in enumerate(etas):
-        path = [state.x[:, None] + 0 * kept[-1][1]]
-        for j in range(E):
-            g = gradient(path[-1]) + (0 if pushes is None else pushes[:, t * E + j])
-            most = max(most, *((g * g).sum(axis=-1) * mass[:, None]).sum(axis=0))
-            path.append(path[-1] - eta * g)
-        ends, who = np.stack(path), np.arange(shape[0])  # every path meets every case: the next round's paths are (path, case)
-        at = np.stack([ends[s, :, who].transpose(1, 0, 2) for s in cases.steps], axis=1).reshape(-1, *shape)
-        clients = clients_that_end(at, weights, np.tile(cases.steps, (len(mass), 1)), E, cases.active)
-        state = method.round(repeated(state, count), clients)
-        mass = (mass[:, None] * cases.chance).ravel()
-        R = 0 * at if state.residuals is None else state.residuals
-        kept.append((state.x, R, 0 * state.x if state.server_residual is None else state.server_residual))
-        within.append((ends.swapaxes(0, 1), clients.sent[0]))
-
-    def each(rounds: list[tuple[np.ndarray, ...]], i: int) -> np.ndarray:
-        return np.stack([np.repeat(r[i], len(mass) // len(r[i]), axis=0) for r in rounds])
-
-    models, R, R_G = (each(kept, i) for i in range(3))
-    return Paths(mass, most, models, R, R_G, each(within, 0).swapaxes(1, 2), each(within, 1))

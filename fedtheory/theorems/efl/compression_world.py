@@ -4,8 +4,8 @@ It is a user's message, one of a real run's, or one that is drawn; expectations 
 randomness are exact, messages in fractions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,17 +15,15 @@ import numpy as np
 from fedtheory.algorithms.efl import EFL
 from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
-from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
-from fedtheory.problems.base import Problem
 from fedtheory.rational import fraction, simplest, simplest_each, to_file
 from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.world import EFLWorld
-from fedtheory.theory import Case, ClosedView, Fact, Letters, Sides, anything, derived, number
+from fedtheory.theory import Case, EachOf, Fact, Letters, anything, derived, number
 from fedtheory.theory.draws import signed, size
 
 MESSAGES, NUMBERS = 64, 20_000  # of a run, and in all messages together
@@ -193,36 +191,8 @@ class CompressionView(EFLWorld):
         if len(rows) == 1:
             return cls.instance(label, {"compressor": spec, "x": rows[0]})
         each = [cls.from_data({"compressor": spec, "x": to_file(row)}) for row in rows]
-        return MessagesView(each)
-
-
-@dataclass
-class MessagesView(ClosedView):
-    """Several messages and one compressor; a form is judged on each of them.
-
-    Attributes
-    ----------
-    each : views of the messages; what holds of them, the compressor and n, is the same for all
-    """
-
-    each: list[CompressionView]
-
-    def __post_init__(self) -> None:
-        self.facts = self.each[0].facts
-
-    def sides_of(self, sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
-        """The sides of all messages, one after the other."""
-
-        def joined(_: Any) -> Sides:
-            found = [sides(v) for v in self.each]
-            lhs, rhs, scale = (np.stack([np.asarray(getattr(f, n)) for f in found]) for n in ("lhs", "rhs", "scale"))
-            axes = ("message",) if lhs.ndim == 1 else ("message", "entry") if lhs.ndim == 2 else ()
-            return Sides(lhs, rhs, scale, found[0].relation, axes=axes)
-
-        return joined
-
-    def printed_constants(self) -> dict[str, Any]:
-        return {**self.each[0].printed_constants(), "messages": len(self.each)}
+        constants = {**each[0].printed_constants(), "messages": len(each)}
+        return EachOf(each, "message", constants)
 
 
 def specification(compressor: Compressor) -> dict[str, Any]:
@@ -247,13 +217,13 @@ def sent_in(case: Case) -> np.ndarray:
     if not isinstance(algorithm, EFL) or not algorithm.client_feedback:
         raise InvalidInput(f"{algorithm.name} keeps no residuals, so that its messages are not seen: give a message")
 
-    def look(new: Any, clients: Any) -> Any:
+    def look(old: Any, new: Any, clients: Any) -> Any:
         sent = np.asarray(clients.sent[0][0])
         if algorithm.variant != "literal":  # there what arrives is D^k itself
             sent = np.asarray(new.residuals)[0] + sent
         return sent[np.asarray(clients.who_sent()[0])[0]]
 
-    found = simulated(case, look)[2]
+    found = simulated(case, look)
     if not found:
         raise InvalidInput("nobody sent anything in this run: take more rounds, or give a message")
     chosen = np.unique(np.linspace(0, len(found) - 1, MESSAGES).astype(int))
@@ -261,41 +231,30 @@ def sent_in(case: Case) -> np.ndarray:
     return simplest_each(np.stack([found[i] for i in chosen[:most]]))
 
 
-@dataclass(frozen=True)
-class Recorded(LocalSGD):
-    """Local SGD that keeps how far it got, (N, B, d) a round."""
-
-    moves: list[np.ndarray] = field(default_factory=list, compare=False)
-
-    def solve(self, problem: Problem, objective: LocalObjective, start: Any, rows: Rows) -> LocalResult:
-        result = super().solve(problem, objective, start, rows)
-        self.moves.append(np.asarray(result.y) - np.asarray(start))
-        return result
-
-
-def simulated(
-    case: Case, look: Callable[[Any, Any], Iterable[Any]] = lambda new, clients: ()
-) -> tuple[list[Any], Recorded, list[Any]]:
-    """One scenario of the user's method on all clients, those that do not take part masked; its
-    states, its local work, and what ``look(new_state, clients)`` found in all rounds."""
-    solver, law = case.local_solver, law_of(case)
+def local_sgd_of(case: Case) -> LocalSGD:
+    """Give the local work of a case, with steps of 1/(2L) where nothing is said."""
+    solver = case.local_solver
     if solver is None:
-        solver = LocalSGD(law.max_steps, 1 / (2 * float(case.problem.beta_k.max())))
+        return LocalSGD(law_of(case).max_steps, 1 / (2 * float(case.problem.beta_k.max())))
     if not isinstance(solver, LocalSGD):
-        raise InvalidInput(f"local work by {type(solver).__name__}: use LocalSGD, whose steps can be seen")
-    recorded = Recorded(**{f.name: getattr(solver, f.name) for f in fields(LocalSGD)})
+        raise InvalidInput(
+            f"local work by {type(solver).__name__}: use LocalSGD, whose steps can be seen"
+        )
+    return solver
+
+
+def simulated(case: Case, look: Callable[[Any, Any, Any], Iterable[Any]]) -> list[Any]:
+    """What ``look(old_state, new_state, clients)`` finds in all rounds of one scenario.
+
+    It is the user's method on all clients; those that do not take part are masked.
+    """
     found: list[Any] = []
-
-    def recall(noted: Mapping[str, Any]) -> None:
-        found.extend(noted["found"])
-        recorded.moves.extend(noted["moves"])
-
-    def observe(t: int, old: Any, new: Any, clients: Any) -> None:
-        found.extend(look(new, clients))
-
-    observer = Observer(observe, lambda: {"found": found, "moves": recorded.moves}, recall)
-    run = simulate(
-        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law, 1, case.seed, recorded,
-        record=(), keep_states=True, dense=True, on_round=observer,
-    )
-    return list(run.states or ()), recorded, found
+    observer = Observer(
+        lambda t, old, new, clients: found.extend(look(old, new, clients)),
+        lambda: {"found": found}, lambda noted: found.extend(noted["found"]),
+    )  # fmt: skip
+    simulate(
+        case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law_of(case), 1, case.seed,
+        local_sgd_of(case), record=(), dense=True, on_round=observer,
+    )  # fmt: skip
+    return found

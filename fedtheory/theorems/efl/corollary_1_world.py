@@ -20,10 +20,10 @@ from fedtheory.theorems.efl.cases import theorem_1 as cases
 from fedtheory.theorems.efl.inactive_world import check_below_1, check_scheme_c
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import EFLConstants
-from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, number, whole
+from fedtheory.theory import Case, ClosedView, Fact, derived, maximum, number, whole
 from fedtheory.theory.draws import curvatures, rows, shares, signed, size
 from fedtheory.theory.rounds.irregular_run import exact_oracles
-from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of, second_moments
+from fedtheory.theory.rounds.second_moments import QuadraticOracles, oracles_of
 
 FEW = Fact(
     "E (E + 1) (2 + 1/(4 kappa)) G^2 <= nu", lambda q: q.E * (q.E + 1) * q.growth <= q.noise
@@ -48,16 +48,11 @@ class EpochsView(efl.EFLWorld):
         ("many epochs", {"noise": "1/100", "G_sq": "8", "kappa": "1", "E": 6, "T": 50}),
     )
 
-    noise: Any = number(what="sum p^2 sigma^2 + 6 L sum p D", least=0)
-    G_sq: Any = number(what="G^2", least=0)
+    noise: Any = number(what="sum p^2 sigma^2 + 6 L sum p D", least=0, letter=r"\nu")
+    G_sq: Any = number(what="G^2", least=0, letter="G^2")
     kappa: Any = number(what="L/mu", least=1)
     E: int = whole(1)
     T: int = whole(1, what="the deadline in rounds")
-
-    letters = Letters(
-        {"noise": r"\nu", "G_sq": "G^2", "kappa": r"\kappa", "E": "E", "T": "T"}, ("G_sq",),
-        runs=("growth", "threshold", "by_rule", "late", "gamma"),
-    )  # fmt: skip
 
     growth = derived(lambda q: (2 + 1 / (4 * q.kappa)) * q.G_sq)
 
@@ -71,11 +66,7 @@ class EpochsView(efl.EFLWorld):
 
     def gamma(self, E: int) -> Any:
         """max{4E, 64 L/mu}."""
-        if isinstance(E, int | Fraction):
-            return max(4 * E, 64 * self.kappa)
-        import sympy as sp  # of letters
-
-        return sp.Max(4 * E, 64 * self.kappa)
+        return maximum(4 * E, 64 * self.kappa)
 
     def late(self, E: int) -> Any:
         """lim T f_1(T)/J up to the same: noise/E^2 + (2 + mu/(4L)) G^2 - mu/(4L) G^2/E."""
@@ -137,9 +128,8 @@ class KeepView(efl.EFLWorld):
     def _run(self, oracles: QuadraticOracles, law: np.ndarray) -> tuple[EFLConstants, Any, Any]:
         """Constants, the last second moment of (w_T - w*, 1), and w*."""
         laws = round_laws("C", [law], self.rounds, oracles.weights)
-        constants = quadratic_run(oracles, laws, self.x0).constants
-        path = second_moments(oracles, laws, list(constants.eta), self.x0)
-        return constants, path.second_moment, oracles.star
+        run = quadratic_run(oracles, laws, self.x0)
+        return run.constants, run.second_moment, oracles.star
 
     kept = derived(lambda q: q._run(q.oracles, q.law), "The run with client a")
     abandoned = derived(

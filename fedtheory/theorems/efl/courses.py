@@ -18,7 +18,7 @@ from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, read_run
 from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState, sq, state_of
 from fedtheory.theory import Case, derived
-from fedtheory.theory.judge.proof import Course, Proof
+from fedtheory.theory.judge.proof import Course, Proof, Round, Step
 from fedtheory.theory.judge.registry import get
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.coefficients import RoundLaw
@@ -50,67 +50,75 @@ class EFLRound:
     )
 
 
-def _step(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w: Any, tau: int) -> StepState:
-    return replace(state_of(oracles, laws[tau], w, tau, c.gamma, c.theta), L=c.L, mu=c.mu)
+@dataclass
+class Walked:
+    """Everything that may happen along a run, round by round."""
+
+    oracles: QuadraticOracles
+    laws: list[RoundLaw]
+    run: EFLRun
+    w0: Any
+
+    branches = derived(lambda q: max(map(q.outcomes, q.laws)), "The most outcomes of a round")
+
+    def outcomes(self, law: RoundLaw) -> int:
+        """Return how many outcomes a round has."""
+        clients, batches = self.oracles.shape[:2]
+        paths = batches ** (law.E if self.oracles.common else clients * law.E)
+        return int(paths * np.prod((law.law > 0).sum(axis=1), dtype=float))
+
+    def round(self, tau: int, points: list[Any]) -> EFLRound:
+        """Round tau from these states."""
+        c = self.run.constants
+        made = (state_of(self.oracles, self.laws[tau], w, tau, c.gamma, c.theta) for w in points)
+        return EFLRound([replace(v, L=c.L, mu=c.mu) for v in made], tau, c, self.run.rule)
+
+    def all_states(self) -> Iterator[Round]:
+        """Every state that can be reached, with its probability."""
+        points, mass = [self.w0], np.array([self.run.constants.start_sq * 0 + 1])
+        for tau in range(len(self.laws)):
+            view = self.round(tau, points)
+            yield Round(view, mass)
+            if tau + 1 < len(self.laws):
+                each = zip(mass, view.states, strict=True)
+                mass = np.concatenate([p * np.multiply.outer(v.mass, v.batch_mass).ravel() for p, v in each])
+                points = [w for v in view.states for w in v.wbar[:, :, -1].reshape(-1, len(self.w0))]
+
+    def drawn(self, scenarios: int, seed: int, seen: list[Any]) -> Iterator[Round]:
+        """Scenarios; ``seen`` keeps the squared distances before each round, and after the last one
+        their expectation."""
+        rng = Stream(seed).generator("proof of EFL's Theorem 1")
+        view = self.round(0, [self.w0] * scenarios)
+        for tau in range(1, len(self.laws)):
+            seen.append(view.before)
+            now, view = view, self.round(tau, [v.after(rng) for v in view.states])
+            yield Round(now, drawn=_as_drawn(now.after - view.before))
+        seen += [view.before, view.after]
+        yield Round(view)
 
 
-def _all(oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: Any, rule: str) -> Iterator[Any]:
-    """Every state that can be reached, with its probability."""
-    points, mass = [w0], np.array([c.start_sq * 0 + 1])
-    for tau in range(len(laws)):
-        states = [_step(oracles, laws, c, w, tau) for w in points]
-        yield EFLRound(states, tau, c, rule), mass
-        if tau + 1 < len(laws):
-            mass = np.concatenate(
-                [p * np.multiply.outer(v.mass, v.batch_mass).ravel() for p, v in zip(mass, states, strict=True)]
-            )
-            points = [w for v in states for w in v.wbar[:, :, -1].reshape(-1, len(w0))]
+def _as_drawn(nearer: np.ndarray) -> Any:
+    """The slack of step 1, whose left side is the squared distance after the round, and of others."""
 
+    def slack_of(step: Step, slack: Any) -> Any:
+        return slack + nearer if step.statement == "efl/theorem-1-step-1" else slack
 
-def _drawn(
-    oracles: QuadraticOracles, laws: list[RoundLaw], c: EFLConstants, w0: Any, rule: str,
-    scenarios: int, seed: int, seen: list[Any],
-) -> Iterator[Any]:
-    """Scenarios; ``seen`` keeps each round's squared distances before it, and after the last one their expectation."""
-    rng = Stream(seed).generator("proof of EFL's Theorem 1")
-    points = [w0] * scenarios
-    for tau in range(len(laws)):
-        view = EFLRound([_step(oracles, laws, c, w, tau) for w in points], tau, c, rule)
-        seen.append(view.before)
-        yield view, None
-        points = [v.after(rng) for v in view.states]
-        if tau + 1 == len(laws):
-            seen.append(view.after)
-
-
-def _branches(oracles: QuadraticOracles, law: RoundLaw) -> int:
-    """Return how many outcomes one round has."""
-    clients, batches = oracles.shape[:2]
-    paths = batches ** (law.E if oracles.common else clients * law.E)
-    return int(paths * np.prod((law.law > 0).sum(axis=1), dtype=float))
-
-
-def _at_the_end(run: EFLRun, T: int) -> EFLRun:
-    return replace(run, horizons=np.array([T]))
+    return slack_of
 
 
 def replayed(witness: Witness, proof: Proof) -> Course:
     """The run of a witness in fractions."""
-    data = witness.data
     if witness.kind != "run":
         raise InvalidInput(f"{witness.name} is an instance of kind {witness.kind!r}: a proof is walked along a run")
-    oracles, laws, w0 = read_run(data)
-    T = len(laws)
-    branches = max(_branches(oracles, law) for law in laws)
-    if branches ** (T - 1) > STATES:
+    oracles, laws, w0 = read_run(witness.data)
+    walked, T = Walked(oracles, laws, quadratic_run(oracles, laws, w0), w0), len(laws)
+    if walked.branches ** (T - 1) > STATES:
         raise InvalidInput(
-            f"{witness.name}: {T} rounds with {branches} outcomes each are too many states to walk (limit {STATES})"
+            f"{witness.name}: {T} rounds with {walked.branches} outcomes each are too many states to walk (limit {STATES})"
         )
-    run = quadratic_run(oracles, laws, w0)
-    _check_form(proof, run)
+    _check_form(proof, walked.run)
     name = f"{oracles.shape[0]} clients, d = {oracles.shape[2]}, E = {laws[0].E}, T = {T} (in fractions)"
-    rounds = _all(oracles, laws, run.constants, w0, run.rule)
-    return Course(name, run.rule, T, rounds, lambda: _at_the_end(run, T))
+    return Course(name, walked.run.rule, T, walked.all_states(), lambda: walked.run)
 
 
 def _check_form(proof: Proof, run: EFLRun) -> None:
@@ -121,31 +129,25 @@ def _check_form(proof: Proof, run: EFLRun) -> None:
 
 def course(case: Case, proof: Proof) -> Course:
     """The run of a user's problem: quadratic losses, independent clients, lambda = 0."""
-    wanted = case.rounds or ROUNDS
-    oracles, laws, run = as_enumerated(replace(case, rounds=wanted))
-    branches = max(_branches(oracles, law) for law in laws)
-    T = case.rounds or (ROUNDS if branches == 1 else DRAWN_ROUNDS)
-    if T != wanted:
-        oracles, laws, run = as_enumerated(replace(case, rounds=T))
+    walked = Walked(*as_enumerated(replace(case, rounds=case.rounds or ROUNDS)), case.x0)
+    if case.rounds is None and walked.branches > 1:
+        walked = Walked(*as_enumerated(replace(case, rounds=DRAWN_ROUNDS)), case.x0)
+    run, branches, T, E = walked.run, walked.branches, len(walked.laws), walked.laws[0].E
+    clients, _, d = walked.oracles.shape
     _check_form(proof, run)
-    name = f"{case.problem.name}: N = {oracles.shape[0]}, d = {oracles.shape[2]}, E = {laws[0].E}, T = {T}"
-    if case.mode != "monte-carlo" and branches ** (T - 1) <= STATES:
+    name = f"{case.problem.name}: N = {clients}, d = {d}, E = {E}, T = {T}"
+    few = branches ** (T - 1) <= STATES
+    if few and case.mode != "monte-carlo":
         how = f", all {branches**T} outcomes" if branches > 1 else ""
-        return Course(
-            name + how, run.rule, T, _all(oracles, laws, run.constants, case.x0, run.rule), lambda: _at_the_end(run, T)
-        )
+        return Course(name + how, run.rule, T, walked.all_states(), lambda: run)
     if case.mode == "exact":
         raise InvalidInput(
             f"{T} rounds with {branches} outcomes each are too many states (limit {STATES}): take fewer rounds, or scenarios"
         )
-    size = branches * oracles.shape[0] * (laws[0].E + 1) * oracles.shape[2]
-    scenarios = min(case.scenarios, SCENARIOS, max(2, NUMBERS // (size * T)))
+    scenarios = min(case.scenarios, SCENARIOS, max(2, NUMBERS // (branches * clients * (E + 1) * d * T)))
     seen: list[Any] = []
-
-    def end() -> EFLRun:
-        return replace(_at_the_end(run, T), distance_sq=np.array(seen), exact=False)
-
-    rounds = _drawn(oracles, laws, run.constants, case.x0, run.rule, scenarios, case.seed, seen)
     return Course(
-        f"{name}, {scenarios} scenarios, each round over all {branches} outcomes", run.rule, T, rounds, end, False, True
-    )
+        f"{name}, {scenarios} scenarios, each round over all {branches} outcomes", run.rule, T,
+        walked.drawn(scenarios, case.seed, seen), lambda: replace(run, distance_sq=np.array(seen), exact=False),
+        exact=False, conditional=True,
+    )  # fmt: skip

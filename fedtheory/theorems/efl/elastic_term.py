@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtheory.rational import objects
 from fedtheory.theorems.efl import elastic_world as on
+from fedtheory.theorems.efl import stability_world as stable
 from fedtheory.theorems.efl.notation import FLIPPED, NINE_TENTHS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import Sides, eq, form, le, repaired, wrong
@@ -212,48 +213,48 @@ def _yes(found: Any) -> np.ndarray:
     return objects([Fraction(bool(x)) for x in np.ravel(found)])
 
 
-def _every_lambda(v: on.StabilityView) -> Sides:
+def _every_lambda(v: stable.StabilityView) -> Sides:
     found = v.margin(v.lam)
     return le(0 * found, found, noise=v.noise)
 
 
-def _region(v: on.StabilityView, a: Any = 1, b: Any = 1) -> Sides:
+def _region(v: stable.StabilityView, a: Any = 1, b: Any = 1) -> Sides:
     """E = 1: T = 1 - eta a, D = eta^2 lambda b."""
     inside = v.criterion(1 - a * v.eta * v.a, b * v.eta**2 * v.lam * v.b) > 0
     return eq(_yes(inside), v.settles)
 
 
-def _steps(v: on.StabilityView, steps: int = 0) -> Sides:
+def _steps(v: stable.StabilityView, steps: int = 0) -> Sides:
     """Any E, by the closed form of the trace and the determinant."""
-    other = v if not steps else on.StabilityView(v.weights, v.h, v.c, v.u, v.lam, v.eta, v.E + steps, v.start, v.anchors)
+    other = v if not steps else stable.StabilityView(v.weights, v.h, v.c, v.u, v.lam, v.eta, v.E + steps, v.start, v.anchors)
     return eq(_yes(other.margin(v.lam) > 0), v.settles)
 
 
-def _when_some(v: on.StabilityView, least: int = 0, most: Any = 3) -> Sides:
+def _when_some(v: stable.StabilityView, least: int = 0, most: Any = 3) -> Sides:
     """One coordinate: some lambda settles the run iff b > 0 and eta a < 3."""
     return eq(_yes(v.best > 0), _yes(v.b[0] > least and v.eta * v.a[0] < most))
 
 
-def _alike(v: on.StabilityView, share: Any = 1) -> Sides:
+def _alike(v: stable.StabilityView, share: Any = 1) -> Sides:
     """Eigenvalues of one curvature: E = 1: 0, 1 - eta h; else 0, 1 - (1 - r^E) h/(h + lambda U)."""
     kept, _ = v.factors(v.lam)
     h = v.h[0]
     return eq(_yes(abs(1 - (1 - kept[0]) * share * h / (h + v.lam * v.U)) < 1), v.settles)
 
 
-def _formula(v: on.StabilityView, more: int = 0) -> Sides:
+def _formula(v: stable.StabilityView, more: int = 0) -> Sides:
     """y_k - w = -q_k (grad f_k(w) + lambda (U w - V))."""
     stiff = v.h + v.lam * v.U
     q = (1 - (1 - v.eta * stiff) ** (v.E + more)) / stiff
     return eq(v.moves(v.lam), -q * (v.h * (v.start - v.c) + v.lam * (v.U * v.start - v.V)))
 
 
-def _less(v: on.StabilityView) -> Sides:
+def _less(v: stable.StabilityView) -> Sides:
     return le(abs(v.moves(v.lam)), abs(v.moves(0)))
 
 
 @paper.statement(
-    "elastic-stability", over=on.StabilityView, title="whether the elastic term stabilises",
+    "elastic-stability", over=stable.StabilityView, title="whether the elastic term stabilises",
     source="sections 2 and 5.3 (stabilizes the training; force divergent methods to converge)",
     assumptions=(_RUN,),
 )
@@ -262,7 +263,7 @@ def elastic_stability(q):
     yield form(
         "every lambda", lambda: _every_lambda(q),
         r"\text{the run converges for }\lambda=0\Rightarrow\text{it does for every }\lambda>0",
-        fails=True, needs=(on.WITHOUT,), wording="in words",
+        fails=True, needs=(stable.WITHOUT,), wording="in words",
         note="\"stabilizes the training\", read for every lambda: where b = sum_k (u^k - p^k U) "
         "h_k < 0 the region of stable steps shrinks. Judged by Jury's criterion, whose least "
         "margin is the right side",
@@ -270,7 +271,7 @@ def elastic_stability(q):
     yield form(
         "every lambda, b positive", lambda: _every_lambda(q),
         r"b>0:\ \text{the run converges for }\lambda=0\Rightarrow\text{it does for every "
-        r"}\lambda>0", fails=True, needs=(on.ONE_STEP, on.FRACTIONS, on.WITHOUT, on.FIRM),
+        r"}\lambda>0", fails=True, needs=(stable.ONE_STEP, on.FRACTIONS, stable.WITHOUT, stable.FIRM),
         wording="in words",
         note="where the region of stable steps grows with a small lambda: any lambda above "
         "1/(eta^2 b) makes the run diverge",
@@ -278,7 +279,7 @@ def elastic_stability(q):
     yield form(
         "some lambda", lambda: le(0 * q.best, q.best),
         r"\text{the run diverges for }\lambda=0\Rightarrow\text{it converges for some }\lambda>0",
-        fails=True, needs=(on.ONE_STEP, on.UNSTABLE), wording="in words",
+        fails=True, needs=(stable.ONE_STEP, stable.UNSTABLE), wording="in words",
         note="\"the appropriate lambda can force divergent methods to converge\", read for every "
         "divergent run: never where the clients have one curvature, nor from eta sum_k p^k h_k = 3 "
         "on. The right side is the largest margin over all lambda > 0",
@@ -288,7 +289,7 @@ def elastic_stability(q):
         r"E=1:\ \text{the run converges iff }-\eta a<\eta^2\lambda b<1\text{ and }\eta "
         r"a<2+\eta^2\lambda b,\ a=\textstyle\sum_kp^kh_k,\ b=\sum_k(u^k-p^kU)h_k",
         wrong("nine tenths of b", b=1 - _TENTH), wrong("nine tenths of a", a=1 - _TENTH),
-        wrong("eleven tenths of b", b=1 + _TENTH), holds=True, needs=(on.ONE_STEP, on.FRACTIONS),
+        wrong("eleven tenths of b", b=1 + _TENTH), holds=True, needs=(stable.ONE_STEP, on.FRACTIONS),
         proof=STABILISES,
         note="in every coordinate. The characteristic polynomial is x^2 - (1 - eta a) x + eta^2 "
         "lambda b; against a certificate in fractions for the recursion of (w, V) as it is run",
@@ -298,7 +299,7 @@ def elastic_stability(q):
         r"d=1,\ E=1:\ \text{a divergent run converges for some }\lambda>0\text{ iff }b>0\text{ and "
         r"}\eta a<3", wrong("b at least 1", least=1),
         wrong("eta a below 14/5", most=Fraction(14, 5)), holds=True,
-        needs=(on.ONE_STEP, on.UNSTABLE, on.SINGLE), proof=STABILISES,
+        needs=(stable.ONE_STEP, stable.UNSTABLE, stable.SINGLE), proof=STABILISES,
         note="lambda between (eta a - 2)/(eta^2 b) and 1/(eta^2 b), so that the longest stable "
         "step grows from 2/a to at most 3/a",
     )
@@ -313,7 +314,7 @@ def elastic_stability(q):
         "clients of one curvature", lambda: _alike(q),
         r"h_k=h:\ \text{the run converges iff }|1-(1-r^E)\tfrac h{h+\lambda U}|<1,\ "
         r"r=1-\eta(h+\lambda U)", wrong("nine tenths of it", lambda: _alike(q, 1 - _TENTH)), holds=True,
-        needs=(on.ALIKE, on.FRACTIONS), proof=STABILISES,
+        needs=(stable.ALIKE, on.FRACTIONS), proof=STABILISES,
         note="for E = 1 it is eta h < 2, whatever lambda: the term does nothing to stability. It "
         "moves the fixed point, where sum_k u^k grad f_k(omega^*) is not 0",
     )
@@ -321,14 +322,14 @@ def elastic_stability(q):
         "clients of one curvature, more steps",
         lambda: le(_yes(q.margin(q.lam) > 0), _yes(q.margin(0) > 0)),
         r"h_k=h,\ E>1:\ \text{the run converges for }\lambda>0\Rightarrow\text{it does for "
-        r"}\lambda=0", FLIPPED, holds=True, needs=(on.ALIKE, on.MORE), proof=STABILISES,
+        r"}\lambda=0", FLIPPED, holds=True, needs=(stable.ALIKE, stable.MORE), proof=STABILISES,
         note="every lambda > 0 makes the range of stable steps smaller: for even E it is eta (h + "
         "lambda U) < 2",
     )
 
 
 @paper.statement(
-    "elastic-drift", over=on.StabilityView,
+    "elastic-drift", over=stable.StabilityView,
     title="whether the elastic term keeps clients near the model",
     source="section 5.3 (limiting the most informative parameters' change; drifting too far away "
     "from the global model)",
@@ -347,7 +348,7 @@ def elastic_drift(q):
     yield repaired(
         lambda: _less(q),
         r"V=U\omega,\ \eta(h_k+\lambda U)\le1\Rightarrow|y_k-\omega|\text{ is at most what it is "
-        r"for }\lambda=0", NINE_TENTHS, holds=True, needs=(on.AGREE, on.SHORT, on.FRACTIONS),
+        r"for }\lambda=0", NINE_TENTHS, holds=True, needs=(stable.AGREE, stable.SHORT, on.FRACTIONS),
         proof=STABILISES,
         note="an equality for E = 1: then the term's gradient is 0 at the only point where one is "
         "taken",

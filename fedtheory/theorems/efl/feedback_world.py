@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -15,11 +15,10 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import ST
 from fedtheory.participation.coefficients import coefficients
-from fedtheory.participation.cohorts import Cohort
-from fedtheory.rational import integer, objects, simplest, simplest_each
+from fedtheory.rational import integer, simplest, simplest_each
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import check_present, law_of
-from fedtheory.theorems.efl.compression_world import ROUNDS, Recorded, simulated
+from fedtheory.theorems.efl.compression_world import ROUNDS, local_sgd_of, simulated
 from fedtheory.theorems.efl.world import BOTH_WAYS, ST_BOTH_WAYS, Clients, EFLWorld, clients_that_end
 from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole, word
 from fedtheory.theory.draws import rows, signed, size
@@ -53,8 +52,9 @@ class Costs:
 
     Attributes
     ----------
-    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without; (0,) where rounds are not counted
-    sent : (T, N) who sends a message; None where all do that make steps. Under scheme A those do that are complete
+    distance_sq, dense_distance_sq : (T + 1,) ||w_t - w*||^2 with compression and without
+        (0,) where rounds are not counted.
+    sent : (T, N) who sends a message; under scheme A those do that are complete
     """
 
     n: int  # n, k: entries of a message, and those that ST keeps
@@ -62,7 +62,15 @@ class Costs:
     steps: np.ndarray  # (T, N) local steps of every round
     distance_sq: np.ndarray
     dense_distance_sq: np.ndarray
-    sent: np.ndarray | None = None
+    sent: np.ndarray
+
+    @classmethod
+    def of(cls, seen: list[ServerRound], dense: list[Any], star: np.ndarray, k: int) -> Costs:
+        """Count them in rounds with compression, and at the models (T + 1) without."""
+        path, counted = [dense[0], *(r.after for r in seen)], slice(None if seen else 0)
+        away, dense_away = (((np.stack(p) - star) ** 2).sum(axis=1)[counted] for p in (path, dense))
+        steps, sent = np.array([r.steps for r in seen]), np.array([r.p > 0 for r in seen])
+        return cls(len(star), k, steps, away, dense_away, sent)
 
     dense = derived(lambda q: Fraction(FLOAT_BITS * q.n), "Bits of a dense message")
     message = derived(
@@ -88,12 +96,10 @@ class Costs:
 
     def messages_to(self, distance_sq: np.ndarray) -> Fraction:
         """Messages up and down in all rounds until then: every participant receives one, and those that send send one."""
-        received = self.steps > 0
-        return self._until(distance_sq, received) + self._until(distance_sq, received if self.sent is None else self.sent)
+        return self._until(distance_sq, self.steps > 0) + self._until(distance_sq, self.sent)
 
 
-@dataclass(frozen=True)
-class ServerRound:
+class ServerRound(NamedTuple):
     """The changes that one round of EFL with compression makes."""
 
     w: np.ndarray  # w, after: (d,) the server's model before and after
@@ -104,8 +110,34 @@ class ServerRound:
     R_after: np.ndarray
     weights: np.ndarray  # weights, p: (N,) p^k and p_tau^k, 0 for clients that are inactive
     p: np.ndarray
+    steps: np.ndarray  # (N,) of the clients
     x: np.ndarray  # (N, d) omega_s^k - omega_0^k, minus the steps of s gradients
     last: np.ndarray  # (N, d) eta times the gradient at omega_s^k, which no local step takes
+
+    @classmethod
+    def seen(
+        cls, method: EFL, old: Any, new: Any, clients: Any, slopes: Callable[[np.ndarray], Any]
+    ) -> ServerRound:
+        """Read it off a round of the method, in fractions or in floats.
+
+        slopes : callable(y) -> eta times the gradient of every client at its own model, (N, d)
+        """
+        cohort, weights = clients.cohort.dense(), clients.objective_weights
+        steps, w, ends = cohort.steps[0], old.x[0], clients.results[-1].y[0]
+        p = coefficients(
+            method.scheme, cohort.steps, cohort.max_steps, weights, cohort.active_probability,
+            cohort.present,
+        )[0]  # fmt: skip
+        p = np.where(steps > 0, p, 0 * p)
+        x = np.where(p[:, None] > 0, ends - w, 0 * ends)
+        last = np.where(p[:, None] > 0, slopes(w + x), 0 * x)
+
+        def both(name: str, none: np.ndarray) -> Iterator[np.ndarray]:
+            kept = (getattr(state, name) for state in (old, new))
+            return (0 * none if r is None else r[0] for r in kept)
+
+        (R_G, R_G_after), (R, R_after) = both("server_residual", w), both("residuals", x)
+        return cls(w, new.x[0], R_G, R_G_after, R, R_after, weights, p, steps, x, last)
 
 
 @dataclass
@@ -197,8 +229,7 @@ class FeedbackView(EFLWorld):
         if work.shape[1:] != weights.shape:
             raise InvalidInput(f"schedule {work.shape}: give a number for every client in each row")
         losses, st, consistent = Clients(weights, h, c), compressors.ST(q), variant == "consistent"
-        factors = objects([[Fraction(E, int(s)) if s else Fraction(0) for s in row] for row in work])
-        reading: Any = {"variant": "consistent", "scale": "after"} if variant == "after" else {"variant": variant}
+        reading: Any = {"scale": variant} if variant == "after" else {"variant": variant}
         method = EFL(compressor=st, down_compressor=st, **reading)
 
         def moves(w: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -207,30 +238,24 @@ class FeedbackView(EFLWorld):
         @cache
         def play() -> list[ServerRound]:
             nothing, seen = Fraction(0) * h, list[ServerRound]()  # whole zeros would divide to floats
-            state: Any = method.init(x0[None], len(weights))
-            state = state._replace(server_residual=0 * state.x, residuals=nothing[None])
+            old: Any = method.init(x0[None], len(weights))
+            old = old._replace(server_residual=0 * old.x, residuals=nothing[None])
             for t in range(rounds):
-                steps, p = work[t % len(work)], weights * factors[t % len(work)]
-                ends = state.x[0] + moves(state.x[0], steps)
+                steps = work[t % len(work)]
+                ends = old.x[0] + moves(old.x[0], steps)
                 clients = clients_that_end(ends[None], weights, steps[None], E)
-                new: Any = method.round(state, clients)
-                x = clients.results[0].y[0] - state.x[0]
-                last = np.where(steps[:, None] > 0, eta * h * (state.x[0] + x - c), 0 * x)
-                seen.append(ServerRound(
-                    state.x[0], new.x[0], state.server_residual[0], new.server_residual[0],
-                    state.residuals[0], new.residuals[0], weights, p, x, last,
-                ))  # fmt: skip
-                state = new
+                new: Any = method.round(old, clients)
+                seen.append(
+                    ServerRound.seen(method, old, new, clients, lambda y: eta * h * (y - c))
+                )
+                old = new
             return seen
 
-        many = np.arange(rounds if consistent else 0) % len(work)  # rounds of others are not counted
-        path, dense = [x0], [x0]
-        for t, seen in zip(many, play() if consistent else (), strict=True):
-            path.append(seen.after)
-            dense.append(dense[-1] + (seen.p[:, None] * moves(dense[-1], work[t])).sum(axis=0))
-        counted = slice(None if len(many) else 0)
-        away = (((np.stack(p) - losses.star) ** 2).sum(axis=1)[counted] for p in (path, dense))
-        costs = Costs(len(x0), st.sizes(len(x0))[0], work[many], *away)
+        counted, dense = play() if consistent else [], [x0]  # the rounds of others are not
+        for seen in counted:
+            moved = (seen.p[:, None] * moves(dense[-1], seen.steps)).sum(axis=0)
+            dense.append(dense[-1] + moved)
+        costs = Costs.of(counted, dense, losses.star, st.sizes(len(x0))[0])
         facts = {LOOPS[variant], SHORT, *costs.facts}
         if E == 1 and (work == 1).all():
             facts.add(PLAIN)
@@ -244,8 +269,7 @@ class FeedbackView(EFLWorld):
         variant = str(rng.choice(["consistent", "consistent", "literal", "literal", "text", "text", "after"]))
         n, d, most = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
         plain = rng.random() < 0.6
-        most = 1 if plain else most
-        low = 1 if plain else 0
+        low, most = (1, 1) if plain else (0, most)
         parts = {1: ["1"], 2: ["1/2", "1/2"], 3: ["1/2", "1/4", "1/4"]}[n]
         data = {
             "variant": variant, "weights": parts,
@@ -270,78 +294,51 @@ class FeedbackView(EFLWorld):
             raise InvalidInput(f"lambda = {algorithm.lam:g}, the limit is 0: local work is then on another loss")
         if not (algorithm.client_feedback and algorithm.server_feedback):
             raise InvalidInput("residuals are not kept: use client_feedback=True and server_feedback=True")
-        law, T = law_of(case), case.rounds or ROUNDS
-        check_present(law, T)
-        states, recorded, found = simulated(case, lambda new, clients: [_fields_of(clients.cohort.dense())])
-        cohorts: list[Any] = [Cohort(*values) for values in found]
-        problem, weights = case.problem, case.problem.weights
-        path = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
-        shares = []
-        for cohort in cohorts:
-            p = coefficients(algorithm.scheme, cohort.steps, cohort.max_steps, weights, cohort.active_probability, cohort.present)
-            shares.append(np.where(cohort.steps[0] > 0, np.asarray(p, dtype=float)[0], 0))
-        seen = server_rounds(case, path, states[-T:], shares, recorded)
-        after = algorithm.variant == "consistent" and algorithm.scale == "after"
-        facts: set[str] = {LOOPS["after" if after else algorithm.variant]}
-        plain = recorded.steps == 1 and all(c.mask.all() for c in cohorts)
-        full = recorded.batch_size is None and not recorded.noise_std
-        if plain and full and not callable(recorded.lr) and problem.constant_hessian:
+        check_present(law_of(case), case.rounds or ROUNDS)
+        problem, solver = case.problem, local_sgd_of(case)
+        constant = None if callable(solver.lr) else float(solver.lr)
+
+        def look(old: Any, new: Any, clients: Any) -> Iterator[tuple[Any, ...]]:
+            eta = solver.step_size(clients.round_index)
+            yield tuple(ServerRound.seen(
+                algorithm, old, new, clients, lambda y: eta * np.asarray(problem.gradient_each(y))
+            ))  # fmt: skip
+
+        seen = [ServerRound(*values) for values in simulated(case, look)]
+        read = (algorithm.variant, algorithm.scale)
+        facts: set[str] = {LOOPS["after" if read == ("consistent", "after") else read[0]]}
+        plain = solver.steps == 1 and all(r.steps.all() for r in seen)
+        full = solver.batch_size is None and not solver.noise_std
+        if plain and full and constant is not None and problem.constant_hessian:
             facts.add(PLAIN)
             given.quadratics_of(problem)
-        if not callable(recorded.lr) and recorded.lr * float(problem.beta_k.max()) <= 1:
+        if constant is not None and constant * float(problem.beta_k.max()) <= 1:
             facts.add(SHORT)
         if algorithm.compressor is None and algorithm.down_compressor is None:
             facts.add(DENSE)
-        costs = costs_of(case, path, cohorts, np.stack(shares) > 0)
+        costs = costs_of(case, seen)
         facts |= costs.facts if costs else set()
-        eta = None if callable(recorded.lr) else float(recorded.lr)
-        return cls(lambda: seen, eta, problem, costs, frozenset(facts))
+        return cls(lambda: seen, constant, problem, costs, frozenset(facts))
 
 
-def _fields_of(cohort: Cohort) -> tuple[Any, ...]:
-    return tuple(getattr(cohort, f.name) for f in fields(cohort))
-
-
-def costs_of(case: Case, path: np.ndarray, cohorts: list[Any], sent: np.ndarray) -> Costs | None:
+def costs_of(case: Case, seen: list[ServerRound]) -> Costs | None:
     """Return the costs of the run, and of the same run without compression.
 
     None where it is not ST both ways, or the optimum is unknown.
-
-    sent : (T, N) who sends a message
     """
-    algorithm, T, n = case.algorithm, len(path) - 1, case.problem.dim
+    algorithm = case.algorithm
     both = (algorithm.compressor, algorithm.down_compressor)
-    if algorithm.variant != "consistent" or not all(isinstance(c, ST) and c.rule == "exact" for c in both):
+    exact = all(isinstance(c, ST) and c.rule == "exact" for c in both)
+    if algorithm.variant != "consistent" or not exact:
         return None
     try:
         star = case.problem.optimum().x
     except NotCertified:
         return None
     plain = replace(algorithm, variant="none", scale=None, compressor=None, down_compressor=None)
-    states = simulated(replace(case, algorithm=plain))[0]
-    dense = np.concatenate([case.x0[None], *(np.asarray(s.x)[:1] for s in states[-T:])])
-    steps = np.stack([c.steps[0] for c in cohorts])
-    k = max(c.sizes(n)[0] for c in both)
-    away, dense_away = (((p - star) ** 2).sum(axis=1) for p in (path, dense))
-    return Costs(n, k, steps, away, dense_away, sent)
-
-
-def server_rounds(
-    case: Case, path: np.ndarray, states: list[Any], shares: list[np.ndarray], recorded: Recorded
-) -> list[ServerRound]:
-    """Every round of a real run; the gradient that no step takes is the full one at the client's last model."""
-    problem, out = case.problem, []
-    R, R_G = np.zeros((problem.num_clients, problem.dim)), np.zeros(problem.dim)
-    for t, (state, p, moves) in enumerate(zip(states, shares, recorded.moves, strict=True)):
-        x = np.where(p[:, None] > 0, moves[:, 0], 0)
-        own = np.asarray(problem.gradient(path[t] + x))  # client k's gradient at client i's model: (i, k, d)
-        step = recorded.lr(t + 1) if callable(recorded.lr) else recorded.lr
-        last = np.where(p[:, None] > 0, step * own[range(len(p)), range(len(p))], 0)
-        R_after = R if state.residuals is None else np.asarray(state.residuals)[0]
-        R_G_after = R_G if state.server_residual is None else np.asarray(state.server_residual)[0]
-        out.append(ServerRound(path[t], path[t + 1], R_G, R_G_after, R, R_after, problem.weights, p, x, last))
-        R, R_G = R_after, R_G_after
-    return out
+    dense = simulated(replace(case, algorithm=plain), lambda old, new, clients: [new.x[0]])
+    k = max(c.sizes(case.problem.dim)[0] for c in both)
+    return Costs.of(seen, [case.x0, *dense], star, k)
 
 
 @dataclass
@@ -433,15 +430,21 @@ class TermView(EFLWorld):
                 f"N d = {problem.num_clients * problem.dim}: at most {MOST_NUMBERS} are judged in "
                 "fractions; take fewer clients"
             )
-        states, _, taking = simulated(case, lambda new, clients: [np.asarray(clients.cohort.dense().mask)[0]])
-        if len(taking) < 2:
-            raise InvalidInput("one round: the term is looked at after two of them; ask for more rounds")
-        pairs = [[simplest_each(np.asarray(side)[0]) for side in (s.u, s.v)] for s in states[-2:]]
+
+        def look(old: Any, new: Any, clients: Any) -> Iterator[tuple[Any, ...]]:
+            yield clients.cohort.dense().mask[0], new.u[0], new.v[0], new.x[0]
+
+        rounds = simulated(case, look)
+        if len(rounds) < 2:
+            raise InvalidInput(
+                "one round: the term is looked at after two of them; ask for more rounds"
+            )
+        pairs = [[simplest_each(side) for side in (u, v)] for _, u, v, _ in rounds[-2:]]
         anchors = [np.where(u > 0, v / np.where(u > 0, u, 1), 0) for u, v in pairs]
-        first, last = simplest_each(case.x0), simplest_each(np.asarray(states[-1].x)[0])
+        first, last = simplest_each(case.x0), simplest_each(rounds[-1][-1])
         return {
             "lam": simplest(algorithm.lam), "u": pairs[0][0], "anchors": anchors[0],
             "next_u": pairs[1][0], "next_anchors": anchors[1],
             "points": [first, last, (first + last) / 2],
-            "active": [int(k) for k in np.flatnonzero(taking[-2])],
+            "active": [int(k) for k in np.flatnonzero(rounds[-2][0])],
         }

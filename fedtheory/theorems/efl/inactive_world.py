@@ -13,7 +13,7 @@ from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, constants_on, law_of
 from fedtheory.theorems.efl.quantities.run import EFLConstants
 from fedtheory.theorems.efl.world import CONSTANTS, OF_THEOREM_1, ONE_LAW, EFLWorld
-from fedtheory.theory import Case, Fact, Letters, derived, number, whole
+from fedtheory.theory import Case, Fact, derived, number, whole
 from fedtheory.theory.draws import law, shares, size
 from fedtheory.theory.rounds.coefficients import RoundLaw
 
@@ -63,18 +63,15 @@ class InactiveView(EFLWorld):
         Fact("gamma >= 4E, as Theorem 1 has it (S <= theta E)", lambda q: q.gamma >= 4 * q.E),
         Fact("tau_0 < T", lambda q: q.tau_0 < q.T),
     )
-    letters = Letters(
-        {"T": "T", "E": "E", "C": "C", "J": "J", "gamma": r"\gamma", "y": "y^k", "tau_0": r"\tau_0"},
-        runs=("f_1", "threshold", "order"),
-    )
-
     T: int = whole(1, 2000)
     E: int = whole(1)
     idle: np.ndarray = number("T N", "y_t^k: who is never active has no say", least=0, below=1)
     gamma: Any = number(what="of Theorem 1, as J and C")
     J: Any = number(above=0)
     C: Any = number(above=0)
-    y: Any = number(what="the client's probability of being inactive", above=0, below=1)
+    y: Any = number(
+        what="the client's probability of being inactive", above=0, below=1, letter="y^k"
+    )
     tau_0: int = whole(what="the round it would be abandoned in (Corollary 1)")
 
     r = derived(
@@ -84,6 +81,10 @@ class InactiveView(EFLWorld):
     some_idle = derived(
         lambda q: [int(any(v > 0 for v in row)) for row in q.idle],
         "y_t: whether there are inactive clients in round t",
+    )
+    H = derived(lambda q: Fraction(sum(q.r)), letter="H_T")
+    idle_rounds = derived(
+        lambda q: Fraction(sum(q.some_idle)), letter=r"\textstyle\sum_{t<T}y_t"
     )
 
     def term(self, total: Any, rounds: int | None = None) -> Any:

@@ -86,11 +86,9 @@ class LimitView(Clients):
     def rule(self) -> str:  # type: ignore[override]
         return self.scheme
 
-    m = derived(
-        lambda q: RoundLaw(EFL(scheme=q.scheme), q.law, q.weights).single[0],
-        "E[p_tau^k 1{s^k = s}] (N, E + 1)",
-    )
-    drift = derived(lambda q: (q.m * np.arange(q.m.shape[1])).sum(axis=1), "E[p_tau^k s^k] (N,)")
+    of_round = derived(lambda q: RoundLaw(EFL(scheme=q.scheme), q.law, q.weights))
+    m = derived(lambda q: q.of_round.single[0], "E[p_tau^k 1{s^k = s}] (N, E + 1)")
+    drift = derived(lambda q: q.of_round.drift, "E[p_tau^k s^k] (N,)")
     limit = derived(lambda q: q.centre(q.drift), "argmin sum_k E[p_tau^k s^k] f_k")
 
     def _pull(self, eta: Any) -> np.ndarray:
@@ -176,7 +174,7 @@ class LimitView(Clients):
         except MissingCapability as error:
             return certified_limit(case, scheme, law, str(error))
         weights = given.weights_of(case.problem)
-        drift = (RoundLaw(EFL(scheme=scheme), law, weights).single[0] * np.arange(law.shape[1])).sum(axis=1)
+        drift = RoundLaw(EFL(scheme=scheme), law, weights).drift
         M = (drift[:, None] * h).sum(axis=0)
         if not M.min() > 0:
             raise InvalidInput("nobody ever takes part: the limit is not defined")

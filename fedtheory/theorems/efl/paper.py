@@ -1,18 +1,9 @@
 """EFL: the paper, whose statements of one file are judged with those of the room's own dialect."""
 
-from typing import Any
-
 from fedtheory.theorems.efl.notation import SYMBOLS
-from fedtheory.theory import Paper, Witness
-from fedtheory.theory.judge.replay import read_kind_and_data
+from fedtheory.theory import Paper
 
 __all__ = ["paper"]
-
-
-def version_1(fields: dict[str, Any], label: str) -> Witness | None:
-    """Read a file of version 1, which had kind and data under "efl"."""
-    return read_kind_and_data(fields, "efl", label) if "efl" in fields else None
-
 
 paper = Paper(
     "efl",
@@ -26,5 +17,4 @@ paper = Paper(
     rule_order=("any", "C", "A", "B", "C-corrected"),
     rule_words={"A": "scheme A", "B": "scheme B", "C": "scheme C", "C-corrected": "scheme C, corrected"},
     rule_short={"C-corrected": "C corr."},
-    version_1=version_1,
 )

@@ -19,17 +19,17 @@ import numpy as np
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.theorems.efl import theorem_1_proof as sides
 from fedtheory.theorems.efl.courses import EFLRound, course, replayed
-from fedtheory.theorems.efl.quantities.run import EFLConstants
+from fedtheory.theorems.efl.quantities.run import EFLConstants, EFLRun
 from fedtheory.theorems.efl.quantities.step import StepState
 from fedtheory.theorems.efl.theorem_1_proof import carried, total_drift
 from fedtheory.theory import Sides
-from fedtheory.theory.judge.proof import Ended, Proof, Step
-from fedtheory.theory.judge.statement import eq, le
+from fedtheory.theory.judge.proof import Proof, Step
+from fedtheory.theory.judge.statement import le
 
 
-def _arrives(e: Ended) -> np.ndarray:
+def _arrives(run: EFLRun) -> np.ndarray:
     """rho_{tau+1} ... rho_{T-1} for every tau: (T,)."""
-    c = e.run.constants
+    c = run.constants
     rho = 1 - 4 * c.E / c.y[1:]
     out = [rho[0] * 0 + 1]
     for factor in rho[:0:-1]:
@@ -88,37 +88,20 @@ def _bias(c: EFLConstants, tau: int, v: StepState) -> tuple[Any, Any]:
     return both.lhs[0], both.rhs[0]
 
 
-def _same(of: Callable[[Any, int], tuple[Any, Any]]) -> Callable[[EFLRound], Sides]:
-    """Both sides at all states of a round, which are the same constants of the run."""
-
-    def sides_of(round: EFLRound) -> Sides:
-        left, right = of(round.constants, round.tau)
-        return _made(round, [[left, right, abs(left) + abs(right)]] * len(round.states))
-
-    return sides_of
-
-
-def _largest_j(c: EFLConstants, tau: int) -> tuple[Any, Any]:
+# --- all rounds: constants of the run -------------------------------------------------------------
+def _largest_j(run: EFLRun) -> Sides:
     """r_tau J_tau/(y + E) <= r_tau J/(y + E)."""
-    share = c.r[tau] / c.y[tau + 1]
-    return share * c.J_t[tau], share * c.J
+    c = run.constants
+    share = c.r / c.y[1:]
+    return le(share * c.J_t, share * c.J)
 
 
-def _induction(c: EFLConstants, tau: int) -> tuple[Any, Any]:
+def _induction(run: EFLRun) -> Sides:
     """The bound at tau, put through the recursion, is at most that at tau + 1."""
-    left, *right = (side[0] for side in carried(c, np.array([tau])))
-    return left, sum(right)
+    return le(*carried(run.constants, np.arange(run.constants.T)))
 
 
 # --- the end --------------------------------------------------------------------------------------
-def _drawn(e: Ended) -> Sides:
-    """||w_tau - w*||^2 as it was drawn, and its expectation in the round before."""
-    weight = _arrives(e)[:-1]
-    came = [w * a for w, a in zip(weight, e.series["before"][1:], strict=True)] or [0 * e.series["before"][0]]
-    expected = [w * a for w, a in zip(weight, e.series["after"][:-1], strict=True)] or [0 * e.series["after"][0]]
-    return eq(sum(came[1:], came[0]), sum(expected[1:], expected[0]))
-
-
 def _of(c: EFLConstants, reading: str) -> tuple[Any, Any]:
     """gamma^2 ||w_0 - w*||^2/y^2, and the noise with this reading of the bracket over y^2."""
     return c.gamma**2 * c.start_sq / c.y[-1] ** 2, c.noise_sum(c.B(reading))[-1] / c.y[-1] ** 2
@@ -134,12 +117,9 @@ def _step(number: int, label: str, words: str, form: str, compare: Any, **more: 
 
 def _end(label: str, words: str, of: Callable[[Any], tuple[Any, Any]], formula: str) -> Step:
     """A comparison of the run's constants, the same for every scenario."""
-
-    def sides_of(e: Ended) -> Sides:
-        zero = 0 * e.run.lhs[-1]
-        return le(*(np.atleast_1d(side + zero) for side in of(e.run.constants)))
-
-    return Step(label, words, weight=lambda e: 1, sides=sides_of, over="end", formula=formula)
+    return Step(
+        label, words, weight=lambda run: 1, sides=lambda run: le(*of(run.constants)), over="end", formula=formula
+    )  # fmt: skip
 
 
 _STEPS = (
@@ -160,16 +140,11 @@ _STEPS = (
           "expectation", _by_state(_bias)),
     _step(6, "", "how far the clients drift in a round, with G for the size of every gradient",
           "repaired", _by_state(_drift), in_mean=True),
-    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_same(_largest_j),
-         formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
-    _step(7, "induction", "the bound of one round is carried to the next", "induction", _same(_induction),
-          where="in the induction of step 7"),
-    Step("chance", "the states that were drawn stand for their expectation: what is left is "
-         "chance, 0 in the mean", weight=lambda e: 1, sides=_drawn, over="end", only_drawn=True,
-         formula=r"\sum_{0<\tau<T}\rho_\tau\cdots\rho_{T-1}\big(\|\omega_\tau-\omega^*\|^2"
-         r"-\mathbb E[\|\omega_\tau-\omega^*\|^2\mid\omega_{\tau-1}]\big)=0"),
+    Step("largest J", "J is the largest of the rounds' own", weight=_arrives, sides=_largest_j,
+         over="rounds", formula=r"\tfrac{r_\tau J_\tau}{(\tau+1)E+\gamma}\le\tfrac{r_\tau J}{(\tau+1)E+\gamma}"),
+    _step(7, "induction", "the bound of one round is carried to the next", "induction", _induction,
+          over="rounds", where="in the induction of step 7"),
 )  # fmt: skip
-_SUMS = {"before": lambda v: v.before, "after": lambda v: v.after}
 _PARTS = (
     r"\gamma^2\|\omega_0-\omega^*\|^2",
     r"(\tfrac{16E}\mu)^2\sum_{t<T}\tfrac{\mathbb E[B_t]}{S_t^2}",
@@ -206,7 +181,7 @@ _PROOFS = (
 PROOFS = tuple(
     Proof(
         "efl/theorem-1", form, steps, course, replayed, (scheme,),
-        f"efl-theorem-1-printed-{scheme.lower()}", _SUMS, note,
+        f"efl-theorem-1-printed-{scheme.lower()}", note,
     )
     for form, steps, note in _PROOFS
     for scheme in SCHEMES

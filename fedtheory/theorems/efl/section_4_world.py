@@ -17,7 +17,7 @@ from fedtheory.theorems.efl.cases.theorem_1 import law_of
 from fedtheory.theorems.efl.quantities.run import gamma_of
 from fedtheory.theorems.efl.shift_world import ShiftView
 from fedtheory.theorems.efl.world import PLAIN, EFLWorld
-from fedtheory.theory import Case, Fact, Letters, anything, derived, number, whole
+from fedtheory.theory import Case, Fact, anything, derived, number, whole
 from fedtheory.theory.draws import curvatures, rows, shares, signed, size
 from fedtheory.theory.rounds.linear_algebra import semidefinite, solve
 
@@ -235,20 +235,16 @@ class CoefficientView(EFLWorld):
         Fact("factor eta h <= 1", lambda q: (q.factor * q.eta * q.h).max() <= 1),
         Fact("s <= E", lambda q: q.s <= q.E),
     )
-    letters = Letters(
-        {"h": "h", "away": r"(c_k-\omega_0)", "distance": r"|c_k-\omega_0|", "eta": r"\eta", "E": "E", "s": "s", "factor": "c"},
-        ("away", "distance"), zero=("noise",), runs=("portion", "moved", "length", "square"),
-    )  # fmt: skip
     noise = 0
 
-    h: np.ndarray = number("d", "curvatures", above=0)
-    away: np.ndarray = number("d", "c - w")
+    h: np.ndarray = number("d", "curvatures", above=0, letter="h")
+    away: np.ndarray = number("d", "c - w", letter=r"(c_k-\omega_0)")
     eta: Any = number(above=0)
     E: int = whole(1, 100, "the most local steps")
     s: int = whole(1, 100, "those that are done")
-    factor: Any = number(what="of p^k in the coefficient, or of eta", least=1)
+    factor: Any = number(what="of p^k in the coefficient, or of eta", least=1, letter="c")
 
-    distance = derived(lambda q: abs(q.away), "|c - w|, (d,)")
+    distance = derived(lambda q: abs(q.away), "|c - w|, (d,)", r"|c_k-\omega_0|")
 
     def portion(self, steps: int, times: Any = 1) -> np.ndarray:
         """Return the part >= 0 of c - w that so many steps of size ``times`` eta go, (d,)."""

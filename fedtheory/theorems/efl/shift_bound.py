@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedtheory.theorems.efl.after_shift_world import ShiftedRunView
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theorems.efl.shift_world import ShiftedRunView
 from fedtheory.theorems.efl.theorem_1 import ASSUMPTIONS
 from fedtheory.theory import Sides, form, le, wrong
 

@@ -22,7 +22,7 @@ from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, law_of, view_of
 from fedtheory.theorems.efl.quantities.run import EFLRun
 from fedtheory.theorems.efl.world import CONSTANTS, CONVEX, PLAIN, EFLWorld
-from fedtheory.theory import Case, ClosedView, Fact, Letters, derived, flag, number
+from fedtheory.theory import Case, ClosedView, Fact, derived, flag, number
 from fedtheory.theory.draws import part, size
 
 STRONGLY_CONVEX = ("SCAFFOLD", "MIME", "EFL")
@@ -70,38 +70,35 @@ def rounds(
     raise InvalidInput(f"row = {row!r}: use one of {', '.join(ROWS)}")
 
 
-class Rows(Letters):
-    """The rows as formulas, of the root of epsilon."""
+@dataclass
+class Point(EFLWorld):
+    """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""
 
-    root = derived(lambda q: q.epsilon ** Fraction(1, 2), "sqrt(epsilon)")
+    demands, example = (BELOW,), "--problem diabetes"
+
+    G: Any = number(above=0)
+    L: Any = number()
+    mu: Any = number(above=0)
+    S: Any = number(what="the clients in a round", above=0)
+    root: Any = number(
+        what="of epsilon", above=0, letter=lambda q: q.epsilon ** Fraction(1, 2)
+    )
+
+    epsilon = derived(lambda q: q.root**2, letter=r"\epsilon")
 
 
 @dataclass
-class RatesView(EFLWorld):
-    """One point of the parameters; ``root`` is sqrt(epsilon), so that everything stays rational."""
+class RatesView(Point):
+    """A point where rows of strongly convex methods are compared."""
 
     kind, about = "rates", "about the orders of Table 1"
     asks = (
         CONVEX, "G of Theorem 1's, or given", "Hessians that do not change, or delta given",
     )  # fmt: skip
     accepts = given.options(*CONSTANTS, "S", "epsilon", "delta")
-    example, count = "--problem diabetes", 60
+    count, shows = 60, ("G", "L", "mu", "S", "delta", "epsilon")
 
-    shows: ClassVar = {**{name: name for name in ("G", "L", "mu", "S", "delta")}, "epsilon": "epsilon"}
-    demands = (BELOW,)
-    letters = Rows(
-        {"G": "G", "L": "L", "mu": r"\mu", "S": "S", "epsilon": r"\epsilon", "delta": r"\delta"},
-        runs=("row",),
-    )
-
-    G: Any = number(above=0)
-    L: Any = number()
-    mu: Any = number(above=0)
-    S: Any = number(what="the clients in a round", above=0)
-    root: Any = number(what="of epsilon", above=0)
     delta: Any = number(what="Hessian dissimilarity", above=0)
-
-    epsilon = derived(lambda q: q.root**2)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times ``scale``: G, L, mu, delta and epsilon are multiplied (``scale`` a square)."""
@@ -281,24 +278,16 @@ class MeasuredRowView(ClosedView):
 
 
 @dataclass
-class UnitsView(EFLWorld):
-    """One point of the parameters of Table 1; ``root`` is sqrt(epsilon), of the loss for EFL, of
-    the squared gradient for others."""
+class UnitsView(Point):
+    """A point where epsilon is of the loss for EFL, and of the squared gradient for others."""
 
     kind, about = "units", "about the orders of Table 1"
-    asks, example = (CONVEX, "G of Theorem 1's, or given"), "--problem diabetes"
-    accepts = given.options(*CONSTANTS, "S", "epsilon")
+    asks, accepts = (CONVEX, "G of Theorem 1's, or given"), given.options(*CONSTANTS, "S", "epsilon")
 
-    shows: ClassVar = {**{n: n for n in ("G", "L", "mu", "S", "sigma", "clients")}, "epsilon": "epsilon"}
-    demands, epsilon, terms = (BELOW,), RatesView.epsilon, RowView.terms
+    shows, terms = ("G", "L", "mu", "S", "sigma", "clients", "epsilon"), RowView.terms
 
-    G: Any = number(above=0)
-    L: Any = number()
-    mu: Any = number(above=0)
-    S: Any = number(what="the clients in a round", above=0)
     sigma: Any = number(what="the noise", above=0)
     clients: Any = number(what="N", above=0)
-    root: Any = number(what="of epsilon", above=0)
 
     def row(self, name: str, scale: Any = 1) -> Any:
         """The row for the loss times a = scale^2: G, L, mu, sigma times a, the loss's epsilon times

@@ -14,13 +14,7 @@ import numpy as np
 from fedtheory.participation.coefficients import SCHEMES
 from fedtheory.theorems.efl.notation import SYMBOLS
 from fedtheory.theorems.efl.paper import paper
-from fedtheory.theorems.efl.quantities.run import (
-    EVERY_D,
-    FROZEN,
-    MOVING,
-    UNCORRELATED,
-    EFLRun,
-)
+from fedtheory.theorems.efl.quantities.run import EVERY_D, FROZEN, MOVING, UNCORRELATED, EFLRun
 from fedtheory.theorems.efl.runs_world import Runs
 from fedtheory.theorems.efl.worst_runs import worst_at
 from fedtheory.theory import Sides, form, le, printed, repaired, wrong

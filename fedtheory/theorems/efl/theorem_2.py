@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from fedtheory.theorems.efl import shift_world as on
+from fedtheory.theorems.efl.after_shift_world import NOISELESS, AfterShiftView, DepartedView
 from fedtheory.theorems.efl.notation import FLIPPED
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theory import Sides, form, le, printed, repaired, wrong
@@ -102,7 +103,7 @@ def theorem_2_arrival(q):
 
 
 @paper.statement(
-    "departure-heterogeneity", over=on.DepartedView,
+    "departure-heterogeneity", over=DepartedView,
     title="after a departure the rounds count as heterogeneous", source="section 4.3",
     assumptions=("in every round some client that stays works: E[p^k s^k] > 0",),
 )
@@ -150,7 +151,7 @@ def departure_no_convergence(q):
 
 
 @paper.statement(
-    "learning-rate-after-shift", over=on.AfterShiftView,
+    "learning-rate-after-shift", over=AfterShiftView,
     title="whether the step must grow again after the objective moved",
     source="sections 4.3 and 4.4",
     assumptions=("quadratics, E = 1, S_tau = 1: the steps are 16/(mu (tau + 1 + gamma)), at most "
@@ -168,7 +169,7 @@ def learning_rate_after_shift(q):
     yield repaired(
         lambda: le(q.errors(0)[1:], q.errors(q.tau_0)[1:]),
         r"\|\omega^{\text{fresh}}_\tau-\hat\omega^*\|^2\le\|\omega_\tau-\hat\omega^*\|^2\text{ "
-        "without noise}" + SHIFTED, FLIPPED, holds=True, needs=(on.NOISELESS,),
+        "without noise}" + SHIFTED, FLIPPED, holds=True, needs=(NOISELESS,),
         proof="in every coordinate 0 <= 1 - eta h < 1 falls as eta grows, and the fresh steps are "
         "the longer ones", note="E = 1, every step at most 1/L",
     )
@@ -178,7 +179,7 @@ def learning_rate_after_shift(q):
         r"\omega^*-\hat\omega^*\|^2,\ \tau>\tau_0,\ \omega_{\tau_0}=\omega^*,\ "
         r"\eta_\tau=\tfrac{16}{\mu(\tau+1+\gamma)}",
         wrong("the power 34", lambda: le(q.errors(q.tau_0)[1:], q.pace(34)[1:])), holds=True,
-        needs=(on.NOISELESS,),
+        needs=(NOISELESS,),
         proof="1 - eta h <= 1 - 16/(t + 1 + gamma) <= ((t + gamma)/(t + 1 + gamma))^16 by "
         "Bernoulli, and the product telescopes",
         note="the decayed step is not inapplicable: it converges too, halving the distance in at "

@@ -1,7 +1,7 @@
 """What EFL's closed worlds have in common: their instances in a campaign, and a user's options."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -107,19 +107,13 @@ class EFLWorld(World):
             f"scheme {scheme}, {cls.work_told(E, solver, rounds)}"
         )
         shown = rounds if cls.sampled else request.rounds
-        options = {
-            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": shown, "seed": request.seed,
-        }  # fmt: skip
+        options = {"sampling": sampling, "local_solver": solver, "rounds": shown}
         details = {
             "scheme": scheme, "sampling": repr(sampling), "local_solver": repr(solver),
             "rounds": shown,
         }  # fmt: skip
-        if not cls.sampled:
-            options["given"] = o.get("given") or {}
-            return Prepared(problem, algorithm, options, [head], details)
-        options |= {"mode": request.mode, "scenarios": request.scenarios}
-        return Prepared(problem, algorithm, options, [head], details, partial(constants_told, details))
+        made = Prepared(problem, algorithm, options, [head], details)
+        return replace(made, facts=partial(constants_told, details)) if cls.sampled else made
 
 
 def centre(weights: np.ndarray, h: np.ndarray, c: np.ndarray) -> np.ndarray:

@@ -22,54 +22,53 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedelasticnet.courses import course, replayed
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import RoundLetters
 from fedtheory.theorems.fedelasticnet.statements.lemmas import bend_with, drift_lines
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory import Sides
-from fedtheory.theory.judge.proof import Ended, Proof, Step
-from fedtheory.theory.judge.registry import get
-from fedtheory.theory.judge.statement import eq, le
+from fedtheory.theory.judge.proof import Proof, Step
+from fedtheory.theory.judge.statement import le
+from fedtheory.theory.proofs import course, replayed
 from fedtheory.theory.rounds.forms import Claimed, reduced
 from fedtheory.theory.rounds.judging import noisy
 from fedtheory.theory.rounds.measured import RoundQuantities
 
-__all__ = ["PROOFS", "at_the_last_horizon"]
+__all__ = ["PROOFS"]
 
 
-def _letters(e: Ended) -> Any:
-    return e.run.once(Letters)
+def _letters(q: Any) -> Any:
+    return q.once(Letters)
 
 
-def _at_end(e: Ended, value: Any) -> Any:
+def _at_end(q: Any, value: Any) -> Any:
     """A letter at the horizon: its expectation, or of scenarios that are drawn its numbers (S,)."""
     last = np.asarray(value)[-1]
-    return last if e.run.sampled else e.run.expectation(last)
+    return last if q.sampled else q.expectation(last)
 
 
-def _last_sum(e: Ended, *last: Any) -> Any:
-    return _at_end(e, _letters(e).last(*last))
+def _last_sum(q: Any, *last: Any) -> Any:
+    return _at_end(q, _letters(q).last(*last))
 
 
 # --- weights ------------------------------------------------------------------------------------------------------------
-def _per_round(e: Ended) -> Any:
+def _per_round(q: Any) -> Any:
     """1/(kappa_0 T): what the sum over the rounds is divided by."""
-    return 1 / (_letters(e).constants.printed[2] * e.T)
+    return 1 / (_letters(q).constants.printed[2] * q.T)
 
 
-def _kappa(e: Ended) -> Any:
-    return _letters(e).constants.printed[1] * _per_round(e)
+def _kappa(q: Any) -> Any:
+    return _letters(q).constants.printed[1] * _per_round(q)
 
 
-def _drift(e: Ended) -> Any:
+def _drift(q: Any) -> Any:
     """F/(kappa_0 T), of Lemma B.5."""
-    c = _letters(e).constants
-    return c.printed[0] * c.lambda2 * c.lambda2 / 10 * _per_round(e)
+    c = _letters(q).constants
+    return c.printed[0] * c.lambda2 * c.lambda2 / 10 * _per_round(q)
 
 
-def _whole(e: Ended) -> Any:
+def _whole(q: Any) -> Any:
     return 1
 
 
@@ -77,49 +76,33 @@ def _whole(e: Ended) -> Any:
 _step = partial(Step, over="end", weight=_whole)
 
 
-def _last_potential(e: Ended) -> Sides:
-    moved, stored = e.mean(letters(e.last).A_next), e.mean(letters(e.last).C_next)
-    return le(0 * moved, moved, _letters(e).constants.printed[1] * stored)
+def _last_potential(q: Any) -> Sides:
+    v = _letters(q)
+    moved, stored = q.sq(v.gammas[-1] - q.x_star), q.over_clients(q.sq(q.state.stored[-1] - v.at_star))
+    return le(0 * moved, moved, v.constants.printed[1] * stored)
 
 
-def _drawn(e: Ended) -> Sides:
-    """V_t as it was drawn, and its expectation in the round before, summed over t < T."""
-    kappa = _letters(e).constants.printed[1]
-    first, last = letters(e.first), letters(e.last)
-    came = e.sums["A"] - e.mean(first.A) + kappa * (e.sums["C"] - e.mean(first.C))
-    expected = e.sums["A_next"] - e.mean(last.A_next) + kappa * (e.sums["C_next"] - e.mean(last.C_next))
-    return eq(came, expected)
+def _jensen(q: Any) -> Sides:
+    v = _letters(q)
+    noise = q.rounding(np.max(abs(q.values(v.gamma))))
+    return le(_at_end(q, v.excess), _at_end(q, v.mean_excess), noise=noise)
 
 
-def _jensen(e: Ended) -> Sides:
-    noise = e.run.rounding(np.max(abs(letters(e.last).values_gamma)))
-    return le(_at_end(e, _letters(e).excess), e.sums["D"] / e.T, noise=noise)
-
-
-def _all_coordinates(e: Ended) -> Sides:
+def _all_coordinates(q: Any) -> Sides:
     """0.4125 z is paid for, the theorem has d/2."""
-    v, c = _letters(e), _letters(e).constants
-    unit, zeros = c.printed[0] * c.lambda1 * c.lambda1 / c.printed[2], _at_end(e, v.zeros)
+    v, c = _letters(q), _letters(q).constants
+    unit, zeros = c.printed[0] * c.lambda1 * c.lambda1 / c.printed[2], _at_end(q, v.zeros)
     return le(33 * unit * zeros / 80, unit * v.d / 2 + 0 * zeros)
 
 
-def _undivided(e: Ended) -> Sides:
-    return le(_last_sum(e, "sign") / _letters(e).constants.printed[2], _last_sum(e, "sign"))
+def _undivided(q: Any) -> Sides:
+    return le(_last_sum(q, "sign") / _letters(q).constants.printed[2], _last_sum(q, "sign"))
 
 
-def _unsquared(e: Ended) -> Sides:
+def _unsquared(q: Any) -> Sides:
     """kappa C_0/(kappa_0 T), with and without the square."""
-    v, first = _letters(e), _kappa(e)
-    return le(*(first * _at_end(e, C_0 + 0 * v.excess) for C_0 in (v.C_0, v.C_0_unsquared)))
-
-
-def at_the_last_horizon(sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
-    """The sides at the longest horizon of a run: a witness claims it for that one."""
-
-    def last(run: Any) -> Sides:
-        return sides(run).each(lambda a: np.asarray(a)[-1:] if np.ndim(a) else a, axes=(), terms=())
-
-    return last
+    v, first = _letters(q), _kappa(q)
+    return le(*(first * _at_end(q, C_0 + 0 * v.excess) for C_0 in (v.C_0, v.C_0_unsquared)))
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------------
@@ -212,12 +195,6 @@ _END = (
         r"\le\tfrac1T\sum_{t<T}\mathbb E[R(\gamma^t)-R(\theta_*)]",
         where="in Jensen's inequality",
     ),
-    _step(
-        "cohorts drawn",
-        "V_t of the cohorts that were drawn stands for its expectation: what is left is chance, 0 in the mean",
-        weight=_per_round, sides=_drawn, formula=r"\textstyle\sum_{t<T}V_t=\sum_{t<T}\mathbb E_{t-1}V_t",
-        only_drawn=True,
-    ),
 )  # fmt: skip
 
 
@@ -225,12 +202,8 @@ _END = (
 def _proof(
     theorem: str, form: str, rule: str, steps: tuple[Step, ...], note: str, witness: str = ""
 ) -> Proof:
-    id, file = f"fedelasticnet/{theorem}", f"fedelasticnet-{theorem}-{witness or 'printed'}-{rule}"
-    sums = {n: lambda view, n=n: getattr(letters(view), n) for n in ("D", "A", "C", "A_next", "C_next")}
-    return Proof(
-        id, form, steps, course, replayed, (rule,), file, sums, note,
-        lambda e: at_the_last_horizon(get(id).form(form).sides_on)(e.run),
-    )  # fmt: skip
+    file = f"fedelasticnet-{theorem}-{witness or 'printed'}-{rule}"
+    return Proof(f"fedelasticnet/{theorem}", form, steps, course, replayed, (rule,), file, note)
 
 
 def _printed(theorem: str, form: str, *ends: Step) -> Iterator[Proof]:
@@ -246,7 +219,7 @@ def _printed(theorem: str, form: str, *ends: Step) -> Iterator[Proof]:
 
 def _swap(label: str, words: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> Step:
     return _step(
-        label, words, sides=lambda e: le(_last_sum(e, *before), _last_sum(e, *after)),
+        label, words, sides=lambda q: le(_last_sum(q, *before), _last_sum(q, *after)),
         formula=_LAST + r"\le" + _LAST + r"^{\prime}",
     )  # fmt: skip
 

@@ -45,14 +45,12 @@ class ElasticWorld(World):
 
     @classmethod
     def case_of(
-        cls, request: Any, problem: Any, algorithm: Any, told: str, details: Data, **options: Any
+        cls, problem: Any, algorithm: Any, told: str, details: Data, **options: Any
     ) -> Prepared:
         """Make a case of a user's options, with what stands above its table."""
         shown = {"name": algorithm.name, **asdict(algorithm)}
-        return Prepared(
-            problem, algorithm, {"x0": request.start(problem), **options},
-            [f"{problem.name}: {told}"], {"algorithm": shown, **details},
-        )  # fmt: skip
+        head, details = [f"{problem.name}: {told}"], {"algorithm": shown, **details}
+        return Prepared(problem, algorithm, options, head, details)
 
     @classmethod
     def runs(cls, plan: Any) -> list[WorldInstance]:

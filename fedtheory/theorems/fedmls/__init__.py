@@ -8,10 +8,10 @@ paper.read(__name__, first=(
 ))
 
 from fedtheory.theorems.fedmls.proofs import PROOFS  # noqa: E402 - after the statements
-from fedtheory.theorems.fedmls.runs import FedMLSRuns  # noqa: E402
+from fedtheory.theorems.fedmls.runs import COMPUTED, tuned  # noqa: E402
 
 paper.proofs.extend(PROOFS)
-paper.version_1 = FedMLSRuns.read_version_1
+paper.tuned, paper.computed = tuned, {"fedmls": COMPUTED}
 PAPER = paper
 
 __all__ = ["PAPER"]

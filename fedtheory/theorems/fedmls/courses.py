@@ -1,40 +1,18 @@
-"""A run of FedMLS as the proof of Theorem 1 looks at it: one round after the other."""
-
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+"""A run of FedMLS as the proof of Theorem 1 looks at it: all of its rounds at once."""
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.quantities import MLSView
-from fedtheory.theory import Case, Witness, derived
+from fedtheory.theory import Case, Witness
 from fedtheory.theory.judge.proof import Course, Proof
 from fedtheory.theory.judge.registry import get
 
 WALKED = {"printed": "joint G", "repaired": "repaired"}  # the variant in which a form is walked
 
 
-@dataclass
-class SlidingRound:
-    """Round k of a run."""
-
-    run: MLSView
-    k: int
-
-    rule = derived(lambda q: q.run.rule, "The rule of the run")
-
-    def of(self, values: Any) -> Any:
-        """Return this round's entry of a column (K, ...) of the run."""
-        return values[self.k - 1]
-
-
 def _course(name: str, run: MLSView) -> Course:
-    def rounds() -> Iterator[Any]:
-        for k in range(1, run.K + 1):
-            yield SlidingRound(run, k), None
-
-    return Course(name, run.rule, run.K, rounds(), lambda: run, run.exact)
+    return Course(name, run.rule, run.K, (), lambda: run, run.exact)
 
 
 def course(case: Case, proof: Proof) -> Course:

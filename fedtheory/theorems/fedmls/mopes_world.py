@@ -189,7 +189,7 @@ class MopesView(of_files.InFractions, of_files.OfRounds):
             given.setdefault("K", request.rounds)
         made, name = planned_of(statement.id, problem, given, x0), method_of(statement.id)
         head = [f"{name} on {problem.name}: N = {problem.num_clients}, d = {problem.dim}"]
-        options, rows = {"x0": x0, "given": given, "rounds": None}, made.rows()
+        options, rows = {"given": given, "rounds": None}, made.rows()
         return Prepared(
             problem, None, options, head, {"method": made.to_json()}, lambda checks: rows
         )

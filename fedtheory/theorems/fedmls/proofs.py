@@ -19,100 +19,77 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.theorems.fedmls.courses import SlidingRound, course, replayed
+from fedtheory.theorems.fedmls.courses import course, replayed
 from fedtheory.theorems.fedmls.quantities import MLSView
+from fedtheory.theorems.fedmls.theorem_1_proof import inner_terms, points, recursion_terms, sq
 from fedtheory.theory import Sides, Witness
-from fedtheory.theory.judge.proof import Ended, Proof, Step
+from fedtheory.theory.judge.proof import Proof, Step
 from fedtheory.theory.judge.statement import le
 
 
-def _arrives(e: Ended) -> Any:
+def _arrives(run: MLSView) -> Any:
     """Gamma_K/Gamma_k of every round: (K,)."""
-    k = e.run.k[:, 0]
-    return k * (k + 1) / (e.run.K * (e.run.K + 1))
+    k = run.k[:, 0]
+    return k * (k + 1) / (run.K * (run.K + 1))
 
 
-def _once(e: Ended) -> Any:
+def _once(run: MLSView) -> Any:
     return 1
 
 
-# --- the penalty ----------------------------------------------------------------------------------
-def _sq(values: Any) -> Any:
-    return (values * values).sum(axis=0)
-
-
-def _mean(values: Any) -> Any:
-    """The mean over the clients, who stand first."""
-    return values.sum(axis=0) / len(values)
-
-
-def _before(round: SlidingRound) -> tuple[Any, Any]:
-    """y_k: (d, S) and (N, d, S)."""
-    run, k, g = round.run, round.k, round.of(round.run.gamma)
-    server = (1 - g) * run.x[k - 1] + g * run.z[k - 1]
-    return server, (1 - g) * run.x_client[k - 1] + g * run.z_client[k - 1]
+# --- all rounds, the first axis -------------------------------------------------------------------
+def _before(run: MLSView) -> tuple[Any, Any]:
+    """y_k: (K, d, S) and (K, N, d, S)."""
+    g = run.gamma[:, None]
+    server = (1 - g) * run.x[:-1] + g * run.z[:-1]
+    return server, (1 - g[:, None]) * run.x_client[:-1] + g[:, None] * run.z_client[:-1]
 
 
 def _star(run: MLSView) -> Any:
     return run.points[0][:, None]
 
 
-def _losses(round: SlidingRound) -> Sides:
+def _losses(run: MLSView) -> Sides:
     """f(x'_k) <= (1 - gamma) f(x'_{k-1}) + gamma f(u~_k)."""
-    run, k, g = round.run, round.k, round.of(round.run.gamma)
-    points = run.x_client[k], run.x_client[k - 1], run.z_average[k]
-    after, before, new = (_mean(run.values(u)) for u in points)
-    return le(after, (1 - g) * before, g * new, noise=run.noise)
+    points = run.x_client[1:], run.x_client[:-1], run.z_average[1:]
+    after, before, new = (run.values(u).mean(axis=1) for u in points)
+    return le(after, (1 - run.gamma) * before, run.gamma * new, noise=run.noise)
 
 
-def _penalty(round: SlidingRound) -> Sides:
+def _penalty(run: MLSView) -> Sides:
     """0 <= (1 - gamma) h(p_{k-1} - y_k) + gamma h(y_k)."""
-    run, k, g = round.run, round.k, round.of(round.run.gamma)
-    y, own = _before(round)
-    moved = (1 - g) * run.penalty(run.x[k - 1] - y, run.x_client[k - 1] - own)
-    return le(0 * moved, moved, g * run.penalty(y, own))
+    y, own = _before(run)
+    moved = (1 - run.gamma) * run.penalty(run.x[:-1] - y, run.x_client[:-1] - own)
+    return le(0 * moved, moved, run.gamma * run.penalty(y, own))
 
 
-def _length(round: SlidingRound) -> Sides:
+def _length(run: MLSView) -> Sides:
     """gamma^2 h(q_k - (z, z')) <= gamma beta/2 ||q_k - (z, z')||^2."""
-    run, k, g = round.run, round.k, round.of(round.run.gamma)
-    server, clients = run.z[k] - run.z[k - 1], run.z_average[k] - run.z_client[k - 1]
-    half = g * round.of(run.beta) / 2
-    left = g * g * run.penalty(server, clients)
-    return le(left, half * _sq(server), half * run.mean_sq(clients))
+    server, clients = run.z[1:] - run.z[:-1], run.z_average[1:] - run.z_client[:-1]
+    left, half = run.gamma**2 * run.penalty(server, clients), run.gamma * run.beta / 2
+    return le(left, half * sq(server), half * run.mean_sq(clients))
 
 
-def _inner(round: SlidingRound) -> Sides:
+def _inner(run: MLSView) -> Sides:
     """gamma times the inner loop's bound against x*, in the mean over the clients."""
-    run, k = round.run, round.k
-    start, last, average = run.z_client[k - 1], run.z_client[k], run.z_average[k]
-    g, beta, T, c = (round.of(v) for v in (run.gamma, run.beta, run.T, run.c))
-    star = np.broadcast_to(_star(run), start.shape)
-
-    def penalised(u: Any) -> Any:
-        away = beta / 2 * ((u - start) ** 2).sum(axis=1)
-        return _mean(run.values(u) + (run.gradient[k] * u).sum(axis=1) + away)
-
-    left = g * (penalised(average) - penalised(star))
-    return le(
-        left, g * beta / (T * (T + 3)) * run.mean_sq(star - start),
-        -g * c * beta / 2 * run.mean_sq(star - last),
-        g * _mean(round.of(run.inner_errors)) + 0 * left, noise=run.noise,
-    )  # fmt: skip
+    left, *right = (run.gamma * term[0].mean(axis=1) for term in inner_terms(run, points(run)[:1]))
+    return le(left, *right, noise=run.noise)
 
 
-def _server(round: SlidingRound) -> Sides:
+def _server(run: MLSView) -> Sides:
     """gamma times the server's projected step.
 
     <v, z_k - x*> <= beta/2 [||x* - z_{k-1}||^2 - ||x* - z_k||^2 - ||z_k - z_{k-1}||^2].
     """
-    run, k, (y, own), star = round.run, round.k, _before(round), _star(round.run)
-    g = round.of(run.gamma)
-    pull, half = (y - _mean(own)) / run.lam, g * round.of(run.beta) / 2
-    before, after = run.z[k - 1], run.z[k]
-    left = g * (pull * (after - star)).sum(axis=0)
-    squares = _sq(star - before), -_sq(star - after), -_sq(after - before)
-    return le(left, *(half * square for square in squares))
+    (y, own), star, half = _before(run), _star(run), run.gamma * run.beta / 2
+    pull, before, after = (y - own.mean(axis=1)) / run.lam, run.z[:-1], run.z[1:]
+    left = run.gamma * (pull * (after - star)).sum(axis=-2)
+    return le(left, half * sq(star - before), -half * sq(star - after), -half * sq(after - before))
+
+
+def _recursion(run: MLSView) -> Sides:
+    """One round of the outer loop against x*: the sum of the lines above."""
+    return le(*(term[0] for term in recursion_terms(run, points(run)[:1])), noise=run.noise)
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -121,51 +98,46 @@ def _unit(run: MLSView) -> Any:
     return 4 / (run.lam * run.K * (run.K + 1))
 
 
-def _distances(e: Ended) -> Sides:
+def _distances(run: MLSView) -> Sides:
     """0 <= ||x* - z_K||^2 + sum_k (c(T_k) - c(T_{k+1})) ||x* - z'_k||^2, with c(T_{K+1}) = 0."""
-    run, star = e.run, _star(e.run)
+    star = _star(run)
     smaller = run.c - np.concatenate([run.c[1:], 0 * run.c[:1]])
-    left = _sq(star - run.z[-1])
+    left = sq(star - run.z[-1])
     clients = (smaller * run.mean_sq(star - run.z_client[1:])).sum(axis=0)
     return le(0 * left, _unit(run) * left, _unit(run) * clients)
 
 
-def _three_halves(e: Ended) -> Sides:
+def _three_halves(run: MLSView) -> Sides:
     """(4 + 4 c(T_1)) ||x_0 - x*||^2 <= 10 ||x_0 - x*||^2, over lambda K (K + 1)."""
-    run = e.run
-    unit = run.constant(_unit(run) / 4 * run.constants.distance_sq)[0]
+    unit = _unit(run) / 4 * run.constants.distance_sq
     return le((4 + 4 * run.c[0]) * unit, 10 * unit)
 
 
-def _local_steps(e: Ended) -> Sides:
+def _local_steps(run: MLSView) -> Sides:
     """Gamma_K sum_k k mean E_i <= 8 D~/(lambda K (K + 1))."""
-    run = e.run
     errors = (run.k * run.inner_errors.mean(axis=1)).sum(axis=0) * 2 / (run.K * (run.K + 1))
-    zero = 0 * run.last_excess[0]
-    return le(errors + zero, _unit(run) * 2 * run.constants.D + zero)
+    return le(errors, _unit(run) * 2 * run.constants.D)
 
 
-def _gap(e: Ended) -> Sides:
+def _gap(run: MLSView) -> Sides:
     """F(x_K) - F* <= Psi_K - F* + lambda G^2/2."""
-    run = e.run
     above = run.Psi[-1] - run.Psi_targets[0]
     gap = run.lam * run.constants.G_sq / 2
     return le(run.last_excess[0], above, gap + 0 * above, noise=run.noise)
 
 
-def _joint(e: Ended) -> Sides:
+def _joint(run: MLSView) -> Sides:
     """lambda G^2/2, with the root mean square of the G_i, and a bound of the joint gradient."""
-    run, zero = e.run, 0 * e.run.last_excess[0]
     half = run.lam / 2
-    return le(half * run.constants.G_sq + zero, half * run.constants.joint_G_sq + zero)
+    return le(half * run.constants.G_sq, half * run.constants.joint_G_sq)
 
 
 def _step(
     label: str, words: str, sides: Callable[[Any], Sides], formula: str = "", statement: str = "",
-    over: str = "round", where: str = "",
+    over: str = "rounds", where: str = "",
 ) -> Step:  # fmt: skip
     named = (f"fedmls/{statement}", "repaired") if statement else ("", "")
-    weight, part = (_arrives, "the recursion") if over == "round" else (_once, "")
+    weight, part = (_arrives, "the recursion") if over == "rounds" else (_once, "")
     return Step(label, words, *named, weight, sides, over, formula, part, where=where)
 
 
@@ -194,7 +166,7 @@ _STEPS = (
     ),
     Step(
         "one round", "the lines above, added up for one round", "fedmls/recursion", "repaired",
-        None, lambda round: _recursion(round),
+        None, _recursion, "rounds",
     ),
     _step(
         "last distances", "the distances after the last round are not negative, and are dropped",
@@ -222,19 +194,6 @@ _JOINT = _step(
     over="end",
 )  # fmt: skip
 
-
-def _recursion(round: SlidingRound) -> Sides:
-    """One round of the outer loop against x*: the sum of the lines above."""
-    run, k, star = round.run, round.k, _star(round.run)
-    g, half = round.of(run.gamma), round.of(run.gamma * run.beta) / 2
-    gap = run.Psi[k - 1 : k + 1] - run.Psi_targets[0]
-    server = _sq(star - run.z[k - 1]) - _sq(star - run.z[k])
-    client = run.mean_sq(star - run.z_client[k - 1]) - run.mean_sq(star - run.z_client[k])
-    error = g * _mean(round.of(run.inner_errors)) + 0 * server
-    return le(
-        gap[1], (1 - g) * gap[0], half * server, round.of(run.c) * half * client, error,
-        noise=run.noise,
-    )  # fmt: skip
 
 
 _SMALL = Witness(

@@ -85,7 +85,7 @@ class Asked(World):
         rule, n = "noisy" if made.algorithm.noise_std else "exact", problem.num_clients
         rows = made.rows(skip_last=False)
         return Prepared(
-            problem, made.algorithm, {"x0": x0},
+            problem, made.algorithm,
             head=[f"{problem.name}: N = {n}, d = {problem.dim}, {rule} subgradients"],
             details={"algorithm": made.to_json(skip_last=False)}, facts=lambda checks: rows,
         )

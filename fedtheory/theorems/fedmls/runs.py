@@ -1,21 +1,18 @@
 """The world of FedMLS's statements about runs: where its runs come from, and what they are for."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, cast
 
 from fedtheory.algorithms.fedmls import FedMLS
-from fedtheory.errors import DataFileError
 from fedtheory.rational import to_file
 from fedtheory.theorems.fedmls.instances import mls_battery
 from fedtheory.theorems.fedmls.on_a_problem import UsersRuns
-from fedtheory.theorems.fedmls.one_dimension import FIELDS, InFloats, OneDimension, draw
+from fedtheory.theorems.fedmls.one_dimension import InFloats, OneDimension, draw
 from fedtheory.theorems.fedmls.own_run import own_run
 from fedtheory.theorems.fedmls.parameters import ACCURACY, make_fedmls
 from fedtheory.theorems.fedmls.quantities import MLSView
-from fedtheory.theorems.fedmls.readings import READINGS
 from fedtheory.theorems.fedmls.requests import OfUsers, refuse_cohorts
-from fedtheory.theory import Draws, Witness
-from fedtheory.theory.judge.replay import check_fields
+from fedtheory.theory import Draws
 from fedtheory.theory.judge.request import Tuned
 
 COMPUTED = {  # what `tuned` finds itself
@@ -25,6 +22,19 @@ COMPUTED = {  # what `tuned` finds itself
 }  # fmt: skip
 
 
+def tuned(method: str, request: Any, rounds: Any, batch_size: int | None) -> Tuned | None:
+    """Make FedMLS with Theorem 2's parameters for an accuracy, with the fewest rounds."""
+    if method != FedMLS.name:
+        return None
+    problem = request.problem("lad")
+    refuse_cohorts(request, problem)
+    start, K = request.start(problem), cast(Any, rounds or "fewest")
+    made = make_fedmls(problem, request.options, start, K, batch_size)
+    a = made.algorithm
+    told = made.rows(a.skip_last), made.to_json(a.skip_last)
+    return Tuned(a, problem, int(a.rounds), made.radius, *told)
+
+
 class FedMLSRuns(MLSView, OfUsers):
     """Runs of FedMLS, as its statements are judged on them.
 
@@ -32,7 +42,6 @@ class FedMLSRuns(MLSView, OfUsers):
     """
 
     draws = (Draws("fedmls lines", draw, 0),)
-    computed: ClassVar[Mapping[str, Mapping[str, str]]] = {FedMLS.name: COMPUTED}
 
     @classmethod
     def runs(cls, plan: Any) -> Sequence[Any]:
@@ -50,22 +59,6 @@ class FedMLSRuns(MLSView, OfUsers):
         """Give the sides of a form on a recorded run."""
         return own_run(statement, form, case, record)
 
-    @classmethod
-    def tuned(
-        cls, method: str, request: Any, rounds: Any = None, batch_size: int | None = None
-    ) -> Tuned | None:
-        """Make FedMLS with Theorem 2's parameters for an accuracy, with the fewest rounds."""
-        if method != FedMLS.name:
-            return None
-        problem = request.problem(cls.problem)
-        refuse_cohorts(request, problem)
-        K: Any
-        start, K = request.start(problem), rounds or "fewest"
-        made = make_fedmls(problem, request.options, start, K, batch_size)
-        a = made.algorithm
-        told = made.rows(a.skip_last), made.to_json(a.skip_last)
-        return Tuned(a, problem, int(a.rounds), made.radius, *told)
-
     # --- one dimension ----------------------------------------------------------------------------
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Any:
@@ -80,27 +73,3 @@ class FedMLSRuns(MLSView, OfUsers):
         """Draw a run that is made in floats; the data of one that violates a form prove it."""
         label, data = draw(rng)
         return InFloats({cls.kind: cls.from_data}, cls.kind, label, to_file(data), of=cls.family)
-
-    @classmethod
-    def read_version_1(cls, fields: dict[str, Any], label: str) -> Witness | None:
-        """Read a file of version 1, which had the data among its fields."""
-        if "variant" not in fields:
-            return None
-        check_fields(
-            fields, (*FIELDS, "lhs", "rhs"), ("statement", "rule", "copies", "found_by"), label
-        )
-        kinds: dict[str, type] = dict.fromkeys(("variant", "lhs", "rhs", "statement", "rule"), str)
-        kinds |= dict.fromkeys(("slopes", "offsets", "copies"), list)
-        for name, kind in kinds.items():
-            if not isinstance(fields.get(name, kind()), kind):
-                word = "string" if kind is str else "list"
-                raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a {word}")
-        variant, statement = fields["variant"], fields.get("statement", "fedmls/theorem-1")
-        reading = READINGS.get(variant)
-        form = variant if reading is None else reading.form or variant
-        data = {name: fields[name] for name in (*FIELDS, "copies") if name in fields}
-        return Witness(
-            statement, form, fields.get("rule", "deterministic"), cls.kind, data,
-            fields["lhs"], fields["rhs"], found_by=fields.get("found_by", {}),
-            label=f"{statement}-{variant.removeprefix('Theorem 2, ')}",
-        )  # fmt: skip

@@ -79,15 +79,20 @@ def penalty_at(q, clients, u, start):
     return clients + linear + q.beta[:, None] / 2 * sq(u - start)
 
 
-def inner(q, kind="sharp", error=1.0):
+def inner(q, kind="sharp", error=1):
     """Sides of the inner loop's bound, client by client and round by round."""
+    return point_by_point(q, *inner_terms(q, points(q), kind, error))
+
+
+def inner_terms(q, u, kind="sharp", error=1):
+    """What stands in it, against the points u: (Q, K, N, S)."""
     start, last, average = q.z_client[:-1], q.z_client[1:], q.z_average[1:]
-    t, beta, u = q.T[:, None], q.beta[:, None], points(q)
+    t, beta = q.T[:, None], q.beta[:, None]
     at_average = penalty_at(q, q.values(average), average, start)
     near = beta / (t * (t + 3)) * sq(u - start)
     far = -c_factor(t) * beta / 2 * sq(u - last)
     at_u = penalty_at(q, q.values(q.targets)[: len(u), None], u, start)
-    return point_by_point(q, at_average - at_u, near, far, error * q.inner_error(kind) + 0 * near)
+    return at_average - at_u, near, far, error * q.inner_error(kind) + 0 * near
 
 
 def error_terms(q):
@@ -95,13 +100,18 @@ def error_terms(q):
     return q.inner_error().mean(axis=1)
 
 
-def recursion_of(q, clients=1.0):
+def recursion_of(q, clients=1):
     """Sides of one round of the outer loop, against every consensus point u."""
-    g, u = q.gamma, points(q)
+    return point_by_point(q, *recursion_terms(q, points(q), clients))
+
+
+def recursion_terms(q, u, clients=1):
+    """What stands in it, against the points u: (Q, K, S)."""
+    g = q.gamma
     gap = q.Psi - q.Psi_targets[: len(u), None]
     server, client = sq(u[:, :, 0] - q.z), q.mean_sq(u - q.z_client)  # (Q, K + 1, S)
-    return point_by_point(
-        q, gap[:, 1:], (1 - g) * gap[:, :-1], g * q.beta / 2 * (server[:, :-1] - server[:, 1:]),
+    return (
+        gap[:, 1:], (1 - g) * gap[:, :-1], g * q.beta / 2 * (server[:, :-1] - server[:, 1:]),
         clients * g * c_factor(q.T) * q.beta / 2 * (client[:, :-1] - client[:, 1:]),
         g * error_terms(q) + 0 * gap[:, 1:],
     )

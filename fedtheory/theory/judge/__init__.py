@@ -8,14 +8,14 @@ from fedtheory.theory.judge.proof_report import Walk
 from fedtheory.theory.judge.proof_trace import proofs_of, walk, walk_witness
 from fedtheory.theory.judge.record import OwnRun, Record
 from fedtheory.theory.judge.registry import all_statements, get, papers, register
-from fedtheory.theory.judge.setting import Case, Joined, Plan, Setting
+from fedtheory.theory.judge.setting import About, Case, Joined, Plan, Setting
 from fedtheory.theory.judge.statement import Form, Mutant, Sides, Statement, Worst, eq, le
 from fedtheory.theory.judge.symbolic import Letters
 from fedtheory.theory.judge.verify import verify
 from fedtheory.theory.judge.view import ClosedView, DataInstance
 
 __all__ = [
-    "CONFIDENCE", "Bound", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",
+    "CONFIDENCE", "About", "Bound", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",
     "OwnRun", "Plan", "Proof", "Record", "Setting", "Sides", "Statement", "Step", "Walk", "Worst", "all_statements",
     "bound", "check_run", "eq", "get", "judge", "judge_statistical", "judge_view", "judge_worst", "le",
     "papers", "proofs_of", "register", "verify", "walk", "walk_witness",

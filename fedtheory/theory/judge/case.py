@@ -1,4 +1,4 @@
-"""The request to judge: how large a campaign is, and a problem and a method of a user's."""
+"""What is judged: how large a campaign is, and a user's problem and method, with what they may be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from fedtheory.errors import InvalidInput
 from fedtheory.theory.judge.check import Check
 
-__all__ = ["Case", "LocalWork", "Plan", "named"]
+__all__ = ["About", "Case", "LocalWork", "Plan", "named"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,38 @@ class LocalWork:
     solvers: tuple[type, ...]
     about: str
     of_runs: bool = True
+
+
+@dataclass(frozen=True)
+class About:
+    """A statement in words: its subject, and what it takes of a user.
+
+    Attributes
+    ----------
+    scope : the subject: one round from a given state, a run, an identity
+    refusal : why it does not run on a user's problem, None where it does
+    asks : its demands on a user's problem, on who takes part and of the method
+    declares : {'method': ..., 'problems': ...}, where the statement says so itself
+    symbols : its letters, with their meaning
+    takes : what a user may set of it (`Case.given`), with its meaning
+    refuses : options of the command line that every request for it refuses
+    own_method : whether it says itself which method it is about, so that a user gives none
+    work : the local solvers that it is judged with, and a user who gives another is told so; None:
+        `Setting.instance` sees to it
+    example : options of `fedtheory verify` that show it at work on a problem; None where there are
+        none to give
+    """
+
+    scope: str
+    refusal: str | None = None
+    asks: tuple[str, ...] = ()
+    declares: Mapping[str, str] = field(default_factory=dict)
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    takes: Mapping[str, str] = field(default_factory=dict)
+    refuses: tuple[str, ...] = ()
+    own_method: bool = False
+    work: LocalWork | None = None
+    example: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,9 +83,12 @@ class Case:
     Attributes
     ----------
     given : dict name -> value
-        What the user sets of the theorem itself, such as its constants; `Setting.takes` says what there is.
+        What the user sets of the theorem itself, such as its constants (`About.takes`).
     form : that an instance is made for
-    at_once : whether all scenarios are looked at together, and not in looks of which the first that decides is the last
+    least : scenarios below which no verdict is looked for; None: so many that each client takes part
+        in some (`fedtheory.theory.judge.sequential`)
+    x0_given : False where ``x0`` is the default: one round of a method is then judged from other
+        starts, too
     """
 
     problem: Any
@@ -70,7 +105,13 @@ class Case:
     on_stage: Callable[[list[Check]], None] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     form: Any = None
-    at_once: bool = False
+    least: int | None = None
+    x0_given: bool = True
+
+    @property
+    def rule(self) -> str:
+        """The variant of the method that it is about, as the forms name it."""
+        return getattr(self.algorithm, "rule", "any")
 
     @property
     def of_rounds(self) -> bool:
@@ -85,7 +126,7 @@ class Case:
 
         Parameters
         ----------
-        work : as `Setting.local_work` says it; None: not said
+        work : as `About.work` says it; None: not said
         run : whether a run is judged that was made with the solver
         """
         if self.local_solver is None:

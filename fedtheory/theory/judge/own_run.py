@@ -146,7 +146,7 @@ def bound(
     how: Options = {"x0": x0, "sampling": sampling, "local_solver": local_solver, "given": given, "rounds": record.rounds}
     case = case_of(statement, problem, algorithm, **how)
     setting = setting_of(statement)
-    case.check_solver(setting.local_work(statement), run=True)
+    case.check_solver(setting.about(statement).work, run=True)
     made = setting.own_run(statement, chosen, case, record)
     if made.sides.relation != "<=":
         raise InvalidInput(f"{statement.id} [{chosen.name}] is an equality: it has no bound; assert_statement compares its two sides")
@@ -215,12 +215,12 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
         if len(bad):
             where = f"the model of round {int(bad[0][0])}"
             raise NotRecorded(f"{where} is not finite: the run diverged")
-        case.check_solver(setting.local_work(statement), run=True)
+        case.check_solver(setting.about(statement).work, run=True)
         made = setting.own_run(statement, form, case, record)
         if why := _differ(record) if made.exact else _too_few(record):
             raise NotRecorded(why)
     except (NotCertified, InvalidInput, MissingCapability) as error:
-        return outside(statement, form, form.rule_among(setting.rule_of(case), "any"), error, name)
+        return outside(statement, form, form.rule_among(case.rule, "any"), error, name)
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": made.rule, "instance": name}
     sides = _filled(made)
     if len(made.horizons) > 1 and made.horizons[0] == 0 and begins_as_one(sides):

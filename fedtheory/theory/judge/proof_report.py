@@ -142,7 +142,7 @@ class Walk:
     def source(self) -> str:
         """The paper's name of the theorem; of a file the statement's id."""
         id = self.proof.theorem
-        return id if paper_of(id).file else get(id).source.partition(",")[0]
+        return id if paper_of(id).file else get(id).source.partition(",")[0] or id
 
     @property
     def adds_up(self) -> bool:
@@ -195,7 +195,7 @@ class Walk:
         chance = {t.step.label: float(t.lost) for t in self.tallies if t.step.only_drawn and t.lost is not None}
         parts = sorted(((float(v), k) for k, v in self.parts() if k not in chance), reverse=True)
         if not parts:
-            tight = [t for t in self.tallies if t.step.over == "round"]
+            tight = [t for t in self.tallies if t.step.over != "end"]
             nearest = min(tight, key=lambda t: t.worst.check.slack) if tight else None
             tail = f", nearest to equality in {nearest.step.label}" if nearest else ""
             open = any(t.verdict == "inconclusive" for t in self.tallies)

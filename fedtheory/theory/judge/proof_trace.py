@@ -18,14 +18,15 @@ import numpy as np
 from fedtheory.errors import InvalidInput, suggest
 from fedtheory.problems.base import Problem
 from fedtheory.theory.judge.check import CONFIDENCE, Check, judge, judge_statistical
-from fedtheory.theory.judge.proof import Course, Ended, Proof, Step
+from fedtheory.theory.judge.proof import Course, Proof, Step
 from fedtheory.theory.judge.proof_report import Place, Tally, Walk
-from fedtheory.theory.judge.registry import all_statements, get, paper_of, setting_of
-from fedtheory.theory.judge.statement import Sides
+from fedtheory.theory.judge.registry import about_of, all_statements, get, paper_of
+from fedtheory.theory.judge.statement import Sides, eq
 from fedtheory.theory.judge.substitution import Put
 from fedtheory.theory.judge.verify import Options, case_of
+from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["follow", "proofs_of", "walk", "walk_witness"]
+__all__ = ["compared", "follow", "proofs_of", "sides_of", "walk", "walk_witness"]
 
 
 def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
@@ -86,9 +87,8 @@ def walk(
     """
     id = theorem.theorem if isinstance(theorem, Proof) else proofs_of(theorem)[0].theorem
     case = case_of(id, problem, algorithm, **options)
-    setting = setting_of(id)
-    case.check_solver(setting.local_work(get(id)))
-    proof = _chosen(theorem, form, setting.rule_of(case))
+    case.check_solver(about_of(get(id)).work)
+    proof = _chosen(theorem, form, case.rule)
     if proof.course is None:
         raise InvalidInput(f"the proof of {proof.theorem} is walked on its witness only, not on a problem")
     return follow(proof, proof.course(case, proof), case.confidence)
@@ -107,57 +107,72 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
     InvalidInput
         As `walk` raises it; a witness that is no run, or of another rule.
     """
+    id = theorem.theorem if isinstance(theorem, Proof) else proofs_of(theorem)[0].theorem
+    witness = _shipped(id, witness) if isinstance(witness, str) else witness
+    if isinstance(theorem, Proof):
+        proof = theorem
+    else:
+        rules = [r for p in proofs_of(theorem) if p.form == form for r in p.rules]
+        proof = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
+    if proof.replayed is None:
+        raise InvalidInput(f"the proof of {id} is walked on a problem only: there is no run of it in fractions")
+    own = proof.witness if witness is None else witness
+    own = own() if callable(own) else _shipped(id, own) if isinstance(own, str) else own
+    return follow(proof, proof.replayed(own, proof))
+
+
+def _shipped(theorem: str, name: str) -> Witness:
+    """A witness that comes with the theorem's paper."""
     from fedtheory.theory.judge.replay import builtin_witnesses
 
-    if not isinstance(theorem, Proof):
-        rules = [r for p in proofs_of(theorem) if p.form == form for r in p.rules]
-        theorem = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
-    proof = theorem
-    if proof.replayed is None:
-        remedy = "walked on a problem only: there is no run of it in fractions"
-        raise InvalidInput(f"the proof of {proof.theorem} is {remedy}")
-    witness = witness or (proof.witness() if callable(proof.witness) else proof.witness)
-    if isinstance(witness, str):
-        name = witness
-        known = {w.name: w for w in builtin_witnesses(get(proof.theorem).paper)}
-        if name not in known:
-            raise suggest(name, list(known), "witness")
-        witness = known[name]
-    return follow(proof, proof.replayed(witness, proof))
+    known = {w.name: w for w in builtin_witnesses(get(theorem).paper)}
+    if name not in known:
+        raise suggest(name, list(known), "witness")
+    return known[name]
 
 
-# what is found on a step on the way: its places, and the slack of each, (S,) of scenarios
-_Line = list[tuple[Place, Any]]
+# what is found on a step on the way: its places, and of each the slack, (S,) of scenarios, and that of what was drawn
+_Line = list[tuple[Place, Any, Any]]
+CHANCE = Step(
+    "chance", "what was drawn stands for all that could be: what is left is chance, 0 in the mean",
+    formula=r"\textstyle\sum_t\mathbb E_{t-1}[\text{slack of round }t]=\sum_t\text{slack of round }t\text{ as drawn}",
+    over="end", only_drawn=True,
+)  # fmt: skip
 
 
 def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk:
     """One run through the steps of a proof."""
     _check(proof)
-    statement = get(proof.theorem)
-    steps = [step for step in proof.steps if not (step.only_drawn and course.exact)]
+    statement, steps = get(proof.theorem), proof.steps
     lines: list[_Line] = [[] for _ in steps]
-    series: dict[str, list[Any]] = {name: [] for name in proof.sums}
-    judged = _Judge(course, confidence)
-    first = last = None
-    for t, (view, weights) in enumerate(course.rounds, 1):
-        first, last = first or view, view
-        mean = judged.mean_by(weights)
-        for name, part in proof.sums.items():
-            series[name].append(mean(part(view)))
+    judged, apart = _Judge(course, confidence), False
+    for t, (view, chance, drawn) in enumerate(course.rounds, 1):
+        mean = judged.mean_by(chance)
         for step, line in zip(steps, lines, strict=True):
             if step.over == "round":
-                line.append(judged.place(step, _sides(step)(view), view, mean, t))
-    if last is None:
-        raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
-    ended = Ended(course.end(), first, last, course.horizon, series, mean)
-    as_they_are = judged.mean_by(None)
+                place, slack = judged.place(step, sides_of(step, view), view, mean, t)
+                came = slack if drawn is None or step.weight is None else drawn(step, slack)
+                apart = apart or came is not slack
+                line.append((place, slack, came))
+    run, mean = course.end(), judged.mean_by(course.chance)
     for step, line in zip(steps, lines, strict=True):
-        if step.over == "end":
-            line.append(judged.place(step, _sides(step)(ended), ended, as_they_are, None))
-    final = proof.bound(ended) if proof.bound else statement.form(proof.form).sides_on(ended.run)
+        if step.over != "round":
+            both = sides_of(step, run)
+            parts: list[tuple[Any, Sides]] = [(None, both)] if step.over == "end" else [*enumerate(both.rows, 1)]
+            for at, sides in parts:
+                place, slack = judged.place(step, sides, run, mean, at)
+                line.append((place, slack, slack))
+    if not all(lines):
+        raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
     whole = Step("the bound", "", proof.theorem, proof.form)
-    bound, total = judged.place(whole, final, ended.run, as_they_are, None)
-    tallies = [_tally(step, line, ended, course) for step, line in zip(steps, lines, strict=True)]
+    bound, total = judged.place(whole, sides_of(whole, run).at_the_end(course.exact), run, mean, None)
+    weights = [_weights(step, run, len(line)) for step, line in zip(steps, lines, strict=True)]
+    tallies = [_tally(*found, course.exact) for found in zip(steps, weights, lines, strict=True)]
+    if apart:
+        shares = [(w, found) for each, line in zip(weights, lines, strict=True) if each for w, found in zip(each, line, strict=True)]
+        expected, seen = (sum(w * found[i] for w, found in shares) for i in (1, 2))
+        place, slack = judged.place(CHANCE, eq(expected, seen), run, mean, None)
+        tallies.append(_tally(CHANCE, [1.0], [(place, slack, slack)], course.exact))
     lost = [t.lost for t in tallies if t.lost is not None]
     unexplained = judged.expected(total) - sum(lost[1:], lost[0]) if lost else None
     return Walk(
@@ -174,31 +189,51 @@ def _check(proof: Proof) -> None:
             get(step.statement).form(step.form)
         elif step.sides is None:
             raise InvalidInput(f"{where}: give a statement and a form, or its sides")
-        if step.over not in ("round", "end"):
-            raise InvalidInput(f"{where}: over = {step.over!r}; use 'round' or 'end'")
+        if step.over not in ("round", "rounds", "end"):
+            raise InvalidInput(f"{where}: over = {step.over!r}; use 'round', 'rounds' or 'end'")
 
 
-def _sides(step: Step) -> Any:
-    return step.sides or get(step.statement).form(step.form).sides
+def sides_of(step: Step, view: Any) -> Sides:
+    """Both sides of a step on a view of a round, or of the whole run."""
+    return step.sides(view) if step.sides else get(step.statement).form(step.form).sides_on(view)
 
 
-def _tally(step: Step, line: _Line, ended: Ended, course: Course) -> Tally:
-    places, rounds = [place for place, _ in line], len(line)
-    weight = None if step.weight is None else step.weight(ended)
+def over_cohorts(values: Any, view: Any) -> Any:
+    """The expectation over the cohorts of what has an entry for each of them, on a view that knows their chances."""
+    array, expectation = np.asarray(values), getattr(type(view), "expectation", None)
+    if array.ndim < 2 or expectation is None or view.sampled:
+        return array
+    return expectation(view, array)
+
+
+def compared(sides: Sides, view: Any) -> tuple[Any, Any]:
+    """Both sides as they enter a sum over the states, (S,)."""
+    lhs, rhs = sides.compared
+    return over_cohorts(lhs, view), over_cohorts(rhs, view)
+
+
+def _weights(step: Step, run: Any, places: int) -> list[Any] | None:
+    """What one unit of a step's slack adds to that of the bound, in each of its places; None without a weight."""
+    weight = None if step.weight is None else step.weight(run)
     if weight is None:
-        return Tally(step, None, places)
+        return None
     each = np.asarray(weight).ravel()
-    if len(each) == 1:
-        each = np.repeat(each, rounds)
-    elif len(each) != rounds:
-        told = f"step {step.label!r}: {len(each)} weights for {rounds} rounds"
+    if len(each) not in (1, places):
+        told = f"step {step.label!r}: {len(each)} weights for {places} rounds"
         raise InvalidInput(f"{told}; give one number, or one for each")
-    losses = [w * slack for w, (_, slack) in zip(each, line, strict=True)]
+    return list(np.broadcast_to(each, places))
+
+
+def _tally(step: Step, weights: list[Any] | None, line: _Line, exact: bool) -> Tally:
+    places = [place for place, *_ in line]
+    if weights is None:
+        return Tally(step, None, places)
+    losses = [w * slack for w, (_, slack, _) in zip(weights, line, strict=True)]
     lost, error = sum(losses[1:], losses[0]), 0.0
-    if not course.exact:
+    if not exact:
         error = float(np.std(lost, ddof=1) / np.sqrt(np.size(lost))) if np.size(lost) > 1 else 0.0
         lost = float(np.mean(lost))
-    return Tally(step, list(each), places, lost, error)
+    return Tally(step, weights, places, lost, error)
 
 
 @dataclass(frozen=True)
@@ -206,16 +241,16 @@ class _Judge:
     course: Course
     confidence: float
 
-    def mean_by(self, weights: Any) -> Any:
+    def mean_by(self, chance: Any) -> Any:
         """Expectation over the states of a round: (S,) -> number; of scenarios the values as they are, (S,)."""
 
         def mean(values: Any) -> Any:
             flat = np.asarray(values).ravel()
             if not self.course.exact:
                 return flat
-            if weights is not None:
-                return (flat * weights).sum()
-            return flat.sum() / (Fraction(len(flat)) if flat.dtype == object else len(flat))
+            rows = flat.reshape(1 if chance is None or len(flat) == 1 else len(chance), -1)
+            many = Fraction(rows.shape[1]) if flat.dtype == object else rows.shape[1]
+            return (rows.sum(axis=1) * (1 if len(rows) == 1 else chance)).sum() / many
 
         return mean
 
@@ -226,7 +261,7 @@ class _Judge:
 
     def place(self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None) -> tuple[Place, Any]:
         """A step in one round: what is shown of it, and its slack (a number, or one for each scenario)."""
-        lhs, rhs = self._compared(sides)
+        lhs, rhs = compared(sides, view)
         judged, sums = sides, step.in_mean and self.course.exact
         if sums:  # claimed of the expectation over the states only
             left, right, scale = (np.asarray([mean(x)]) for x in (lhs, rhs, sides.scale))
@@ -235,18 +270,12 @@ class _Judge:
         check = self._verdict(step, judged, lhs, rhs, t)
         left, right = mean(lhs), mean(rhs)
         form = get(step.statement).form(step.form) if step.statement and step.form else None
-        put = Put.of(step, sides, view, form, lambda values: self.expected(mean(values)))
+        put = Put.of(step, sides, view, form, lambda values: self.expected(mean(over_cohorts(values, view))))
         return Place(t, self.expected(left), self.expected(right), check, put), right - left
-
-    def _compared(self, sides: Sides) -> tuple[Any, Any]:
-        """Both sides; of an equation of numbers what stands on each, and of vectors the largest difference against 0."""
-        if sides.relation == "==" and len(sides.terms) == 2 and np.shape(sides.terms[0]) == np.shape(sides.lhs):
-            return tuple(np.broadcast_to(np.asarray(term), np.shape(sides.lhs)) for term in sides.terms)  # type: ignore[return-value]
-        return sides.lhs, sides.rhs
 
     def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
         fields: dict[str, Any] = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
-        given_the_state = self.course.conditional and t is not None and not step.in_mean
+        given_the_state = self.course.conditional and t is not None and step.over == "round" and not step.in_mean
         if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
             return judge(sides, **fields)
         looks = max(1, self.course.horizon)
@@ -254,7 +283,7 @@ class _Judge:
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
             return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields)
-        if lhs is sides.lhs:  # an equation of vectors, true in expectation only
+        if sides.compared[0] is sides.lhs:  # an equation of vectors, true in expectation only
             why = "it is an equation between expectations: scenarios show none"
             return Check(verdict="inconclusive", reason=why, mode="statistical", **fields)
         two_sided = (1 + self.confidence) / 2

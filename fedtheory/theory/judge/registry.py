@@ -24,11 +24,12 @@ from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, Missin
 from fedtheory.inputs import require
 from fedtheory.parallel import interrupted
 from fedtheory.theory.judge.proof import Proof
-from fedtheory.theory.judge.setting import Setting
+from fedtheory.theory.judge.request import Tuned
+from fedtheory.theory.judge.setting import About, Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "RegisteredPaper", "all_statements", "by_paper", "content_of", "get", "is_ours",
+    "ENTRY_POINTS", "RegisteredPaper", "about_of", "all_statements", "by_paper", "content_of", "get", "is_ours",
     "load_file", "missing_import", "paper", "paper_of", "papers", "read_file", "register",
     "rule_words", "setting_of",
 ]  # fmt: skip
@@ -36,7 +37,7 @@ __all__ = [
 ENTRY_POINTS = "fedtheory.papers"
 MORE = (
     "about", "printed", "rules", "aliases", "figures", "witnesses", "rule_order", "rule_words",
-    "rule_short", "version_1",
+    "rule_short", "tuned", "computed", "step_sizes",
 )  # fmt: skip
 
 
@@ -62,8 +63,12 @@ class RegisteredPaper:
     rule_order : under which rule a form is shown where one row stands for it: the first of these
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
-    version_1 : callable(fields, name of the file) -> witness of a file of version 1, or None where
-        the file is of another paper
+    tuned : callable(method, request, rounds, batch_size) -> `Tuned`
+        A method with the hyperparameters that a theorem gives it, for a user who runs it; None where
+        no theorem gives any. Rounds and batch size are as he asked for them, None where he did not.
+    computed : dict method -> {option: what it is taken from}, of the methods that it makes
+    step_sizes : callable(algorithm, problem, participation, rounds) -> the schedule of local steps
+        That a theorem gives a run of the method; it raises `InvalidInput` where there are none.
     """
 
     file = figures = witnesses = rules = ""
@@ -75,7 +80,9 @@ class RegisteredPaper:
     rule_order: tuple[str, ...] = ()
     rule_words: Mapping[str, str] = MappingProxyType({})
     rule_short: Mapping[str, str] = MappingProxyType({})
-    version_1: Callable[[dict[str, Any], str], Any] | None = None
+    tuned: Callable[..., Tuned | None] | None = None
+    computed: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    step_sizes: Callable[..., Any] | None = None
 
     def __init__(self, id: str, title: str = "", source: str = "", **more: Any) -> None:
         self.id, self.title, self.source = id, title or id, source
@@ -143,7 +150,8 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
             f"two papers are called {paper.id!r}: {known.title} and {paper.title}; "
             "give one of them another id"
         )
-    statements, setting = paper.statements, paper.setting
+    statements = paper.statements
+    paper.setting  # noqa: B018 - made now, so that what its worlds lack is told here
     ids = [s.id for s in statements]
     for s in statements:
         if s.paper != paper.id:
@@ -156,7 +164,7 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
             raise FedTheoryError(f"statement {s.id} has no form: there is nothing to judge")
     if known is not None:
         _forget(known)
-    _PAPERS[paper.id], setting.paper = paper, paper.id
+    _PAPERS[paper.id] = paper
     _STATEMENTS.update({s.id: s for s in statements})
     _ALIASES.update(paper.aliases)
     return paper
@@ -340,6 +348,11 @@ def paper_of(statement: str | Statement) -> RegisteredPaper:
 def setting_of(statement: str | Statement) -> Setting:
     """The setting that judges a statement."""
     return paper_of(statement).setting
+
+
+def about_of(statement: Statement) -> About:
+    """A statement in words, as its setting says it."""
+    return setting_of(statement).about(statement)
 
 
 def rule_words(rule: str, statement: str) -> str:

@@ -15,10 +15,10 @@ from fedtheory.provenance import write_json
 from fedtheory.rational import brief, fraction
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.registry import RegisteredPaper, get, paper, papers, setting_of
-from fedtheory.theory.judge.witness import FORMAT, VERSION_1, Witness
+from fedtheory.theory.judge.witness import FORMAT, Witness
 from fedtheory.untrusted import parse_json, ratio, read_text
 
-__all__ = ["builtin_witnesses", "exact_check", "load", "parse", "read_kind_and_data", "replay", "save"]
+__all__ = ["builtin_witnesses", "exact_check", "load", "parse", "replay", "save"]
 
 MAX_BYTES = 1_000_000
 MOST_SECONDS = 20  # of processor time, for one witness; those that come with the package take under one
@@ -43,19 +43,17 @@ def load(path: Path | str) -> Witness:
 
 
 def parse(text: str, label: str) -> Witness:
-    """A witness from the text of its file, of today's format or of version 1, whose three shapes the papers know.
+    """A witness from the text of its file.
 
     Raises `DataFileError` named by ``label``.
     """
     data = parse_json(text, label)
     version = data.pop("format", None) if isinstance(data, dict) else None
-    if version not in (FORMAT, VERSION_1):
-        raise DataFileError(f'{label}: not a witness file; its "format" must be "{FORMAT}"')
-    if version == VERSION_1:
-        for known in papers():
-            if known.version_1 and (found := known.version_1(data, label)) is not None:
-                return found
-        raise DataFileError(f"{label}: a witness file of version 1, but its fields are those of no paper that is known")
+    if version != FORMAT:
+        raise DataFileError(
+            f'{label}: not a witness file: its "format" is {version!r:.80} and must be "{FORMAT}"; '
+            "take a file that `fedtheory verify` wrote"
+        )
     check_fields(data, _NEEDED, _OPTIONAL, label)
     for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label", "without"):
         if not isinstance(data.get(key, ""), str):
@@ -88,24 +86,6 @@ def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[
     what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
     if what:
         raise DataFileError(f"{label}: wrong fields ({'; '.join(what)})")
-
-
-def read_kind_and_data(fields: dict[str, Any], key: str, label: str) -> Witness:
-    """A witness from a file of version 1 in which the kind and the data stood together, under a key of their own.
-
-    Raises `DataFileError` for missing or unknown fields, or values of another kind.
-    """
-    check_fields(fields, ("statement", "form", "rule", key, "lhs", "rhs"), ("found_by", "provenance"), label)
-    about = fields[key]
-    if not isinstance(about, dict) or set(about) != {"kind", "data"} or not isinstance(about["data"], dict):
-        raise DataFileError(f'{label}: "{key}" must hold "kind" and "data" and nothing else')
-    for name in ("statement", "form", "rule", "lhs", "rhs"):
-        if not isinstance(fields[name], str):
-            raise DataFileError(f"{label}: {name} is {fields[name]!r}; write it as a string, for example \"1/2\"")
-    return Witness(
-        fields["statement"], fields["form"], fields["rule"], about["kind"], about["data"], fields["lhs"], fields["rhs"],
-        found_by=fields.get("found_by", {}), provenance=fields.get("provenance", {}),
-    )  # fmt: skip
 
 
 def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]:

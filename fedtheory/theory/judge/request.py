@@ -83,7 +83,8 @@ class Prepared:
 
     Attributes
     ----------
-    options : further keyword arguments of `fedtheory.theory.judge.verify.verify`
+    options : keyword arguments of `fedtheory.theory.judge.verify.verify` that are the case's own,
+        beside what every request says: x0, rounds, mode, scenarios, seed and given
     head : lines above the table: the problem, the method, what was chosen
     details : what is written beside the checks
     facts : callable(checks) -> rows (name, value)

@@ -21,19 +21,19 @@ import numpy as np
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.rational import Builders
-from fedtheory.theory.judge.case import Case, LocalWork, Plan
+from fedtheory.theory.judge.case import About, Case, LocalWork, Plan
 from fedtheory.theory.judge.check import Check, apart_sides, judge_view, outside, worst_sides
 from fedtheory.theory.judge.record import OwnRun, Record, not_about_runs
-from fedtheory.theory.judge.request import Prepared, Request, Tuned
+from fedtheory.theory.judge.request import Prepared, Request
 from fedtheory.theory.judge.search import SearchResult, Target, explore
-from fedtheory.theory.judge.sequential import FIRST, fewest, in_looks
+from fedtheory.theory.judge.sequential import fewest, in_looks
 from fedtheory.theory.judge.shrink import simpler
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 
 LEAST = 120  # instances of a kind that takes long, when they serve all forms and rules at once
 
-__all__ = ["Case", "Joined", "LocalWork", "Plan", "Prepared", "Request", "Setting", "Tuned"]
+__all__ = ["About", "Case", "Joined", "LocalWork", "Plan", "Prepared", "Request", "Setting"]
 
 
 class Setting:
@@ -41,25 +41,19 @@ class Setting:
 
     Attributes
     ----------
-    paper : the paper's id, set when it is registered
     kinds : the kinds of instances, in the order in which they are searched
     builders : what makes a view of a kind from the data of a witness file
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
-    own_method : whether statements say themselves which method they are about, so that a user gives none
     study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
-    computed : dict method -> {option: what it is taken from}, of the methods that `tuned` makes
     searched : dict kind -> the rules that its random instances can refute a form under; default all
     """
 
-    paper = ""
     kinds: tuple[str, ...] = ()
     builders: Builders = Builders()
     share: Mapping[str, float] = {}
     scenarios: int = 1000
-    own_method: bool = False
     study_searches: bool = False
-    computed: Mapping[str, Mapping[str, str]] = {}
     searched: Mapping[str, tuple[str, ...]] = {}
 
     # --- the campaign ---------------------------------------------------------------------------------------------------
@@ -85,38 +79,15 @@ class Setting:
                 out.append(refused or judge_view(s, f, view, instance.name))
         return out
 
-    # --- a problem of the user's ----------------------------------------------------------------------------------------
-    def refusal(self, statement: Statement) -> str | None:
-        """Why the statement does not run on a user's problem, or None where it does."""
-        return "it is about instances of its own, not about a problem's run"
-
-    def asks(self, statement: Statement) -> tuple[str, ...]:
-        """Demands of the statement on a user's problem, on who takes part and of the method, in words."""
-        return ()
-
-    def declares(self, statement: Statement) -> dict[str, str]:
-        """The subject of the statement, where it says so itself: {'method': ..., 'problems': ...}, in words."""
-        return {}
-
-    def symbols(self, statement: Statement) -> dict[str, str]:
-        """Meanings of the statement's letters."""
-        return dict(statement.symbols)
-
-    def takes(self, statement: Statement) -> dict[str, str]:
-        """Values that a user may set of the statement (`Case.given`), with their meaning."""
-        return {}
-
     def concerns(self, instance: Any, statements: Sequence[Statement]) -> bool:
         """True if an instance of a campaign may be about some of these statements."""
         return True
 
-    def refuses(self, statement: Statement) -> tuple[str, ...]:
-        """Options of the command line that every request for the statement refuses."""
-        return ()
-
-    def local_work(self, statement: Statement) -> LocalWork | None:
-        """The local solvers that the statement is judged with; a user who gives another is told so. None: `instance` sees to it."""
-        return None
+    # --- a problem of the user's ----------------------------------------------------------------
+    def about(self, statement: Statement) -> About:
+        """The statement in words, and what it takes of a user."""
+        why = "it is about instances of its own, not about a problem's run"
+        return About(statement.scope, why, symbols=statement.symbols)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
         """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
@@ -124,7 +95,7 @@ class Setting:
         Raises `InvalidInput` or `MissingCapability` for what the form needs and is missing, and
         `NotCertified` for an optimum that cannot be certified.
         """
-        reason = self.refusal(statement)
+        reason = self.about(statement).refusal
         if reason is None:
             raise InvalidInput(f"{statement.id} is not judged in fractions on a problem of a user's: there is nothing to keep")
         raise InvalidInput(f"{reason}: `fedtheory verify` judges it on the battery, and where it fails a witness says so")
@@ -132,10 +103,6 @@ class Setting:
     def shares_view(self, form: Form) -> Any:
         """Forms of which this is equal are judged on one view of a case."""
         return form.kind
-
-    def rule_of(self, case: Case) -> str:
-        """The variant of the method that a case is about, as the forms name it."""
-        return getattr(case.algorithm, "rule", "any")
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """One check a form on a user's problem.
@@ -146,24 +113,17 @@ class Setting:
 
         def judged(names: Sequence[str], scenarios: int, confidence: float) -> list[Check]:
             so_far = replace(case, scenarios=scenarios, confidence=confidence)
-            return self.verify_once(statement, [statement.form(n) for n in names], so_far)
+            views: dict[Any, Any] = {}
+            return [self._judged(statement, statement.form(n), so_far, views) for n in names]
 
-        least = case.scenarios if case.at_once else self.fewest(case, statement)
+        clients = case.problem.num_clients
+        share = getattr(case.sampling, "size", clients) / clients  # that takes part in a round
+        least = case.least or fewest(share, case.rounds or 1)
         return in_looks(judged, [f.name for f in forms], case.scenarios, case.confidence, least)
-
-    def fewest(self, case: Case, statement: Statement) -> int:
-        """Scenarios below which no verdict is looked for."""
-        size = getattr(case.sampling, "size", None)
-        return FIRST if size is None else fewest(size / case.problem.num_clients, case.rounds or 1)
-
-    def verify_once(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        """The same on ``case.scenarios`` scenarios, at ``case.confidence``."""
-        views: dict[Any, Any] = {}
-        return [self._judged(statement, form, case, views) for form in forms]
 
     def _judged(self, statement: Statement, form: Form, case: Case, views: dict[Any, Any]) -> Check:
         """One form on a user's problem; ``views``: those that forms before it were judged on."""
-        key, rule = self.shares_view(form), self.rule_of(case)
+        key, rule = self.shares_view(form), case.rule
         reason: Any = None
         try:
             if key not in views:
@@ -193,37 +153,15 @@ class Setting:
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
         """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""
-        raise InvalidInput(not_about_runs(f"{statement.id} [{form.name}] is {self.scope_in_words(statement)}"))
+        what = f"{statement.id} [{form.name}] is {self.about(statement).scope}"
+        raise InvalidInput(not_about_runs(what))
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
         """The case that a user asked for in words, with what stands above its table.
 
         Raises `InvalidInput` for an option that means nothing to the statement.
         """
-        raise InvalidInput(f"{statement.id}: {self.refusal(statement)}")
-
-    def scope_in_words(self, statement: Statement) -> str:
-        """The subject of the statement: one round from a given state, a run, an identity."""
-        return statement.scope
-
-    def example(self, statement: Statement) -> str | None:
-        """Options of `fedtheory verify` that show the statement at work on a problem; None where there is none to give."""
-        return None if self.refusal(statement) else ""
-
-    # --- runs that a theorem's parameters are for -----------------------------------------------------------------------
-    def tuned(self, method: str, request: Request, rounds: Any = None, batch_size: int | None = None) -> Tuned | None:
-        """A method with the hyperparameters that a theorem gives it, or None, for a user who runs it.
-
-        ``rounds`` and ``batch_size`` are as the user asked for them, None where the theorem says.
-        """
-        return None
-
-    def step_sizes(self, algorithm: Any, problem: Any, participation: Any, rounds: int) -> Any:
-        """The schedule of local step sizes that a theorem of this paper gives a run of the method; None where it gives none.
-
-        Raises `InvalidInput` for a problem or a method for which the theorem has no steps.
-        """
-        return None
+        raise InvalidInput(f"{statement.id}: {self.about(statement).refusal}")
 
     # --- instances in fractions -----------------------------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
@@ -423,18 +361,7 @@ class Joined(Setting):
     def __init__(self, *parts: Setting) -> None:
         self.parts = parts
         self.kinds = tuple(kind for part in parts for kind in part.kinds)
-        self.own_method, self.scenarios = parts[0].own_method, parts[0].scenarios
-        self.computed = {method: options for part in parts for method, options in part.computed.items()}
-
-    @property
-    def paper(self) -> str:
-        """The paper's id."""
-        return self.parts[0].paper
-
-    @paper.setter
-    def paper(self, id: str) -> None:
-        for part in self.parts:
-            part.paper = id
+        self.scenarios = parts[0].scenarios
 
     def of_kind(self, kind: Any) -> Setting:
         """The part that lists the kind, else the first."""
@@ -458,17 +385,6 @@ def _delegated(method: Callable[..., Any], kind: Callable[[Any], Any]) -> Callab
     return of_part
 
 
-def _first(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The first answer of a part that is not None."""
-
-    @wraps(method)
-    def of_parts(self: Joined, *args: Any, **more: Any) -> Any:
-        found = (getattr(part, method.__name__)(*args, **more) for part in self.parts)
-        return next((one for one in found if one is not None), None)
-
-    return of_parts
-
-
 _KIND: dict[str, Callable[[Any], Any]] = {  # of a method's first argument, by its name
     "statement": lambda statement: statement.forms[0].kind,
     "witness": attrgetter("kind"),
@@ -479,5 +395,3 @@ for _name, _method in vars(Setting).items():
     _about = [*signature(_method).parameters][1:2] if isfunction(_method) else []
     if _about and _about[0] in _KIND:
         setattr(Joined, _name, _delegated(_method, _KIND[_about[0]]))
-    elif _name in ("tuned", "step_sizes"):
-        setattr(Joined, _name, _first(_method))

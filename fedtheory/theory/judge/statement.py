@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # its methods, which stand above this file and give themselve
     from fedtheory.theory.judge.verify import verify as _verify
 
 __all__ = [
-    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Form", "Mutant", "Sides", "Statement", "Undefined",
+    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Authored", "Form", "Mutant", "Sides", "Statement", "Undefined",
     "Worst", "eq", "le",
 ]  # fmt: skip
 
@@ -73,6 +73,33 @@ class Sides:
         names = ("lhs", "rhs", "scale", "noise")
         return replace(self, **{name: change(getattr(self, name)) for name in names} | more)
 
+    @property
+    def compared(self) -> tuple[Any, Any]:
+        """Both sides; of an equation of numbers what stands on each, and of vectors the largest difference against 0."""
+        if self.relation == "==" and len(self.terms) == 2 and np.shape(self.terms[0]) == np.shape(self.lhs):
+            lhs, rhs = (np.broadcast_to(np.asarray(term), np.shape(self.lhs)) for term in self.terms)
+            return lhs, rhs
+        return self.lhs, self.rhs
+
+    @property
+    def rows(self) -> list[Sides]:
+        """The sides apart at each entry of their first axis."""
+
+        def row(values: Any, i: int) -> Any:
+            return np.broadcast_to(values, np.shape(self.lhs))[i]
+
+        terms = [tuple(row(term, i) for term in self.terms) for i in range(len(self.lhs))]
+        return [self.each(partial(row, i=i), axes=self.axes[1:], terms=own) for i, own in enumerate(terms)]
+
+    def at_the_end(self, exact: bool = True) -> Sides:
+        """The sides at the last of the horizons that a bound is stated for; of scenarios each has its own there."""
+
+        def last(values: Any) -> Any:
+            values = np.broadcast_to(values, np.shape(self.lhs))
+            return values[-1:] if values.ndim > 1 or (exact and values.ndim) else np.atleast_1d(values)
+
+        return self.each(last, axes=(), terms=())
+
 
 def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
     """lhs <= sum of terms."""
@@ -83,6 +110,8 @@ def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sid
     for term in terms:
         scale = scale + abs(term)
     shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
+    if parts[2].dtype == object:  # a whole number beside fractions
+        parts = [a.astype(object) if a.dtype.kind in "iu" else a for a in parts]
     left, right, size = (a if a.shape == shape else np.broadcast_to(a, shape) for a in parts)
     return Sides(left, right, size, "<=", noise, axes, (lhs, *terms))
 
@@ -265,3 +294,11 @@ class Statement:
     def as_printed(self) -> Form | None:
         """The printed form, else the one that stands in its place (`Form.wording`), else None."""
         return next((f for f in self.forms if f.name == "printed" or f.wording), None)
+
+
+class Authored(Protocol):
+    """A statement as its author wrote it: `fedtheory.theory.AuthoredStatement`."""
+
+    @property
+    def statement(self) -> Statement:
+        """As the core knows it."""

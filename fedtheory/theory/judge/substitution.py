@@ -80,7 +80,7 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
 def _letters(form: Form, view: Any) -> Any:
     """The letters of a form's formula, of several those of the view's rule, or None."""
     if not isinstance(form.letters, dict):
-        return form.letters
+        return form.letters if form.letters and form.latex else None
     rule = getattr(view, "rule", "")
     return next((one for one in form.letters.values() if getattr(one, "rule", None) == rule), None)
 
@@ -104,7 +104,7 @@ class Put:
     @classmethod
     def of(cls, step: Any, sides: Sides, view: Any, form: Form | None, mean: Callable[[Any], Any]) -> Put:
         """Of a step in one round; ``mean`` takes the expectation over its states."""
-        size = np.size(sides.lhs)
+        shape, size = np.shape(sides.lhs), np.size(sides.lhs)
 
         def number(values: Any) -> Any:
             array = np.asarray(values)
@@ -112,7 +112,7 @@ class Put:
                 return array.ravel()[0]
             return mean(array) if array.size == size else None  # else a vector in every state
 
-        terms = tuple(number(t) for t in sides.terms)
+        terms = tuple(number(np.broadcast_to(t, shape) if np.ndim(t) <= len(shape) else t) for t in sides.terms)
         letters = None if form is None or step.sides is not None else _letters(form, view)
         if form is None or letters is None:
             return cls(sides.relation, terms)

@@ -12,13 +12,31 @@ gives \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import getattr_static
 from typing import Any
+
+import numpy as np
 
 from fedtheory.theory.judge.statement import Sides
 
-__all__ = ["Letters", "expressions", "shown", "sum_of", "symbol", "written"]
+__all__ = [
+    "SYMPY", "Letters", "contradicted", "expressions", "greek", "maximum", "minimum", "shown", "sum_of", "symbol",
+    "written",
+]  # fmt: skip
+
+
+def greek(name: str) -> str:
+    """The LaTeX of a name, a letter of it or as it is."""
+    import sympy as sp
+
+    return re.sub(r"_\{(\w)\}", r"_\1", sp.latex(sp.Symbol(name)))
+
+
+# what SymPy, or code that is no closed expression, raises
+SYMPY = (TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
 
 
 @cache
@@ -27,6 +45,24 @@ def symbol(name: str, latex: str) -> Any:
     import sympy as sp
 
     return _written_as(sp)(name, latex)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller one, entry by entry as NumPy has it, or of expressions."""
+    return _extreme("Min", np.minimum, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one, entry by entry as NumPy has it, or of expressions."""
+    return _extreme("Max", np.maximum, a, b)
+
+
+def _extreme(name: str, of_numbers: Any, a: Any, b: Any) -> Any:
+    if not any(type(x).__module__.startswith("sympy") or hasattr(x, "_latex") for x in (a, b)):
+        return of_numbers(a, b)
+    import sympy as sp
+
+    return getattr(sp, name)(a, b, evaluate=False)
 
 
 @cache
@@ -56,41 +92,64 @@ def _written_as(sp: Any) -> Any:
 
 
 class Letters:
-    """A view whose attributes are symbols.
+    """A view whose attributes are symbols; what has no letter follows as the class of the views says.
 
     Parameters
     ----------
-    latex : dict attribute of the view -> LaTeX, or the `Letters` of what the attribute is
+    latex : dict attribute of the view -> its letter
+        That is LaTeX, '' for that of its name. With <t>, where the time of a state stands, and <i>,
+        that of a step within its round, the attribute may be indexed; with {}, where the arguments
+        stand, it is a method. Or callable(letters) -> what the attribute is of others, or the
+        `Letters` of what it is.
     measured : attributes that stand behind the constants in a product
     zero : attributes that are 0 in a formula, such as what float64 does not resolve
-    runs : methods and properties of the view's class that are run on the symbols
+    of : the class of the views, default the one in whose body it is said
 
-    Said in the body of the view's class it knows that class.
-
-    A subclass may have attributes and methods of its own where the views have methods, and ``rule``: one of the paper's rules.
+    A subclass may have attributes and methods of its own where the views have methods, and
+    ``rule``: one of the paper's rules.
     """
 
     def __init__(
-        self, latex: Mapping[str, Any], measured: tuple[str, ...] = (), zero: tuple[str, ...] = (), runs: tuple[str, ...] = ()
-    ) -> None:
-        self._latex, self._measured, self._zero, self._runs = dict(latex), measured, zero, runs
-        self._of: Any = None
+        self, latex: Mapping[str, Any], measured: tuple[str, ...] = (), zero: tuple[str, ...] = (),
+        of: Any = None,
+    ) -> None:  # fmt: skip
+        self._latex, self._measured, self._zero, self._of = dict(latex), measured, zero, of
+        self._asked: dict[Any, tuple[str, Any]] = {}  # symbols of states, and of what methods give
 
     def __set_name__(self, owner: Any, name: str) -> None:
-        self._of = owner
+        self._of = self._of or owner
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._zero:
             return 0
-        if isinstance(self._latex.get(name), Letters):
-            return self._latex[name]
-        if name in self._runs:
-            return vars(self._of)[name].__get__(self)
         if name not in self._latex:
-            raise AttributeError(f"no letter for {name!r}: a formula has those of {', '.join(sorted(self._latex))}")
-        return symbol("~" + name if name in self._measured else name, self._latex[name])
+            own = getattr_static(self._of, name, self)
+            if own is self:
+                known = ", ".join(sorted(self._latex))
+                raise AttributeError(f"no letter for {name!r}: a formula has those of {known}")
+            return own.__get__(self, self._of) if hasattr(own, "__get__") else own
+        letter = self._latex[name] or greek(name)
+        if isinstance(letter, Letters):
+            return letter
+        if callable(letter):
+            return letter(self)
+        if "{}" in letter:
+            return lambda *inside: self._made(
+                name, letter.format(*map(written, inside)), "".join(map(str, inside)), inside
+            )
+        made = self._made(name, _state(letter, slice(None)))
+        if "<" in letter:
+            made.states = lambda at: self._made(name, _state(letter, at), str(at), at)
+        return made
+
+    def _made(self, name: str, latex: str, more: str = "", asked: Any = None) -> Any:
+        last = "~" * (1 + (r"\sum" in latex)) if name in self._measured else ""
+        made = symbol(last + name + more, latex)
+        if more:
+            self._asked[made] = name, asked
+        return made
 
     def once(self, of: Callable[[Any], Any]) -> Any:
         """Stand for what a function would make of a view."""
@@ -105,9 +164,62 @@ class Letters:
         """Give each letter's value on a view: symbol -> number or array."""
         found: dict[Any, Any] = {}
         for name, latex in self._latex.items():
-            if (value := getattr(view, name, None)) is not None:
-                found |= latex.values(value) if isinstance(latex, Letters) else {getattr(self, name): value}
+            if (value := getattr(view, name, None)) is None or callable(latex):
+                continue
+            if isinstance(latex, Letters):
+                found |= latex.values(value)
+            elif "{}" not in latex:
+                found[getattr(self, name)] = value
+        for made, (name, asked) in tuple(self._asked.items()):
+            of = getattr(view, name, None)
+            if of is not None and "{}" in self._latex[name]:
+                found[made] = of(*(_value(inside, found) for inside in asked))
+            elif of is not None:
+                found[made] = of[asked]
         return found
+
+
+def _value(expression: Any, numbers: dict[Any, Any]) -> Any:
+    """An expression with numbers or arrays for its symbols."""
+    import sympy as sp
+
+    expression = sp.sympify(expression)
+    known = [s for s in numbers if s in expression.free_symbols]
+    return sp.lambdify(known, expression, [])(*(numbers[s] for s in known))
+
+
+def contradicted(
+    sides: Callable[[Any], Sides], letters: Letters, make: Callable[[], Any]
+) -> bool:
+    """True if the expressions have other values on a view than what runs: code that branches.
+
+    A comparison by == takes letters for what is never equal. Where the expressions have no value
+    on the view that is made, nothing is said.
+    """
+    try:
+        lhs, _, terms = expressions(sides, letters)
+        view = make()
+        left, *right = sides(view).terms
+        numbers = letters.values(view)
+        for found, expression in ((left, lhs), (sum(right), sum(terms))):
+            value = np.asarray(_value(expression, numbers), dtype=float)
+            if not np.allclose(np.asarray(found, dtype=float), value, rtol=1e-6, atol=1e-12):
+                return True
+        return False
+    except Exception:  # whatever an author's code raises on a view
+        return False
+
+
+def _state(template: str, index: Any) -> str:
+    """Fill a template for the states, and steps within a round, that an index takes."""
+    t, i = (*index, slice(None))[:2] if isinstance(index, tuple) else (index, slice(None))
+    before, after = slice(None, -1), slice(1, None)
+    told = {"<t>": "t-1" if t == before else "t" if isinstance(t, slice) else str(t)}
+    told["<i>"] = "i+1" if i == after else "i" if isinstance(i, slice) else str(i)
+    for place, text in told.items():
+        template = template.replace("_" + place, "_" + (text if len(text) == 1 else f"{{{text}}}"))
+        template = template.replace(place, text)
+    return template
 
 
 def expressions(sides: Callable[[Any], Sides], letters: Any) -> tuple[Any, str, tuple[Any, ...]]:

@@ -18,10 +18,10 @@ from fedtheory.simulation.simulate import check_start
 from fedtheory.theory.judge.case import named
 from fedtheory.theory.judge.check import CONFIDENCE, Check, judge_view, outside
 from fedtheory.theory.judge.checks import Checks
-from fedtheory.theory.judge.registry import get, paper_of, setting_of
+from fedtheory.theory.judge.registry import about_of, get, paper_of, setting_of
 from fedtheory.theory.judge.series import keeping
 from fedtheory.theory.judge.setting import Case
-from fedtheory.theory.judge.statement import Form, Statement
+from fedtheory.theory.judge.statement import Authored, Form, Statement
 from fedtheory.theory.judge.view import DataInstance
 from fedtheory.theory.judge.witness import Witness
 
@@ -38,7 +38,7 @@ class Options(TypedDict, total=False):
     x0: Any
     rounds: int | None
     mode: Mode
-    scenarios: int
+    scenarios: int | None
     seed: int
     confidence: float
     given: Mapping[str, Any] | None
@@ -47,16 +47,16 @@ class Options(TypedDict, total=False):
 
 
 def verify(
-    statement: Statement | str,
+    statement: Statement | Authored | str,
     problem: Problem,
-    algorithm: Any,
+    algorithm: Any = None,
     *,
     sampling: Sampling | None = None,
     local_solver: LocalSolver | None = None,
     x0: Any = None,
     rounds: int | None = None,
     mode: Mode = "auto",
-    scenarios: int = 1000,
+    scenarios: int | None = None,
     seed: int = 0,
     forms: Iterable[str] | None = None,
     confidence: float = CONFIDENCE,
@@ -68,20 +68,27 @@ def verify(
 
     Parameters
     ----------
-    statement : Statement, from `theorems.get`, or its id
-    algorithm : the method; None where the statement itself says which (`Setting.own_method`)
-        Given there nevertheless, it must be that method, and its numbers are taken.
-    sampling : default full participation
+    statement : from `theorems.get`; of a `Paper` of yours; or an id, also 'FILE.py::NAME'
+    algorithm : the method; None where the statement itself says which (`About.own_method`)
+        Given there nevertheless, it must be that method, and its numbers are taken. None takes the
+        limit of what varies `upto` one, and each number `among` several in turn: a form that fails
+        of one of them fails, and holds if it does of all.
+    sampling : default the statement's own, where it has one, else full participation
     local_solver : the local work, where the statement is about a method whose local work is chosen
-        One that the statement is not judged with makes its forms 'not applicable' (`Setting.local_work`).
-    x0 : (d,), default 0
+        One that the statement is not judged with makes its forms 'not applicable' (`About.work`).
+    x0 : (d,), default 0, where `simulate` and the command line start
+        0 may be a point like no other, such as an optimum. One round of a method is then judged
+        from seven others, too, that the seed draws around the optimum; one from any state before
+        it has states that are drawn as it is.
     rounds : int
-        Horizon T of statements about runs. The statement has a default.
+        Horizon T of statements about runs, and of one round how many come before it. The statement
+        has a default.
     mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is affordable.
     scenarios : int
-        The most runs that Monte Carlo takes.
+        The most runs that Monte Carlo takes, by default as many as the paper's setting says
+        (`Setting.scenarios`): 400 of a statement about a method.
     forms : names of forms, default all
-    confidence : of one-sided statements by Monte Carlo
+    confidence : of one-sided statements by Monte Carlo; several numbers share its error probability
     given : dict name -> value
         What you set of the theorem itself, such as its constants; the paper's setting says what there is.
     on_progress : callable(done, stage, most)
@@ -92,14 +99,17 @@ def verify(
     Returns
     -------
     Checks
-        One check a form. A form outside its assumptions is 'not applicable'; a problem whose optimum cannot be certified
-        makes all of them 'inconclusive'.
+        A list with one check a form. A form outside its assumptions is 'not applicable', with what
+        is missing, as on a problem outside the declared class; a problem whose optimum cannot be
+        certified makes all of them 'inconclusive'.
 
     Raises
     ------
     InvalidInput
-        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an algorithm, sampling or local
-        solver of another kind; more cohorts, or paths of cohorts, than can be enumerated; cohorts larger than the number of clients.
+        Another mode; a confidence outside (0, 1), counts that are no whole numbers; a problem, an
+        algorithm, sampling or local solver of another kind; more cohorts, or paths of cohorts, than
+        can be enumerated; cohorts larger than the number of clients; what the author's function
+        raises, with file and line.
     UnknownName
         No such statement or form; something given that the setting does not know.
     """
@@ -126,13 +136,12 @@ def verify(
 
 def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
     """One check a form."""
-    setting = setting_of(statement)
     try:
-        case.check_solver(setting.local_work(statement))
+        case.check_solver(about_of(statement).work)
     except InvalidInput as error:
-        known, name = setting.rule_of(case), case.problem.name
-        return [outside(statement, f, f.rule_among(known, "any"), error, name) for f in forms]
-    return setting.verify(statement, forms, case)
+        name = case.problem.name
+        return [outside(statement, f, f.rule_among(case.rule, "any"), error, name) for f in forms]
+    return setting_of(statement).verify(statement, forms, case)
 
 
 def _again(
@@ -148,7 +157,8 @@ def _again(
     """
     other = replace(case, rounds=rounds, on_progress=None, on_stage=None)
     if scenarios is not None:
-        other = replace(other, scenarios=min(scenarios, case.scenarios), at_once=True)
+        count = min(scenarios, case.scenarios)
+        other = replace(other, scenarios=count, least=count)
     if case.of_rounds:
         other = replace(other, algorithm=replace(case.algorithm, rounds=rounds), rounds=None)
     chosen = every if forms is None else [f for f in every if f.name in set(forms)]
@@ -157,7 +167,8 @@ def _again(
 
 
 def keep(
-    statement: Statement | str, problem: Problem, algorithm: Any, form: str = "repaired", **options: Unpack[Options]
+    statement: Statement | Authored | str, problem: Problem, algorithm: Any = None,
+    form: str = "repaired", **options: Unpack[Options],
 ) -> Witness:
     """One form on a problem of yours as a witness that can be saved and replayed, whether it holds there or fails.
 
@@ -174,7 +185,7 @@ def keep(
     chosen = statement.form(form)
     case = case_of(statement, problem, algorithm, **options)
     setting = setting_of(statement)
-    case.check_solver(setting.local_work(statement))
+    case.check_solver(setting.about(statement).work)
     instance = setting.instance(statement, chosen, case)
     if not isinstance(instance, DataInstance):
         why = "is not judged in fractions on this problem: there is nothing to keep"
@@ -188,7 +199,7 @@ def keep(
 
 def check_given(statement: Statement, names: Iterable[str]) -> None:
     """Raise `InvalidInput`, or `UnknownName`, for the first of these names that cannot be given to the statement."""
-    takes = setting_of(statement).takes(statement)
+    takes = about_of(statement).takes
     for name in names:
         if not takes:
             raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")
@@ -196,17 +207,23 @@ def check_given(statement: Statement, names: Iterable[str]) -> None:
             raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
 
 
-def case_of(statement: Statement | str, problem: Problem, algorithm: Any, **options: Unpack[Options]) -> Case:
+def case_of(
+    statement: Statement | Authored | str, problem: Problem, algorithm: Any,
+    **options: Unpack[Options],
+) -> Case:  # fmt: skip
     """Check what a user gives to a statement; options and errors as of `verify`, but ``forms``."""
     statement = get(statement)
     for name in options:
         if name not in Options.__annotations__:
             raise suggest(name, list(Options.__annotations__), "argument of verify")
+    setting = setting_of(statement)
     asked: dict[str, Any] = {**options, "given": dict(options.get("given") or {})}
-    case = Case(problem, algorithm, **asked)
+    if asked.get("scenarios") is None:
+        asked["scenarios"] = setting.scenarios
+    case = Case(problem, algorithm, **asked, x0_given=options.get("x0") is not None)
     if case.mode not in ("auto", "exact", "monte-carlo"):
         raise InvalidInput(f"mode = {case.mode!r}: use 'auto', 'exact' or 'monte-carlo'")
-    own, of_a_file = setting_of(statement).own_method, bool(paper_of(statement).file)
+    own, of_a_file = setting.about(statement).own_method, bool(paper_of(statement).file)
     plain = (own or of_a_file) and callable(getattr(type(algorithm), "round", None))
     if not (plain or (own and algorithm is None)):
         check_algorithm(algorithm)

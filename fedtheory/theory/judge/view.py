@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.rational import Builder, told
-from fedtheory.theory.judge.statement import Form
+from fedtheory.theory.judge.statement import Form, Sides
 
-__all__ = ["MISTAKES", "ClosedView", "DataInstance", "Fact"]
+__all__ = ["MISTAKES", "ClosedView", "DataInstance", "EachOf", "Fact"]
 
 # What a slip in somebody's file raises.
 MISTAKES = (TypeError, LookupError, AttributeError, ArithmeticError, ValueError)
@@ -108,6 +110,43 @@ class ClosedView:
         """Constants that are shown with the verdict."""
         shown = self.shows if isinstance(self.shows, Mapping) else {name: name for name in self.shows}
         return {name: told(getattr(self, of)) for name, of in shown.items()}
+
+
+@dataclass
+class EachOf(ClosedView):
+    """Views of one kind, of a client or of a message each; a form is judged on all of them.
+
+    Attributes
+    ----------
+    each, what : the views, and the word for what each of them is of
+    constants : those that are shown with the verdict
+    """
+
+    each: list[Any]
+    what: str = "client"
+    constants: dict[str, Any] = field(default_factory=dict)
+
+    def has(self, fact: str) -> bool:
+        """True if the fact holds of all of them."""
+        return all(view.has(fact) for view in self.each)
+
+    def sides_of(self, sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
+        """Give the sides of all, one after the other."""
+
+        def joined(_: Any) -> Sides:
+            found = [sides(view) for view in self.each]
+            lhs, rhs, scale = (
+                np.stack([np.asarray(getattr(f, n), dtype=object) for f in found])
+                for n in ("lhs", "rhs", "scale")
+            )
+            axes = {1: (self.what,), 2: (self.what, "entry")}.get(lhs.ndim, ())
+            return Sides(lhs, rhs, scale, found[0].relation, axes=axes)
+
+        return joined
+
+    def printed_constants(self) -> dict[str, Any]:
+        """The constants given."""
+        return self.constants
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["FORMAT", "VERSION_1", "Witness"]
+__all__ = ["FORMAT", "Witness"]
 
 FORMAT = "fedtheory witness, version 2"
-VERSION_1 = "fedtheory witness, version 1"
 
 
 @dataclass(frozen=True)

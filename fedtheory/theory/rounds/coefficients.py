@@ -119,7 +119,7 @@ class RoundLaw:
         if hasattr(self.method, "scheme"):
             return moments(self.method.scheme, self.law, self.E, w, exact=exact)
         first, second = self.single
-        p, ps, p2s = first.sum(axis=1), (first * steps).sum(axis=1), (second * steps).sum(axis=1)
+        p, ps, p2s = first.sum(axis=1), self.drift, (second * steps).sum(axis=1)
         largest = self._alone if self.by_count is None else self.by_count.max(axis=-1)
         ratio = ps / w
         none: Any = ""
@@ -197,6 +197,11 @@ class RoundLaw:
             return self.law * p, self.law * p**2
         mass = np.stack([self._others(k) for k in range(len(p))])[:, None]
         return self.law * (mass * p).sum(axis=-1), self.law * (mass * p**2).sum(axis=-1)
+
+    @cached_property
+    def drift(self) -> np.ndarray:
+        """E[p_k s_k] (N,)."""
+        return (self.single[0] * np.arange(self.E + 1)).sum(axis=1)
 
     @cached_property
     def pairs(self) -> np.ndarray | None:

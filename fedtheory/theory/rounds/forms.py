@@ -32,7 +32,7 @@ __all__ = [
 
 MORE = (
     "over", "before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic",
-    "proves",
+    "proves", "where",
 )  # fmt: skip
 OF_METHODS = {"before", "after", "worst", "exact_only", "limits"}  # of these what a form about a method may have
 
@@ -120,9 +120,10 @@ def form(
     more : before and after, the LaTeX around a formula that is made by the code with letters of its
         own; worst, a `fedtheory.theory.judge.statement.Worst`; limits, which needs must say too;
         exact_only, of a form that multiplies
-        expectations (``q.dot_of_means``), which draws show two by two; over a `World` also: rules,
-        the variants of the method (`World.rule`) that it is claimed for (default `World.rules`), or
-        a dict with the verdict for each; over, a world that it is about in place of the statement's;
+        expectations (``q.dot_of_means``), which draws show two by two; over a `World` also: where,
+        the names of letters whose own formulas are shown behind the form's; rules, the variants of
+        the method (`World.rule`) that it is claimed for (default `World.rules`), or a dict with the
+        verdict for each; over, a world that it is about in place of the statement's;
         and further fields of `fedtheory.theory.judge.statement.Form`: wording, and, of a
         form whose sides are None, symbolic and proves
     """

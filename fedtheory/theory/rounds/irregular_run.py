@@ -124,6 +124,7 @@ class IrregularRun(World):
     horizons : (n,) the t looked at
     noise : error of a measured distance_sq, from x* being known approximately
     facts : `COMMON` where all clients draw the same mini-batch in a step
+    second_moment : (d + 1, d + 1) of (x_T - x*, 1), where it is known
     """
 
     about = "about a run of local SGD with irregular clients"
@@ -140,6 +141,7 @@ class IrregularRun(World):
     exact: bool = True
     noise: Any = 0
     facts: frozenset[str] = frozenset()
+    second_moment: Any = None
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Draw from a stream of its own."""
@@ -189,7 +191,8 @@ class IrregularRun(World):
     @classmethod
     def along(
         cls, oracles: QuadraticOracles, laws: Sequence[RoundLaw], start: np.ndarray,
-        horizons: np.ndarray | None = None, L: Any = None, mu: Any = None,
+        horizons: np.ndarray | None = None, L: Any = None, mu: Any = None, moment: Any = None,
+        **known: Any,
     ) -> Self:  # fmt: skip
         """Make a run of T = len(laws) rounds.
 
@@ -197,28 +200,34 @@ class IrregularRun(World):
         ----------
         horizons : the t looked at; default all of 0..T
         L, mu : in place of the extreme curvatures of the clients, which they must bound
+        moment : the second moment of (x_0 - x*, 1), in place of the start
+        known : what follows from the constants otherwise, by name
         """
         L, mu = oracles.L if L is None else L, oracles.mu if mu is None else mu
         rounds, none = [law.moments for law in laws], np.zeros(0)
-        known = cls.known(
+        constants = cls.known(
             laws[0].E, L, mu, max(m.theta for m in rounds), None, none, oracles.D, oracles.weights,
             rounds, None, dict(HOW),
         )  # fmt: skip
+        vars(constants).update(known)
         try:
-            steps = list(cls.steps(known))
+            steps = list(cls.steps(constants))
         except TypeError as error:
             raise InvalidInput(
                 f"steps of {cls.__name__}: {error}; it gives the T step sizes of a run, such as "
                 "[1 / constants.L] * constants.T, and G_sq, sigma_sq and start_sq are not known yet"
             ) from error
-        path = second_moments(oracles, list(laws), steps, start)
-        known = replace(known, G_sq=path.G_sq, sigma_sq=path.sigma_sq, start_sq=path.distance_sq[0])
+        path = second_moments(oracles, list(laws), steps, start, moment)
+        G_sq, sigma_sq, start_sq = path.G_sq, path.sigma_sq, path.distance_sq[0]
+        constants = replace(constants, G_sq=G_sq, sigma_sq=sigma_sq, start_sq=start_sq)
+        vars(constants).update(known)
         horizons = np.arange(len(laws) + 1) if horizons is None else horizons
         facts = frozenset({COMMON} if oracles.common else ())
         same = [r for r in cls.rules if cls.method(r) == laws[0].method]
         scheme = getattr(laws[0].method, "scheme", "any")
         rule = same[0] if same else scheme if scheme in cls.rules else "any"
-        return cls(known, path.distance_sq, rule, horizons, facts=facts)
+        more: Any = {"facts": facts, "second_moment": path.second_moment}
+        return cls(constants, path.distance_sq, rule, horizons, **more)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Self:
@@ -312,10 +321,7 @@ class IrregularRun(World):
         solver = LocalSGD(E, 1.0, o.get("batch_size"), noise_std=o.get("noise") or 0.0)
         who = request.participation_in_words(problem)
         head = f"{problem.name}: N = {problem.num_clients}, {who}, E = {E}, T = {rounds}"
-        options = {
-            "sampling": sampling, "local_solver": solver, "x0": request.start(problem),
-            "rounds": rounds, "seed": request.seed,
-        }  # fmt: skip
+        options = {"sampling": sampling, "local_solver": solver, "rounds": rounds}
         return Prepared(problem, method, options, [head])
 
 

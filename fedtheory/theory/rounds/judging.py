@@ -90,7 +90,7 @@ def noisy(
         return view.expectation(values) if by_draws else values
 
     sides = sides_on(view)
-    if view.rational:
+    if view.rational or not view.judged:
         return sides
     by_draws = drawn(sides)
     kept = view.__dict__.setdefault(f"companions {by_draws}", {})

@@ -20,19 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
 from fedtheory.inputs import flag
+from fedtheory.rational import objects
+from fedtheory.theory.rounds.slopes import ZERO, Piece, Unbounded, clipped
 
-ZERO = Fraction(0)
 NO_MINIMISER = "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
 
-__all__ = [
-    "Pieces", "SeparableLosses", "Unbounded", "corners", "fractions", "minimisers", "minimum",
-]  # fmt: skip
-
-
-class Unbounded(InvalidInput):
-    """A function has no minimiser, or none that can be computed here."""
+__all__ = ["PieceTable", "Pieces", "SeparableLosses", "Unbounded", "fractions"]
 
 
 def fractions(values: Any) -> np.ndarray:
@@ -79,6 +73,33 @@ class Pieces(NamedTuple):
             inner = np.where(self.bent, np.minimum(np.maximum(r, -self.delta), self.delta), r)
         out = self.h * inner + self.m * r
         return out + self.a * np.sign(r) if self.kinks else out
+
+    def constants(self, of: SeparableLosses) -> dict[str, Any]:
+        """As `SeparableLosses.constants`."""
+        h, _, m, a, delta, bent = self
+        w, zero = of.weights[:, None], of.weights[0] * 0
+        top, low = np.maximum(abs(h + m), np.where(bent, abs(m), 0 * m)), m + np.where(bent, np.minimum(h, 0), h)
+        joint_low = np.maximum((w * low).sum(axis=0).min(), zero)
+        steep = a + np.where(bent, abs(h) * delta, 0)
+        bounded = bool(((m == 0) & (bent | (h == 0))).all())
+        return {
+            "beta": top.max(), "mu": np.maximum(low.min(), zero),
+            "beta_F": (w * top).sum(axis=0).max(), "mu_F": joint_low,
+            "G_sq": (steep * steep).sum(axis=-1).max() if bounded else None,
+        }  # fmt: skip
+
+    def joint(self, weights: Any) -> list[Piece]:
+        """The weighted sum of the rows (N, d), a coordinate at a time, in fractions."""
+        w = weights[:, None]
+        h, c, m, a, delta = (fractions(part) for part in self[:5])
+        rows = w * h, c, w * m, w * a, delta, self.bent
+        return [_sum(zip(*(part[:, i] for part in rows), strict=True)) for i in range(self.shape[-1])]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each array."""
+        found: tuple[int, ...] = self.c.shape
+        return found
 
     @property
     def kinks(self) -> bool:
@@ -169,100 +190,85 @@ class Pieces(NamedTuple):
         yield from found
 
 
-def minimisers(h: Any, c: Any, m: Any, a: Any, delta: Any) -> tuple[Fraction | None, Fraction | None, bool]:
-    """The global minimisers of sum_k h_k phi(x - c_k) + ... over one number x, in fractions.
-
-    Where the sum is convex they are all of [low, high], and None stands for no end. Elsewhere the
-    pieces are gone through, and low = high is one of them; the third entry says whether it is the
-    only one (of convex sums it is True).
-
-    Raises `Unbounded`: there is none.
-    """
-    return minimum(*_slopes(list(zip(h, c, m, a, delta, strict=True))))
-
-
-def minimum(
-    points: list[Fraction], pieces: list[tuple[Fraction, Fraction]]
-) -> tuple[Fraction | None, Fraction | None, bool]:
-    """Give the `minimisers` of a function whose slope has these corners and pieces."""
-    (first, before), (last, after) = pieces[0], pieces[-1]  # curvature and slope at 0 far away
-    if last < 0:
-        raise Unbounded("F is not convex, and falls for ever: it has no least value")
-    if last == 0 and (before > 0 or after < 0):
-        raise Unbounded("F falls for ever in some direction: it has no minimiser")
-    if not points:
-        x = -before / first if first else None
-        return x, x, True
-
-    def slope(i: int, x: Fraction) -> Fraction:
-        k, s = pieces[i]
-        return k * x + s
-
-    def value(i: int, x: Fraction) -> Fraction:  # in piece i, but for a constant
-        k, s = pieces[i]
-        at = points[max(i - 1, 0)]
-        return heights[max(i - 1, 0)] + (x - at) * (k * (x + at) / 2 + s)
-
-    still = [(i, x) for i, x in enumerate(points) if slope(i, x) <= 0 <= slope(i + 1, x)]
-    for i, (k, s) in enumerate(pieces):
-        falls = i == 0 or slope(i, points[i - 1]) < 0
-        if k > 0 and falls and (i == len(points) or slope(i, points[i]) > 0):
-            still.append((i, -s / k))
-    where = [x for _, x in still]
-    convex = all(k >= 0 for k, _ in pieces)
-    if not convex:
-        heights = [ZERO]
-        for i in range(1, len(points)):
-            heights.append(value(i, points[i]))
-        values = {x: value(i, x) for i, x in still}
-        least = min(values.values())
-        where = [x for x in where if values[x] == least]
-    low = None if pieces[0] == (0, 0) and points[0] in where else min(where)
-    high = None if pieces[-1] == (0, 0) and points[-1] in where else max(where)
-    return (low, high, True) if convex else (where[0], where[0], low == high is not None)
-
-
-def _slopes(rows: list[tuple[Any, ...]]) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
-    """The `corners` of the slope of sum_k h_k phi(x - c_k) + ...."""
+def _sum(rows: Iterable[tuple[Any, ...]]) -> Piece:
+    """sum_k h_k phi(x - c_k) + ..., of which a row says whether it is bent."""
     curvature, slope, ramps = ZERO, ZERO, []
-    for h, c, m, a, delta in rows:
+    for h, c, m, a, delta, bent in rows:
         curvature, slope = curvature + m, slope - m * c - a
-        if delta is None:
+        if not bent:
             curvature, slope = curvature + h, slope - h * c
         elif h:
             slope = slope - h * delta
             ramps.append((c - delta, c + delta, 2 * h * delta))
         if a:
             ramps.append((c, c, 2 * a))
-    return corners(curvature, slope, ramps)
+    return Piece(slope, curvature, ZERO, tuple(ramps))
 
 
-def corners(
-    curvature: Fraction, slope: Fraction, ramps: Iterable[tuple[Fraction, Fraction, Fraction]]
-) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
-    """Give the corners of a slope, in order, and its pieces between them: (k, s) stands for k x + s.
+_nearest = np.frompyfunc(lambda p, x, wanted: clipped(wanted, *p.slopes(x)), 3, 1)
+_value, _minimise = np.frompyfunc(Piece.value, 2, 1), np.frompyfunc(Piece.minimise, 6, 1)
 
-    It is curvature x + slope and the ramps (p, q, G), of which each rises by G from p to q, or
-    jumps where these are one.
+
+class PieceTable:
+    """Convex losses of any slope, entry by entry, in fractions; they are used as `Pieces` are.
+
+    Attributes
+    ----------
+    each : object array (..., d) of `fedtheory.theory.rounds.slopes.Piece`
     """
-    change: dict[Fraction, tuple[Fraction, Fraction]] = {}
-    for p, q, g in ramps:
-        rate = g / (q - p) if q != p else ZERO
-        for x, k, s in ((p, rate, -rate * p), (q, -rate, rate * q)) if rate else ((p, ZERO, g),):
-            before = change.get(x, (ZERO, ZERO))
-            change[x] = before[0] + k, before[1] + s
-    points, pieces = sorted(change), [(curvature, slope)]
-    for x in points:
-        k, s = change[x]
-        pieces.append((pieces[-1][0] + k, pieces[-1][1] + s))
-    return points, pieces
+
+    def __init__(self, each: Any) -> None:
+        self.each = each if isinstance(each, np.ndarray) else objects(each)
+        self.shape = self.each.shape
+
+    def take(self, index: Any) -> PieceTable:
+        """Rows by number."""
+        return PieceTable(self.each[index])
+
+    def value(self, y: Any) -> Any:
+        """(..., d) -> (...)."""
+        return _value(self.each, y).sum(axis=-1)
+
+    def nearest(self, y: Any, g: Any) -> Any:
+        """The subgradient at y that is nearest to g: (..., d) each."""
+        return _nearest(self.each, y, g)
+
+    def gradient(self, y: Any) -> Any:
+        """The subgradient of least size at y: (..., d) -> (..., d)."""
+        return self.nearest(y, 0 * y)
+
+    def minimise(self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None) -> Any:
+        """As `Pieces.minimise`, with curvature > 0."""
+        return _minimise(self.each, linear, curvature, center, l1, center if anchor is None else anchor)
+
+    def joint(self, weights: Any) -> list[Piece]:
+        """The weighted sum of the rows, a coordinate at a time."""
+        columns = (self.each * weights[:, None]).T
+        return [sum(column[1:], column[0]) for column in columns]
+
+    def constants(self, of: SeparableLosses) -> dict[str, Any]:
+        """As `SeparableLosses.constants`; beta and beta_F are None where a slope jumps."""
+        pieces = self.each.ravel()
+        ends: list[Any] = [v for p in pieces for v in p.limits]
+        steep = None if None in ends else np.reshape([abs(v) for v in ends], (*self.shape, 2)).max(axis=-1)
+        return {
+            "beta": _largest(p.beta for p in pieces), "mu": min(p.curvature for p in pieces),
+            "beta_F": _largest(f.beta for f in of.joint), "mu_F": min(f.curvature for f in of.joint),
+            "G_sq": None if steep is None else (steep * steep).sum(axis=-1).max(),
+        }  # fmt: skip
+
+
+def _largest(values: Iterable[Any]) -> Any:
+    """The largest of some numbers, None where one of them is not known."""
+    known = list(values)
+    return None if None in known else max(known)
 
 
 @dataclass(frozen=True)
 class SeparableLosses:
     """N clients' losses and their weights (N,): all fractions, or all floats."""
 
-    pieces: Pieces
+    pieces: Pieces | PieceTable
     weights: Any
 
     @classmethod
@@ -281,11 +287,11 @@ class SeparableLosses:
 
     @property
     def num_clients(self) -> int:
-        return self.pieces.c.shape[0]
+        return len(self.weights)
 
     @property
     def dim(self) -> int:
-        return self.pieces.c.shape[1]
+        return self.pieces.shape[-1]
 
     # --- what quantities are made of: points (..., d), or a point for each client (..., N, d) -----------------------------
     def values(self, x: Any) -> Any:
@@ -300,36 +306,27 @@ class SeparableLosses:
         """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
         return self.pieces.gradient(y)
 
+    def excess(self, x: Any, star: Any) -> Any:
+        """F(x) - F(star), in fractions: (..., d) and (d,) -> (...)."""
+        joint = objects(self.joint)
+        return (_value(joint, x) - _value(joint, star)).sum(axis=-1)
+
     # --- constants --------------------------------------------------------------------------------------------------------
     @cached_property
     def constants(self) -> dict[str, Any]:
         """beta, mu (of every client's loss), beta_F, mu_F (of F), G_sq (the largest squared
         subgradient; None: unbounded)."""
-        p, zero = self.pieces, self.weights[0] * 0
-        top, low = np.maximum(abs(p.h + p.m), np.where(p.bent, abs(p.m), 0 * p.m)), p.m + np.where(p.bent, np.minimum(p.h, 0), p.h)
-        w = self.weights[:, None]
-        joint_low = np.maximum((w * low).sum(axis=0).min(), zero)
-        steep = p.a + np.where(p.bent, abs(p.h) * p.delta, 0)
-        bounded = bool(((p.m == 0) & (p.bent | (p.h == 0))).all())
-        return {
-            "beta": top.max(), "mu": np.maximum(low.min(), zero),
-            "beta_F": (w * top).sum(axis=0).max(), "mu_F": joint_low,
-            "G_sq": (steep * steep).sum(axis=-1).max() if bounded else None,
-        }  # fmt: skip
+        return self.pieces.constants(self)
 
     @cached_property
-    def _columns(self) -> list[tuple[Any, ...]]:
-        """h, c, m, a, delta of every coordinate of F, in fractions, times the weights."""
-        p, w = self.pieces, fractions(self.weights)
-        h, c, m, a, delta = (fractions(v) for v in (p.h, p.c, p.m, p.a, p.delta))
-        bounds = [[d if b else None for d, b in zip(*both, strict=True)] for both in zip(delta.T, p.bent.T, strict=True)]
-        return [(w * h[:, i], c[:, i], w * m[:, i], w * a[:, i], bounds[i]) for i in range(self.dim)]
+    def joint(self) -> list[Piece]:
+        """F, a coordinate at a time, in fractions."""
+        return self.pieces.joint(fractions(self.weights))
 
     def stationary(self) -> list[list[Fraction]]:
         """Of every coordinate the points where F's slope is 0 and changes its sign: local minimisers and maximisers."""
         out = []
-        for column in self._columns:
-            points, pieces = _slopes(list(zip(*column, strict=True)))
+        for points, pieces in (f.corners for f in self.joint):
             edges = zip([None, *points], pieces, [*points, None], strict=True)
             zeros = [(low, -s / k, high) for low, (k, s), high in edges if k]
             out.append([x for low, x, high in zeros if (low is None or x >= low) and (high is None or x <= high)])
@@ -337,7 +334,7 @@ class SeparableLosses:
 
     @cached_property
     def _ends(self) -> list[tuple[Fraction | None, Fraction | None, bool]]:
-        return [minimisers(*column) for column in self._columns]
+        return [f.least() for f in self.joint]
 
     @property
     def unique(self) -> bool:
@@ -352,7 +349,5 @@ class SeparableLosses:
         """
         out = np.empty(self.dim, dtype=object)
         for i, (low, high, _) in enumerate(self._ends):
-            x = Fraction(near[i])
-            x = x if low is None else max(x, low)
-            out[i] = x if high is None else min(x, high)
+            out[i] = clipped(Fraction(near[i]), low, high)
         return out if self.exact else out.astype(float)

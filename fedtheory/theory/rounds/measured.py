@@ -74,6 +74,7 @@ class Quantities:
     axis = "entry"
     fixed = False  # whether the round starts at a fixed point of the method
     seldom = False  # whether most forms of a statement are not asked for here
+    judged = True  # whether anybody asks how far rounding errors reach
 
     def __init__(
         self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any, sampled: bool = False,

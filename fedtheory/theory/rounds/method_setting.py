@@ -34,10 +34,10 @@ from fedtheory.theory.rounds.fixed_points import by_coordinate, in_floats
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.measured import Quantities, RoundQuantities, RunQuantities
 from fedtheory.theory.rounds.oracles import (
-    MAX_NUMBERS,
     MAX_PATHS,
     ProblemWorld,
     SeparableWorld,
+    enumerable,
     everyone,
     probabilities,
     rows,
@@ -56,6 +56,7 @@ DRAWS = 200
 STATES = 32
 REACHED = 6  # rounds of a run whose states are looked at
 REACHED_FROM = 3  # starts of such runs
+MORE_STARTS = 7  # of one round on a user's problem, beside 0, where he says none
 EXACT_PATHS = 81  # of a run in fractions
 TOGETHER = 2**23  # numbers, or predictions, of all clients in all rounds of draws held at once
 AT_REST = 200  # rounds of the longest run that is drawn, of those that start where nothing may move
@@ -95,6 +96,18 @@ class MethodSetting:
         """The least and the most rounds where nobody says how many."""
         least, most = self.of_statement.rounds
         return least, max(least, min(most, USUAL)) if self.scope == "run" else most
+
+    @property
+    def more_starts(self) -> int:
+        """How many starts a round has beside 0 where a user says none; of any state it has none."""
+        return MORE_STARTS if self.scope == "round" and not self._free else 0
+
+    def default_starts(self, problem: Any, rng: np.random.Generator) -> np.ndarray:
+        """0, and of one round others that are drawn around the optimum (S, d)."""
+        zero = np.zeros((1, problem.dim))
+        if not self.more_starts:
+            return zero
+        return np.concatenate([zero, _starts(self.world(problem), rng, self.more_starts, None)])
 
     # --- instances --------------------------------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
@@ -319,7 +332,7 @@ class MethodSetting:
 
     # --- views ------------------------------------------------------------------------------------------------------------
     def view(
-        self, instance: Draw, exact: bool = True, starts: Any = None, times: int = 1
+        self, instance: Draw, exact: bool = True, starts: Any = None, times: int = 1, most: int | None = None
     ) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
 
@@ -327,11 +340,12 @@ class MethodSetting:
         ----------
         starts : of one round in floats (S, d), which are judged together in place of the instance's
         times : of a run, how often every sequence of cohorts stands, with so small a share of its chance
+        most : of a run, sequences of cohorts; default what is soon done
 
         Raises `NotInFractions`: the method, or a hyperparameter, makes other numbers.
         """
         own = instance.starts if exact else instance.starts.astype(float)
-        law, most = self.law(instance), EXACT_PATHS if exact else MAX_PATHS
+        law, most = self.law(instance), most or (EXACT_PATHS if exact else MAX_PATHS)
         if self.scope == "run":
             scenarios = law, instance.num_clients, instance.rounds, exact, most, times
             x, cohorts, chance = sequences(own, *scenarios)
@@ -383,9 +397,19 @@ class MethodSetting:
         begun = [self._with_rest({k: v[i] for k, v in fields.items()}) for i in range(count)]
         added = {k: np.stack([b[k] for b in begun]) for k in begun[0]} | {"x": x}
         both = {k: np.concatenate([kept[k], v]) for k, v in added.items()}
-        each = {k: np.repeat(v, law.scenarios, axis=0) for k, v in both.items()}
-        last = rows(law, np.tile(np.arange(law.scenarios), len(both["x"])))
-        return self._made(world, each["x"], sampling, [last], law.probability, drawn, state=each)
+        return self.round_from(world, both, sampling, drawn)
+
+    def round_from(
+        self, world: Any, state: Mapping[str, Any], sampling: Sampling, drawn: dict[str, Fraction], rounds: int = 1
+    ) -> RoundQuantities:
+        """One round from S states, over all cohorts of the law, by the method as it is for a run of so many rounds."""
+        facts, work, algorithm = self.resolved(world, sampling, drawn, rounds)
+        law = sampling.enumerate(world.num_clients)
+        cohorts = rows(law, np.tile(np.arange(law.scenarios), len(state["x"])))
+        begun = {k: v if v is None else np.repeat(v, law.scenarios, axis=0) for k, v in state.items()}
+        with np.errstate(all="ignore"):
+            path = run(world, algorithm, work, begun["x"], [cohorts], state=begun)
+        return RoundQuantities(world, facts, path, probabilities(sampling, law, world.exact), algorithm)
 
     def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
         """The model that a round of all clients leaves where it is (1, d)."""
@@ -457,6 +481,7 @@ class MethodSetting:
         """A view in floats on a problem: all cohorts where they are few, else draws of them (of
         runs only), those from number ``first`` on, as many at once as may be held.
 
+        x0 : (d,), of one round also (S, d); None: drawn
         more : of draws, as of `run`
 
         Raises `InvalidInput`: a round has too many cohorts to enumerate, or a run with the mode
@@ -474,7 +499,8 @@ class MethodSetting:
                 raise InvalidInput(f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out")
             if count > MAX_PATHS:
                 raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
-            starts = world.start = _starts(world, rng, REACHED_FROM if self._free else 8, x0)
+            usual = REACHED_FROM if self._free else 1 + MORE_STARTS
+            starts = world.start = _starts(world, rng, usual, x0)
             rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
             before = _before(rng, n, getattr(sampling, "size", None), rounds)
             if self._free:
@@ -482,8 +508,7 @@ class MethodSetting:
             return self._round(world, starts, sampling, rounds, before, drawn)
         rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
         start = world.start = _starts(world, rng, 1, x0)
-        paths = count**rounds
-        few = paths <= MAX_PATHS and paths * n * world.dim <= MAX_NUMBERS
+        few = enumerable(count, rounds, n * world.dim)
         if few and mode != "monte-carlo":
             x, cohorts, chance = sequences(start, sampling, n, rounds, False)
             return self._made(world, x, sampling, cohorts, chance, drawn, seed=seed)

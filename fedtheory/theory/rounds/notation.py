@@ -9,7 +9,7 @@ from typing import Any
 
 from fedtheory.errors import FedTheoryError
 from fedtheory.participation.cohorts import Full
-from fedtheory.theory.judge.symbolic import expressions, sum_of, symbol, written
+from fedtheory.theory.judge.symbolic import SYMPY, expressions, greek, sum_of, symbol, written
 from fedtheory.theory.rounds.declare import hyperparameters
 from fedtheory.theory.rounds.forms import outlined
 from fedtheory.theory.rounds.quantities import ROUND, RUN
@@ -26,7 +26,6 @@ WRITTEN = {  # what functions make of their arguments
     "mean": r"\mathbb{{E}}[{}]",
 }  # fmt: skip
 INSIDE = re.compile(r"\\\|.*?\\\||\([^()]*\)|_\{[^{}]*\}")  # of norms, brackets and indices
-SYMPY = (TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
 
 
 @cache
@@ -78,13 +77,7 @@ class _Named:
 
     def __getattr__(self, name: str) -> Any:
         after, drawn = self._of
-        return _measured(name + after, written(symbol(name, _greek(name))) + after, drawn)
-
-
-def _greek(name: str) -> str:
-    import sympy as sp
-
-    return str(sp.latex(sp.Symbol(name)))
+        return _measured(name + after, written(symbol(name, greek(name))) + after, drawn)
 
 
 class Notation:

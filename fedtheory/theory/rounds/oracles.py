@@ -27,8 +27,8 @@ from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
 
 __all__ = [
-    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "everyone", "run",
-    "sequences",
+    "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "enumerable",
+    "everyone", "run", "sequences",
 ]  # fmt: skip
 
 EPS = float(np.finfo(float).eps)
@@ -271,6 +271,12 @@ def sequences(
         weight = (weight[:, None] * chance).ravel()
     x = np.repeat(starts, times * total, axis=0)
     return x, cohorts, np.tile(np.repeat(weight, times), n) / (times * n)
+
+
+def enumerable(count: int, rounds: int, numbers: int) -> bool:
+    """True if all sequences of ``count`` cohorts are few, and so are the ``numbers`` that each has of a round."""
+    paths = count**rounds
+    return paths <= MAX_PATHS and paths * numbers <= MAX_NUMBERS
 
 
 def everyone(count: int, scenarios: int) -> Cohort:

@@ -42,12 +42,13 @@ def _recorded(view: RunQuantities, where: str) -> Iterator[list[Any]]:
 
 
 class Unseen:
-    """The clients of a round that somebody else's code made."""
+    """The clients of a round that somebody else's code made, or that a proof is not about alone."""
 
     @property
     def results(self) -> Any:
         raise MissingCapability(
-            "what the clients did in a round is not known of a run of one's own: only its states are"
+            "what the clients of a round did is not known of a run of one's own, nor looked at where a "
+            "proof is walked along scenarios: only the states are"
         )
 
 

@@ -14,7 +14,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular
 from fedtheory.simulation.simulate import simulate
-from fedtheory.theorems.efl.compressed_world import cases_of, play
+from fedtheory.theorems.efl.compressed_paths import cases_of, play
 
 
 def test_the_real_run_with_compression_is_the_one_in_fractions():

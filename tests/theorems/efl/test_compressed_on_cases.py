@@ -12,7 +12,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.irregular import Irregular, complete
 from fedtheory.participation.laws import JointLaw
-from fedtheory.theorems.efl import compressed_world as partial_world
+from fedtheory.theorems.efl import partial_world
 from fedtheory.theorems.efl.cases import given
 
 H, C, P = [[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]], [[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]], [0.2, 0.3, 0.5]

@@ -18,9 +18,9 @@ from fedtheory.theorems.efl import inactive_world
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import constants_on, view_of
 from fedtheory.theorems.efl.corollary_1_world import CertifiedAbandonView
-from fedtheory.theorems.efl.elastic_world import ALIKE, MORE, ONE_STEP, SINGLE, UNSTABLE, WITHOUT
 from fedtheory.theorems.efl.inactive_world import RULE
 from fedtheory.theorems.efl.shift_world import shift_on
+from fedtheory.theorems.efl.stability_world import ALIKE, MORE, ONE_STEP, SINGLE, UNSTABLE, WITHOUT
 
 H, C, P = [[3 / 7, 5 / 3], [5 / 2, 6 / 5], [4 / 3, 7 / 4]], [[3 / 2, -2 / 3], [-5 / 4, 7 / 3], [2 / 5, -3.0]], [0.2, 0.3, 0.5]
 PROBLEM = problems.Quadratic([np.diag(row) for row in H], C, P)

@@ -15,13 +15,14 @@ from efl_on_a_problem import BUILDERS
 
 from fedtheory.theorems.efl import compression_world as compression
 from fedtheory.theorems.efl import limit_world as limit_points
-from fedtheory.theorems.efl.compressed_world import CLEAR, gap_of
 from fedtheory.theorems.efl.compression_world import MOST
-from fedtheory.theorems.efl.elastic_world import DECAYS, FIRM, LEAVER, MATCHED, RUN, UNSTABLE
-from fedtheory.theorems.efl.elastic_world import SHORT as SMALL
-from fedtheory.theorems.efl.elastic_world import WITHOUT as STEADY
+from fedtheory.theorems.efl.elastic_world import DECAYS, LEAVER, MATCHED, RUN
 from fedtheory.theorems.efl.feedback_world import CHEAP, COUNTED, DENSE, MISSING, PLAIN, REACHED, Costs
+from fedtheory.theorems.efl.frozen_world import CLEAR, gap_of
 from fedtheory.theorems.efl.section_4_world import APART, BENT, MIXED, ONE_STEP, QUADRATIC, SEVERAL, QuadraticClients
+from fedtheory.theorems.efl.stability_world import FIRM, UNSTABLE
+from fedtheory.theorems.efl.stability_world import SHORT as SMALL
+from fedtheory.theorems.efl.stability_world import WITHOUT as STEADY
 from fedtheory.theorems.efl.table_1_world import BELOW_VRL_SGD, BY_DISTANCE, BY_LOSS
 from fedtheory.theory.judge.replay import builtin_witnesses
 
@@ -140,7 +141,8 @@ def test_a_model_and_its_anchors_are_0_where_none_are_given():
 
 def costs_of(n, k, compressed_sq=(), dense_sq=(), sent=None):
     steps = np.array([[3, 1, 2], [0, 2, 3], [2, 0, 1]])
-    return Costs(n, k, steps, *(np.array([Fraction(x) for x in path]) for path in (compressed_sq, dense_sq)), sent)
+    away = (np.array([Fraction(x) for x in path]) for path in (compressed_sq, dense_sq))
+    return Costs(n, k, steps, *away, steps > 0 if sent is None else sent)
 
 
 @pytest.mark.parametrize(("n", "bits"), [(1, 35), (2, 38), (3, 41), (4, 41), (5, 44), (8, 44), (9, 47)])

@@ -21,8 +21,8 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.rational import to_file
 from fedtheory.theorems import all_statements, get
-from fedtheory.theorems.efl.elastic_world import WITHOUT
 from fedtheory.theorems.efl.shift_world import shift_on, who_moves
+from fedtheory.theorems.efl.stability_world import WITHOUT
 
 P, H = [Q(1, 5), Q(3, 10), Q(1, 2)], [[Q(3, 7), Q(5, 3)], [Q(5, 2), Q(6, 5)], [Q(4, 3), Q(7, 4)]]
 C, W0 = [[Q(3, 2), Q(-2, 3)], [Q(-5, 4), Q(7, 3)], [Q(2, 5), Q(-3)]], [Q(7, 3), Q(-5, 2)]

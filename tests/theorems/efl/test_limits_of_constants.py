@@ -13,7 +13,7 @@ from efl_on_a_problem import BUILDERS
 from fedtheory import problems
 from fedtheory.algorithms import EFL
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.efl.compressed_world import _signs, cases_of, play
+from fedtheory.theorems.efl.compressed_paths import cases_of, play, signs_of
 from fedtheory.theorems.efl.quantities.exact_run import quadratic_run, round_laws
 from fedtheory.theorems.efl.quantities.run import FROZEN, gamma_of, given_bounds, given_curvatures
 from fedtheory.theorems.efl.quantities.step import EQUAL, StepState, StepsView, reached
@@ -142,11 +142,11 @@ def test_the_paths_that_are_gone_through():
     with pytest.raises(InvalidInput, match=r"6\^5 paths: at most 1296 are gone through; take fewer rounds"):
         play(lambda y: 0 * y, cases, None, None, one, one, [1.0] * 5, 5)
     noise = np.array([[Q(1)], [Q(0)], [Q(2)]], dtype=object)  # the second client has none
-    signs = _signs(noise, 2)
+    signs = signs_of(noise, 2)
     assert signs.shape == (16, 2, 3) and not signs[:, :, 1].any() and len({tuple(row.ravel()) for row in signs}) == 16
-    assert len(_signs(noise, 6)) == 4096
+    assert len(signs_of(noise, 6)) == 4096
     with pytest.raises(InvalidInput, match=r"2\^14 paths of the noise: at most 4096 are enumerated; take fewer rounds"):
-        _signs(noise, 7)
+        signs_of(noise, 7)
 
 
 @pytest.mark.parametrize("kind", ["compressed", "compressed-partial"])

@@ -160,7 +160,7 @@ def test_the_sides_of_several_messages():
     assert many.lhs.tolist() == [[1, 2, 4], [3, 5, 7]] and many.axes == ("message", "entry")
     assert view.sides_of(lambda v: eq(v.x[0], v.x[1]))(view).relation == "=="
     assert view.sides_of(lambda v: le(v.x[:, None], v.x[:, None]))(view).axes == ()
-    assert view.printed_constants()["messages"] == 2 and view.facts == view.each[0].facts
+    assert view.printed_constants()["messages"] == 2 and view.each[0].facts and all(view.has(f) for f in view.each[0].facts)
 
 
 # --- what is known of a run ----------------------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ from fedtheory.errors import InvalidInput, UnknownName
 from fedtheory.local import LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, inactive, windows
 from fedtheory.theorems import all_statements, get
+from fedtheory.theorems.efl.after_shift_world import NOISELESS
 from fedtheory.theorems.efl.cases.given import ACCEPTS
 from fedtheory.theorems.efl.feedback_world import LOOPS, FeedbackView
-from fedtheory.theorems.efl.shift_world import NOISELESS
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay, save
 from fedtheory.theory.judge.verify import keep
@@ -334,13 +334,13 @@ def test_what_is_said_to_hold_holds_and_a_mutant_is_rejected(statement):
 
 
 def test_claims_alone_are_refused_and_every_kind_says_what_it_needs():
-    refused = {s.id for s in all_statements("efl/") if SETTING.refusal(s) is not None}
+    refused = {s.id for s in all_statements("efl/") if SETTING.about(s).refusal is not None}
     assert refused == {s.id for s in all_statements("efl/") if s.kind == "claim"} and refused
     worlds = SETTING.worlds
     assert set(worlds) == set(SETTING.kinds) - {""} and all(w.asks and w.example for w in worlds.values())
     assert {name for world in worlds.values() for name in world.accepts} == set(ACCEPTS)
     for s in all_statements("efl/"):
-        assert bool(SETTING.asks(s)) == (s.kind != "claim")
+        assert bool(SETTING.about(s).asks) == (s.kind != "claim")
 
 
 @each(

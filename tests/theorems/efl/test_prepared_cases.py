@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +23,10 @@ ROWS = problems.random_least_squares(3, 2, samples=4, ridge=0.5, seed=1)
 
 
 def prepared(statement, made=CLIENTS, how=(), **options):
-    return SETTING.prepare(get(f"efl/{statement}"), CommandRequest(options, made=made, **dict(how)))
+    """The case, with what every request says among its options."""
+    request = CommandRequest({"given": None, **options}, made=made, **dict(how))
+    found = SETTING.prepare(get(f"efl/{statement}"), request)
+    return replace(found, options=request.how(found))
 
 
 # --- statements that are judged without Monte Carlo ----------------------------------------------------------------------
@@ -33,7 +37,8 @@ def test_a_statement_about_a_limit():
     law = found.options.pop("sampling")
     assert law.max_steps == 3 and law.law(1).tolist() == [[0.25, 0, 0, 0.75]] * 3
     assert found.options.pop("x0").tolist() == [1, 2]
-    assert found.options == {"local_solver": None, "rounds": 7, "seed": 3, "given": {"y": 1}}
+    said = {"rounds": 7, "seed": 3, "given": {"y": 1}, "mode": "auto", "scenarios": 1000}
+    assert found.options == {"local_solver": None, **said}
     assert found.head == ["quadratic: N = 3, inactive with probability 0.25, d = 2, scheme B, E = 3"]
     assert found.details == {"scheme": "B", "sampling": repr(law), "local_solver": "None", "rounds": 7}
     assert found.facts(()) == []
@@ -42,7 +47,7 @@ def test_a_statement_about_a_limit():
 def test_where_nothing_is_said():
     """E = 5 or the kind's own, its own method, no rounds: the statement says how many it takes."""
     plain = prepared("scheme-limit")
-    assert plain.options["sampling"].max_steps == 5 and plain.options["rounds"] is None and plain.options["given"] == {}
+    assert plain.options["sampling"].max_steps == 5 and plain.options["rounds"] is None and not plain.options["given"]
     assert plain.options["x0"].tolist() == [0, 0] and plain.head == ["quadratic: N = 3, P = 3, d = 2, scheme C, E = 5"]
     elastic = prepared("elastic-fixed-point")
     assert elastic.options["sampling"].max_steps == 1 and elastic.algorithm.lam == 0.1
@@ -141,7 +146,7 @@ def test_a_run():
     law, x0 = found.options.pop("sampling"), found.options.pop("x0")
     assert law.max_steps == 2 and law.law(1).tolist() == [[0, 0.5, 0.5]] * 3 and x0.tolist() == [1, 2]
     solver = LocalSGD(2, 1.0, 3)
-    assert found.options == {"local_solver": solver, "rounds": 7, "mode": "monte-carlo", "scenarios": 40, "seed": 3}
+    assert found.options == {"local_solver": solver, "given": None, **how}
     head = "least squares: N = 3, local steps 0,1/2,1/2, d = 2, scheme A, E = 2 local steps, mini-batches of 3, T = 7"
     assert found.head == [head] and found.problem is ROWS and found.algorithm == EFL(scheme="A")
     assert found.details == {"scheme": "A", "sampling": repr(law), "local_solver": repr(solver), "rounds": 7}

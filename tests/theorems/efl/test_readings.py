@@ -19,7 +19,7 @@ from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities.step import StepState
-from fedtheory.theorems.efl.runs_world import QuadraticInstance
+from fedtheory.theorems.efl.run_instances import QuadraticInstance
 from fedtheory.theory.judge.registry import setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses
 from fedtheory.theory.rounds.coefficients import RoundLaw

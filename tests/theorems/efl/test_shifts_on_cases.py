@@ -15,7 +15,8 @@ from fedtheory.local import GradientSteps, LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, windows
 from fedtheory.participation.laws import JointLaw
 from fedtheory.rational import simplest_each
-from fedtheory.theorems.efl.shift_world import shift_on, shifted_run
+from fedtheory.theorems.efl.after_shift_world import shifted_run
+from fedtheory.theorems.efl.shift_world import shift_on
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.second_moments import oracles_of
 

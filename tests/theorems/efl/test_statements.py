@@ -21,11 +21,12 @@ from fedtheory.participation.moments import moments
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.report.formulas import to_text
 from fedtheory.simulation.simulate import simulate
+from fedtheory.theorems.efl.after_shift_world import AfterShiftView
 from fedtheory.theorems.efl.elastic_world import ElasticView
 from fedtheory.theorems.efl.feedback_world import FeedbackView
 from fedtheory.theorems.efl.limit_world import LimitView
 from fedtheory.theorems.efl.quantities.exact_run import run_of
-from fedtheory.theorems.efl.shift_world import AfterShiftView, DataShift, ShiftView
+from fedtheory.theorems.efl.shift_world import DataShift, ShiftView
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.rounds.coefficients import RoundLaw
 

@@ -23,6 +23,7 @@ from fedtheory.theorems.efl.cases import theorem_1 as efl_verify
 from fedtheory.theorems.efl.quantities import exact_run as efl_runs
 from fedtheory.theorems.efl.quantities import measured_run as efl_measured
 from fedtheory.theorems.efl.quantities.step import StepState
+from fedtheory.theorems.efl.run_instances import RealInstance
 from fedtheory.theory import le
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.judge.replay import load, replay
@@ -42,7 +43,7 @@ def _label(value):
 @functools.cache
 def views() -> list[tuple[str, object]]:
     """The exact part of the battery."""
-    return [(i.name, i.view()) for i in efl_run_battery.battery(0) if not isinstance(i, efl_run_battery.RealInstance)]
+    return [(i.name, i.view()) for i in efl_run_battery.battery(0) if not isinstance(i, RealInstance)]
 
 
 def judged(statement, form, sides=None):
@@ -169,7 +170,7 @@ def smaller_bound(view, share):
 
 @pytest.mark.parametrize("number", [0, 3, 4])
 def test_real_runs_of_the_battery(number):
-    real = [i for i in efl_run_battery.battery(0) if isinstance(i, efl_run_battery.RealInstance)]
+    real = [i for i in efl_run_battery.battery(0) if isinstance(i, RealInstance)]
     assert {i.E for i in real} == {1, 5, 10} and {i.clients for i in real} == {3, 10, 30, 100}
     view = real[number].view()
     assert view.distance_sq.shape[1] >= 200

@@ -171,8 +171,8 @@ def test_a_case_is_kept_whether_it_holds_or_fails(form, verdict):
 
 
 def test_no_statement_is_refused_but_claims():
-    assert all(SETTING.refusal(s) is None and SETTING.asks(s) and SETTING.example(s) for s in STATEMENTS)
-    assert CLAIMS and all(SETTING.refusal(s) and not SETTING.asks(s) and SETTING.example(s) is None for s in CLAIMS)
+    assert all(SETTING.about(s).refusal is None and SETTING.about(s).asks and SETTING.about(s).example for s in STATEMENTS)
+    assert CLAIMS and all(SETTING.about(s).refusal and not SETTING.about(s).asks and SETTING.about(s).example is None for s in CLAIMS)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.id)

@@ -15,33 +15,38 @@ from cases import each
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import bound
 from fedtheory.theory.judge.check import judge
 from fedtheory.theory.judge.replay import builtin_witnesses, exact_check, replay
+from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from tests.theorems.fedelasticnet.runs import in_fractions, letters, tree
+from tests.theorems.fedelasticnet.runs import SHIPPED, changed, in_fractions, letters, tree, witness_of
 
 RULES = ("sign", "true-gradient")
 THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1", "theorem-b6"))
 
 
 # --- lambda_1 > 0, as Algorithm 3 asks ----------------------------------------------------------------------------------
-KINDS = ("round", "run", "motion", "standstill")  # other kinds have files of their own
-WITHIN = [w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS]
+KINDS = ("motion", "standstill")  # other kinds have files of their own
+WITHIN = [*SHIPPED, *(w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS)]
 
 
 @each("witness", WITHIN)
 def test_every_shipped_witness_is_within_algorithm_3(witness):
-    assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
+    if "drawn" in witness.data:
+        assert all(F(witness.data["drawn"][f"method.{name}"]) > 0 for name in ("l1", "l2"))
+        without = changed(witness, l1="0")
+    else:
+        assert F(witness.data["lambda1"]) > 0 and F(witness.data["lambda2"]) > 0
+        without = replace(witness, data={**witness.data, "lambda1": "0"})
     with pytest.raises(
         InvalidInput,
         match=r"lambda1 = 0: it must be > 0|lambda_1 = 0 is not above 0|method.l1: the distance 0 from the limit is not above",
     ):
-        replay(replace(witness, data={**witness.data, "lambda1": "0"}))
+        replay(without)
 
 
 def test_without_the_penalty_no_statement_on_algorithm_3_applies():
@@ -175,19 +180,16 @@ def test_a_stalled_quadratic_needs_123_rounds():
 
 
 # --- the floor of one round under the sign rule -------------------------------------------------------------------------
-def stalled_drift(l2: int, d: int) -> DiagonalWitness:
+def stalled_drift(l2: int, d: int, form: str = "d missing") -> Witness:
     """d copies of L = x^2/2 that move once, to g = l2/(l2 - 1), and then drift by -g/l2 a round without moving, up to the edge."""
     g = F(l2, l2 - 1)
     start = ((l2 + 1) * g - 1) / l2
-    one = ["1"] * d
-    return DiagonalWitness(
-        B6.id, "d missing", "sign", [one], [["0"] * d], "1", str(l2), 1, [str(start)] * d, cohorts=[[0]] * (l2 - 1)
-    )
+    return witness_of(B6.id, form, "sign", [[1] * d], [[0] * d], 1, l2, 1, [start] * d, l2 - 1)
 
 
 def test_the_missing_factor_d_needs_five_coordinates():
     """Five break the printed floor on a real run; with four or fewer the small floor proves it."""
-    five, four = (exact_check(stalled_drift(250, d).witness()) for d in (5, 4))
+    five, four = (exact_check(stalled_drift(250, d)) for d in (5, 4))
     assert five[0].verdict == "violated" and four[0].verdict == "holds"
     assert 4 * F(11, 100) < F(1, 2) < 5 * F(11, 100)  # times a lambda_1^2: the small floor of z <= d zeros, and kappa P/(2m)
 
@@ -195,10 +197,7 @@ def test_the_missing_factor_d_needs_five_coordinates():
 @pytest.mark.parametrize(("scale", "verdict"), [(1, "holds"), (F(9, 10), "violated")])
 def test_the_small_floor_is_nearly_needed(scale, verdict):
     """On the drift the floor of one round is 0.2003 kappa' lambda_1^2: 0.22 is enough, a tenth less is not."""
-    w = stalled_drift(250, 1)
-    small, none = (
-        exact_check(replace(w, form=name).witness()) for name in ("small floor", "no floor")
-    )
+    small, none = (exact_check(stalled_drift(250, 1, name)) for name in ("small floor", "no floor"))
     a = F(10 * 251, 250 * (250**2 - 25))
     floor = small[2] - none[2]
     assert floor == F(11, 100) * a and small[1] == none[1]

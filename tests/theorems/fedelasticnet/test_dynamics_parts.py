@@ -16,8 +16,8 @@ from fedtheory.theorems.fedelasticnet.dynamics.facts import FROZEN, HALF, OWN, R
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
 from fedtheory.theorems.fedelasticnet.dynamics.standstills import _between
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, clipped, huber, quadratic, ramp
 from fedtheory.theory import Fact
+from fedtheory.theory.rounds.slopes import Piece, absolute, clipped, huber, quadratic, ramp
 
 SIGN, TRUE = "sign", "true-gradient"
 TINY = F(1, 10**9)

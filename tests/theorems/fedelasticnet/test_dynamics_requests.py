@@ -56,7 +56,7 @@ def test_algorithm_3_where_little_is_given(name, problem, options, expected, hea
         assert made.rule == expected[0] and (made.l1, made.l2) == pytest.approx(expected[1:], rel=1e-12)
     assert found.head[0].startswith(f"{problem.name}: m = 2, all take part, d = {problem.dim}, lambda_1 = ")
     assert len(found.head) == 1 and found.head[0].endswith(head) and found.problem is problem
-    assert found.options.pop("x0").tolist() == [0.0] * problem.dim and found.options == {"rounds": 50}
+    assert found.options == {"rounds": 50}
     assert found.details["rounds"] == 50 and found.details["algorithm"]["name"] == "fedelasticnet-dyn"
     assert found.details["algorithm"]["l2"] == made.l2
 
@@ -75,7 +75,7 @@ def test_algorithm_1_where_little_is_given(problem, options, l1, l2):
     assert found.head == [
         f"{problem.name}: m = 2, all take part, d = {problem.dim}, lambda_1 = {l1:g}, lambda_2 = {l2:.6g}, Algorithm 1, 20 rounds"
     ]
-    assert found.options.pop("x0").tolist() == [0.5, -1.0][: problem.dim] and found.options == {"rounds": 20}
+    assert found.options == {"rounds": 20}
     assert found.details["rounds"] == 20 and found.details["algorithm"]["name"] == found.algorithm.name
     assert found.details["algorithm"]["l1"] == l1 and found.problem is problem
 
@@ -114,9 +114,9 @@ def test_what_cannot_be_certified_is_told_before_any_work(monkeypatch):
 
 
 def test_words_about_a_statement_and_its_instances():
-    assert SETTING.scope_in_words(get("moves")) == "about a run of T rounds of Algorithm 3 in which everyone takes part"
-    assert SETTING.scope_in_words(get("algorithm-1-bias")) == "about the fixed points of Algorithm 1 when everyone takes part"
-    assert [SETTING.example(get(n)) for n in ("moves", "at-rest", "descent", "algorithm-1-bias")] == [
+    assert SETTING.about(get("moves")).scope == "about a run of T rounds of Algorithm 3 in which everyone takes part"
+    assert SETTING.about(get("algorithm-1-bias")).scope == "about the fixed points of Algorithm 1 when everyone takes part"
+    assert [SETTING.about(get(n)).example for n in ("moves", "at-rest", "descent", "algorithm-1-bias")] == [
         "--problem diabetes", "--problem quadratic --l1 100", "--problem quadratic --l1 100 --rule true-gradient",
         "--problem quadratic --dimension 1",
     ]  # fmt: skip

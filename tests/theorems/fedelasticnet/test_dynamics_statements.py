@@ -17,10 +17,10 @@ from fedtheory.participation.cohorts import Uniform
 from fedtheory.theorems.fedelasticnet.dynamics.facts import FROZEN, RETURNS, SILENT
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of, drift_of_one
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.rounds.slopes import Piece, absolute, huber, quadratic, ramp
 
 MINE = [s for s in theorems.all_statements("fedelasticnet/") if s.scope in ("motion", "standstill")]
 CASES = [pytest.param(s, f, id=f"{s.id}-{f.name}") for s in MINE for f in s.forms]
@@ -310,7 +310,7 @@ def test_local_problems_of_pieces_are_solved_exactly():
         p = random_piece(rng)
         anchor, g = (F(int(rng.integers(-8, 9)), 2) for _ in range(2))
         l1, l2 = (F(int(rng.integers(1, 9)), 4) for _ in range(2))
-        y = p.minimise(anchor, g, l1, l2)
+        y = p.minimise(g, l2, anchor, l1)
         low, high = p.slopes(y)
         ends = (-l1, l1) if y == anchor else (l1, l1) if y > anchor else (-l1, -l1)
         assert low + ends[0] <= g - l2 * (y - anchor) <= high + ends[1]
@@ -346,7 +346,7 @@ def test_huber_and_absolute_by_hand():
         ({"losses": [[{"curvature": "-1"}]]}, "curvature = -1: it must be >= 0"),
         ({"losses": [[{"ramps": [["1", "0", "1"]]}]]}, "expected p <= q and G > 0"),
         ({"losses": [[{"hight": "1"}]]}, "expected some of the fields"),
-        ({"losses": [[{"slope": "1"}]]}, "R has no minimiser"),
+        ({"losses": [[{"slope": "1"}]]}, "its slope runs from 1 to 1: it has no minimiser"),
         ({"lambda1": "0"}, "lambda1 = 0: it must be > 0"),
         ({"rule": "both"}, "use sign, true-gradient"),
         ({"theta": ["0", "0"]}, "theta .2,. does not fit"),

@@ -12,6 +12,7 @@ from algorithm_3 import (
     RationalState,
     exact_array,
     exact_round,
+    round_view,
 )
 from cases import each
 
@@ -20,10 +21,9 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import all_statements
-from fedtheory.theorems.fedelasticnet.exact_identical_clients import _Reach
-from fedtheory.theorems.fedelasticnet.exact_pieces import absolute
-from fedtheory.theorems.fedelasticnet.expectation import round_view
+from fedtheory.theorems.fedelasticnet.merged_clients import _Reach
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import sqrt_upper
+from fedtheory.theory.rounds.slopes import absolute
 
 RULES = ("sign", "true-gradient")
 FORMS = [(s, f) for s in all_statements("fedelasticnet/") if s.forms[0].kind == "round" for f in s.forms]

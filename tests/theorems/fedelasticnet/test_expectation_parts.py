@@ -6,6 +6,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from algorithm_3 import round_view
 
 from fedtheory.algorithms import Compressed, FedElasticNetDyn
 from fedtheory.errors import InvalidInput
@@ -14,7 +15,7 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.problems import LeastSquares, Logistic, Quadratic
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses, round_view
+from fedtheory.theorems.fedelasticnet.dynamics.motions import FederatedLosses
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.rounds.method_setting import MethodSetting

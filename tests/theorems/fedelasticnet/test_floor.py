@@ -12,15 +12,15 @@ from algorithm_3 import DiagonalInstance, RationalState, exact_round
 
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.exact_identical_clients import StillRun
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
+from fedtheory.theorems.fedelasticnet.merged_clients import MergedClients
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.identities import small_floor
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters, bound
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
 from fedtheory.theory.judge.replay import exact_check
-from tests.theorems.fedelasticnet.runs import in_fractions
+from fedtheory.theory.judge.witness import Witness
+from tests.theorems.fedelasticnet.runs import in_fractions, witness_of
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 
@@ -169,10 +169,28 @@ def test_the_floor_of_028_by_hand():
 # --- many identical clients, few a round ---
 
 
-def merged(h, c, l1, l2, P, x0, m, T) -> StillRun:
-    rows = [[[str(v) for v in row] for row in rows] for rows in (h, c, np.atleast_2d(np.array(x0, dtype=object)))]
-    w = DiagonalWitness(THEOREM.id, "repaired", "true-gradient", *rows[:2], str(l1), str(l2), P, rows[2], copies=[m], T=T)
-    return StillRun(w)
+def fractions_in(values):
+    return [fractions_in(v) for v in values] if isinstance(values, list) else str(values)
+
+
+def merged_data(h, c, l1, l2, P, x0, m, T):
+    starts = np.atleast_2d(np.array(x0, dtype=object)).tolist()
+    data = {"h": h, "c": c, "lambda1": l1, "lambda2": l2, "starts": starts}
+    return {k: fractions_in(v) for k, v in data.items()} | {"clients": m, "cohort_size": P, "rounds": T}
+
+
+def merged(*numbers) -> MergedClients:
+    return MergedClients.from_data(merged_data(*numbers))
+
+
+def of_merged(form, rule, *numbers) -> Witness:
+    return Witness(THEOREM.id, form, rule, MergedClients.kind, merged_data(*numbers))
+
+
+def test_merged_clients_are_judged_as_those_written_out():
+    check, *sides = exact_check(of_merged("sign(0) = 0", "true-gradient", [1], [0], 1, 64, 1, [1], 3, 2))
+    written_out = witness_of(THEOREM.id, "sign(0) = 0", "true-gradient", [[1]] * 3, [[0]] * 3, 1, 64, 1, [1], 2)
+    assert check.mode == "rational" and sides == list(exact_check(written_out)[1:])
 
 
 @pytest.mark.parametrize(
@@ -180,9 +198,9 @@ def merged(h, c, l1, l2, P, x0, m, T) -> StillRun:
     [(4, 1, [[1, -1], [F(1, 2), 2]], 2), (4, 3, [1, 1], 3), (3, 2, [[1, 2], [0, 1]], 3)],
 )
 def test_merged_clients_are_the_clients_written_out(m, P, x0, T):
-    h, c = [[1, F(1, 2)]], [[F(1, 3), 0]]
+    h, c = [1, F(1, 2)], [F(1, 3), 0]
     one = merged(h, c, 5, 30, P, x0, m, T)
-    view = in_fractions(h * m, c * m, 5, 30, P, "true-gradient", x0, T)
+    view = in_fractions([h] * m, [c] * m, 5, 30, P, "true-gradient", x0, T)
     v = view.once(Letters)
     for name in ("excess", "zeros", "start", "C_0", "C_0_unsquared", "C_0_true"):
         whole = view.expectation(np.asarray(getattr(v, name)))
@@ -194,42 +212,35 @@ def test_merged_clients_are_the_clients_written_out(m, P, x0, T):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"P": 4}, "between 1 and m"),
-        ({"T": 0}, "T"),
-        ({"h": [[1], [2]], "c": [[0], [0]]}, "must all be identical"),
+        ({"P": 4}, "cohort_size = 4 of 3 clients"),
+        ({"P": 0}, r"cohort_size = 0: expected a whole number from 1 to"),
+        ({"T": 0}, r"rounds = 0: expected a whole number from 1 to 2000"),
+        ({"h": [1, 2]}, r"c \(1,\) does not fit h: it has the shape \(d\), with d = 2"),
+        ({"h": [0]}, r"h = 0 \(the curvatures of every client\): it must be > 0"),
+        ({"l1": 0}, "lambda1 = 0: it must be > 0"),
         ({"l1": F(1, 2)}, "can move in round 1"),
         ({"x0": [[0], [F(11, 10)]]}, "can move in round 1"),
         ({"P": 2, "l2": F(1, 2), "l1": 1}, "can move in round"),
     ],
 )
 def test_merged_clients_that_are_not_covered_are_refused(change, message):
-    good = {"h": [[1]], "c": [[0]], "l1": 1, "l2": 30, "P": 1, "x0": [1], "m": 3, "T": 8}
-    merged(**{**good, "T": 3})
+    good = {"h": [1], "c": [0], "l1": 1, "l2": 30, "P": 1, "x0": [1], "m": 3, "T": 8}
+    assert merged(*{**good, "T": 3}.values()).excess[-1, 0] > 0
     with pytest.raises(InvalidInput, match=message):
-        merged(**{**good, **change})
+        exact_check(of_merged("repaired", "true-gradient", *{**good, **change}.values()))
 
 
 def test_merged_clients_are_for_forms_without_their_own_anchor_and_for_one_rule():
-    numbers = [["1"]], [["0"]], "1", "30", 1, ["1"]
-    signs = DiagonalWitness(THEOREM.id, "repaired", "sign", *numbers, copies=[3], T=2)
+    numbers = [1], [0], 1, 30, 1, [1], 3, 2
     with pytest.raises(InvalidInput, match="the data are of rule 'true-gradient'"):
-        exact_check(signs.witness())
-    own = DiagonalWitness(THEOREM.id, "anchor theta_k", "true-gradient", *numbers, copies=[3], T=2)
+        exact_check(of_merged("repaired", "sign", *numbers))
     with pytest.raises(InvalidInput, match="anchored at theta_k"):
-        exact_check(own.witness())
-
-
-def test_merged_clients_that_all_take_part_are_written_out():
-    numbers = [["1", "1/2"], ["1/3", "0"]], [["3", "0"], ["-4", "1"]], "1/2", "30", 5, ["1", "1"]
-    few = DiagonalWitness(THEOREM.id, "no floor", "sign", *numbers, copies=[3, 2], T=6)
-    h, c = ([rows[0]] * 3 + [rows[1]] * 2 for rows in numbers[:2])
-    every = replace(few, h=h, c=c, copies=None)
-    assert exact_check(few.witness())[1:] == exact_check(every.witness())[1:]
+        exact_check(of_merged("anchor theta_k", "true-gradient", *numbers))
 
 
 def test_one_of_a_thousand_identical_clients_leaves_gamma_where_it_was():
     """L_k = x^2/2 from 1: after t rounds at most t of the m have stored anything, and theta is near 1."""
-    v = merged([[1]], [[0]], 1, 64, 1, [1], 1000, 140)
+    v = merged([1], [0], 1, 64, 1, [1], 1000, 140)
     assert F(1, 2) * (1 - F(140**2, 2 * 1000 * 64)) ** 2 < v.excess[-1, 0] < F(1, 2)
     assert (v.last("sign") == 0).all() and v.C_0 == 0
     # Nothing is left of the right side but the start and the floor: (1/T + 5 (65)/(64 (64^2 - 25)))/kappa_0.

@@ -20,7 +20,7 @@ from fedtheory.theorems.fedelasticnet.dynamics.facts import (
     WIDE,
 )
 from fedtheory.theorems.fedelasticnet.dynamics.motions import data_of
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece
+from fedtheory.theory.rounds.slopes import Piece
 
 
 def parabola(h, c):
@@ -122,7 +122,7 @@ def test_the_ends_of_bent_losses_are_where_the_method_begins_to_move(l1):
     for i, column in enumerate(columns):
 
         def move(x, column=column):
-            return sum(n * (Piece(*p).minimise(x, F(0), l1, l2) - x) for n, p in zip(COUNTS, column, strict=True))
+            return sum(n * (Piece(*p).minimise(F(0), l2, x, l1) - x) for n, p in zip(COUNTS, column, strict=True))
 
         low, high = view.ends[0][i], view.ends[1][i]
         assert move(low) == move(high) == 0 and move(low - tiny) > 0 > move(high + tiny)

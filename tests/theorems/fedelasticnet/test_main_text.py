@@ -65,7 +65,7 @@ def test_every_mutant_is_rejected_under_every_rule(views, case):
 def test_claims_have_nothing_to_run_and_say_why():
     claims = [s for s in STATEMENTS if s.kind == "claim"]
     assert claims and all(f.sides is None and f.note for s in claims for f in s.forms)
-    assert all("cannot be proved or refuted" in SETTING.refusal(s) for s in claims)
+    assert all("cannot be proved or refuted" in SETTING.about(s).refusal for s in claims)
 
 
 def test_statements_that_a_claim_points_to_are_there():

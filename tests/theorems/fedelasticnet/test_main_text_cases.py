@@ -264,18 +264,16 @@ def prepared(statement, how=None, **options):
 )
 def test_hyperparameters_that_are_not_given(statement, options, method, l1, l2, about):
     """lambda_1 = 1/10, or 0 of FedDyn's and Scaffold's equations; lambda_2 = beta, 30 beta of Algorithm 3, or 0 of Scaffold's."""
-    found = prepared(statement, **options, start="0.75,-1.25")
+    found = prepared(statement, **options)
     assert type(found.algorithm) is method and (found.algorithm.l1, found.algorithm.l2) == (l1, pytest.approx(l2, rel=1e-12))
     assert found.head == [f"least squares: m = 3, d = 2, lambda_1 = {l1:g}, lambda_2 = {l2:.6g}; about {about}"]
-    assert found.problem is SQUARES and found.options.pop("x0").tolist() == [0.75, -1.25]
-    assert found.options == {"seed": 5, "local_solver": None, "given": {}}
+    assert found.problem is SQUARES and found.options == {"local_solver": None}
     assert found.details["algorithm"]["name"] == method.name and found.details["algorithm"]["l2"] == found.algorithm.l2
 
 
-def test_local_work_and_what_is_given_are_handed_on():
-    found = prepared("eq-7", local_steps=3, local_lr=0.0625, given={"controls": "fresh"})
+def test_local_work_is_handed_on():
+    found = prepared("eq-7", local_steps=3, local_lr=0.0625)
     assert (found.options["local_solver"].steps, found.options["local_solver"].lr) == (3, 0.0625)
-    assert found.options["given"] == {"controls": "fresh"}
     assert prepared("eq-7", local_lr=0.0625).options["local_solver"].lr == 0.0625
 
 
@@ -300,13 +298,13 @@ def test_options_that_mean_nothing_are_named(statement, how, options, words):
 def test_what_a_statement_says_of_a_users_problem():
     at_rest, claim, density = (theorems.get(f"fedelasticnet/{n}") for n in ("consistency", "table-1", "gaussian-entropy"))
     signs = theorems.get("fedelasticnet/concentration")
-    assert SETTING.example(at_rest) == "--problem diabetes --clients 3 --l1 1000"
-    assert SETTING.example(signs) == "--problem diabetes --clients 10 --given delta=1/2" and SETTING.example(claim) is None
-    assert [SETTING.scope_in_words(s) for s in (at_rest, claim, density)] == [
+    assert SETTING.about(at_rest).example == "--problem diabetes --clients 3 --l1 1000"
+    assert SETTING.about(signs).example == "--problem diabetes --clients 10 --given delta=1/2" and SETTING.about(claim).example is None
+    assert [SETTING.about(s).scope for s in (at_rest, claim, density)] == [
         "about the first round of Algorithm 3", "not provable here", "about densities",
     ]  # fmt: skip
-    assert list(SETTING.takes(signs)) == ["delta"] and SETTING.takes(claim) == {} == SETTING.takes(density)
-    assert len(SETTING.asks(at_rest)) == 2 and SETTING.asks(claim) == ()
+    assert list(SETTING.about(signs).takes) == ["delta"] and SETTING.about(claim).takes == {} == SETTING.about(density).takes
+    assert len(SETTING.about(at_rest).asks) == 2 and SETTING.about(claim).asks == ()
     part = SETTING.part(signs)
     assert {part.shares_view(f) for f in at_rest.forms} == {("everybody", None)}
     assert {part.shares_view(f) for f in signs.forms} == {("signs", COUNTS in f.needs) for f in signs.forms} and len(signs.forms) > 2

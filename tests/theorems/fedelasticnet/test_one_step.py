@@ -14,7 +14,6 @@ from algorithm_3 import DiagonalInstance, RationalState, exact_round
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedDyn, FedElasticNetDyn
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import potential_step
@@ -24,6 +23,7 @@ from fedtheory.theory.judge.replay import builtin_witnesses, exact_check, replay
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from tests.theorems.fedelasticnet.runs import witness_of
 from tests.theorems.fedelasticnet.test_worked_theorems import OTHER
 
 STATEMENT = FILE["theorem-b6"]
@@ -50,12 +50,9 @@ ROWS = [(rule, name) for rule, table in WORKED.items() for name in table]
 
 
 def told(rule, form, of, starts, before):
-    """Both sides in fractions on an instance of a worked reference, from an older witness file."""
-    rows = {"h": of["H"], "c": of["C"], "x0": [starts], "cohorts": [before]}
-    h, c, [x0] = ([[str(v) for v in row] for row in rows[k]] for k in ("h", "c", "x0"))
-    numbers = str(of["LAMBDA_1"]), str(of["LAMBDA_2"]), of["P"]
-    made = DiagonalWitness(B6.id, form, rule, h, c, *numbers, x0, cohorts=[list(before)])
-    _, lhs, rhs, _ = exact_check(made.witness())
+    """Both sides in fractions on an instance of a worked reference."""
+    numbers = of["H"], of["C"], of["LAMBDA_1"], of["LAMBDA_2"], of["P"], starts
+    _, lhs, rhs, _ = exact_check(witness_of(B6.id, form, rule, *numbers, 1, before=[list(before)]))
     return lhs, rhs
 
 
@@ -111,7 +108,7 @@ def test_a_form_that_fails_has_its_witness(variant, claimed):
     assert replay(witness).verdict == "violated"
 
 
-def test_an_older_file_may_have_any_state():
+def test_a_witness_may_have_any_state():
     """The same sides as the room's own round from it."""
     state = {
         "theta": ["2", "-1"],
@@ -120,8 +117,9 @@ def test_an_older_file_may_have_any_state():
     }
     h, c = [["1", "1/2"], ["2", "1"]], [["1", "0"], ["-1", "3"]]
     for rule, name in (("sign", "repaired"), ("true-gradient", "no floor")):
-        w = DiagonalWitness(B6.id, name, rule, h, c, "1/3", "60", 1, ["0", "0"], state=state)
-        _, lhs, rhs, _ = exact_check(w.witness())
+        kept = {k: v for k, v in state.items() if k != "theta"}
+        w = witness_of(B6.id, name, rule, h, c, "1/3", "60", 1, state["theta"], state=kept)
+        _, lhs, rhs, _ = exact_check(w)
         instance = DiagonalInstance.exact(h, c, "1/3", "60", 1, rule, ["0", "0"])
         theta, stored, local = (
             np.array([[F(x) for x in np.ravel(state[k])]], dtype=object)

@@ -11,16 +11,16 @@ import pytest
 from algorithm_3 import DiagonalInstance, RationalState, exact_round
 
 from fedtheory.theorems import get
-from fedtheory.theorems.fedelasticnet.exact_witness import DiagonalWitness
 from fedtheory.theorems.fedelasticnet.one_round import letters
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
 from fedtheory.theory.judge.registry import setting_of
-from fedtheory.theory.judge.replay import builtin_witnesses, exact_check
+from fedtheory.theory.judge.replay import exact_check
+from fedtheory.theory.judge.witness import Witness
+from tests.theorems.fedelasticnet.runs import SHIPPED, data_of, witness_of
 
 THEOREM = get("fedelasticnet/theorem-3.1")
 UNDONE = {f.name for f in THEOREM.forms if re.match(r"repair \d undone", f.note)}
 RULES = ("sign", "true-gradient")
-SHIPPED = [DiagonalWitness.from_witness(w) for w in builtin_witnesses("fedelasticnet") if w.kind in ("round", "run")]
 WITH_ONE_UNDONE = [w for w in SHIPPED if w.statement == THEOREM.id and w.form in UNDONE]
 ANCHOR = [w for w in WITH_ONE_UNDONE if w.form == "anchor theta_k"]
 PRINTED_13 = [w for w in SHIPPED if w.statement == THEOREM.id and w.form.startswith("printed")]
@@ -32,10 +32,10 @@ def test_every_repair_has_a_witness_under_each_rule():
     assert {(w.form, w.rule) for w in WITH_ONE_UNDONE} == {(name, rule) for name in UNDONE for rule in RULES}
 
 
-@pytest.mark.parametrize("witness", WITH_ONE_UNDONE, ids=lambda w: w.witness().name)
+@pytest.mark.parametrize("witness", WITH_ONE_UNDONE, ids=lambda w: w.name)
 def test_the_repaired_bound_holds_where_one_repair_undone_breaks_it(witness):
     """And the right sides differ by the one term in which the repair is undone."""
-    view = setting_of(THEOREM).exact_view(THEOREM, THEOREM.form(witness.form), witness.witness())
+    view = setting_of(THEOREM).exact_view(THEOREM, THEOREM.form(witness.form), witness)
     v = view.once(Letters)
     undone, repaired = (THEOREM.form(name).sides(view) for name in (witness.form, "repaired"))
     lhs, rhs, bound = undone.lhs[-1], undone.rhs[-1], repaired.rhs[-1]
@@ -51,8 +51,8 @@ def test_the_repaired_bound_holds_where_one_repair_undone_breaks_it(witness):
     loss = {
         "sign(0) = 0": lambda: (last("sign") - last("s")) / kappa_0,
         "1/kappa_0 missing": lambda: last("s") - last("s") / kappa_0,
-        "C_0 not squared": lambda: kappa * begun("C_0_unsquared") / (kappa_0 * witness.T),
-        "C_0 from the true gradients": lambda: kappa * begun("C_0_true") / (kappa_0 * witness.T),
+        "C_0 not squared": lambda: kappa * begun("C_0_unsquared") / (kappa_0 * witness.data["rounds"]),
+        "C_0 from the true gradients": lambda: kappa * begun("C_0_true") / (kappa_0 * witness.data["rounds"]),
         "expectation of the sign only": lambda: (last("s", True) - last("s")) / kappa_0,
         "anchor theta_k": lambda: (last("own_sign") - last("s")) / kappa_0,
     }
@@ -77,12 +77,14 @@ def sign(x: F) -> int:
     return (x > 0) - (x < 0)
 
 
-def own_run(w: DiagonalWitness, local: F) -> Own:
+def own_run(w: Witness, local: F) -> Own:
     """L = h x^2/2, one client, from x0, written out from the pseudocode; theta_k^0 = local."""
-    (h,), (l1, l2, theta) = (F(w.h[0][0]),), (F(x) for x in (w.lambda1, w.lambda2, w.x0[0]))
-    assert w.c == [["0"]] and w.P == len(w.h) == 1 and w.copies is None
+    [[h]], [theta] = w.data["h"], w.data["start"]
+    h, theta, l1, ratio = map(F, (h, theta, *w.data["drawn"].values()))
+    l2, T = ratio * h, w.data["rounds"]
+    assert w.data["c"] == [["0"]] and w.data["cohort_size"] == 1
     stored = total = exact = signs = filled = F(0)
-    first, zero_signs, T = theta * theta, 0, w.T
+    first, zero_signs = theta * theta, 0
 
     def solve(anchor: F) -> F:
         v = stored - h * anchor
@@ -108,41 +110,40 @@ def own_run(w: DiagonalWitness, local: F) -> Own:
     return Own(h * (total / T) ** 2 / 2, *ends, zero_signs)
 
 
-@pytest.mark.parametrize("witness", [*ANCHOR, *PRINTED_13], ids=lambda w: w.witness().name)
+@pytest.mark.parametrize("witness", [*ANCHOR, *PRINTED_13], ids=lambda w: w.name)
 def test_that_loop_is_the_engine(witness):
-    own = own_run(witness, F(witness.x0[0]))
-    _, lhs, rhs, _ = exact_check(witness.witness())
+    own = own_run(witness, F(witness.data["start"][0]))
+    _, lhs, rhs, _ = exact_check(witness)
     assert (own.lhs, own.anchor if witness in ANCHOR else own.printed) == (lhs, rhs)
 
 
 @pytest.mark.parametrize("literal", [False, True], ids=["theta_k^0 = theta^0", "theta_k^0 minimises L_k"])
 @pytest.mark.parametrize("witness", ANCHOR, ids=lambda w: w.rule)
 def test_it_is_the_anchor_that_fails_and_not_a_sign_of_zero(witness, literal):
-    own = own_run(witness, F(0) if literal else F(witness.x0[0]))
+    own = own_run(witness, F(0) if literal else F(witness.data["start"][0]))
     assert own.anchor < own.lhs <= own.repaired
     assert own.filled < own.lhs
     assert own.zero_signs == (0 if literal or witness.rule == "sign" else 1)
 
 
 @pytest.mark.parametrize("literal", [False, True], ids=["theta_k^0 = theta^0", "theta_k^0 minimises L_k"])
-@pytest.mark.parametrize("witness", PRINTED_13, ids=lambda w: w.witness().name)
+@pytest.mark.parametrize("witness", PRINTED_13, ids=lambda w: w.name)
 def test_13_as_printed_fails_wherever_theta_k_starts(witness, literal):
     """The literal input grad L_k(theta_k^0) = 0 makes theta_k^0 = argmin L_k = 0."""
-    own = own_run(witness, F(0) if literal else F(witness.x0[0]))
+    own = own_run(witness, F(0) if literal else F(witness.data["start"][0]))
     assert own.printed < 0 < own.lhs <= own.repaired
 
 
 def test_another_instance_on_which_13_fails_in_the_literal_reading():
     """Nobody moves in 20 rounds: gamma^0 = gamma^1 = -82/5, and the signs are those of theta_k - theta from round 2 on."""
-    w = DiagonalWitness(THEOREM.id, "printed", "true-gradient", [["1/2000"]], [["0"]], "1/100", "121/2000", 1, ["-82/5"], T=20)
+    w = witness_of(THEOREM.id, "printed", "true-gradient", [["1/2000"]], [["0"]], "1/100", "121/2000", 1, ["-82/5"], 20)
     own = own_run(w, F(0))
     assert own.printed < 0 < own.lhs <= own.repaired
 
 
-@pytest.mark.parametrize("witness", PRINTED, ids=lambda w: w.witness().name)
+@pytest.mark.parametrize("witness", PRINTED, ids=lambda w: w.name)
 def test_13_18_and_42_fail_within_three_rounds_on_one_instance(witness):
-    assert (witness.T, len(witness.h), len(witness.h[0]), witness.P) == (3, 1, 1, 1)
-    assert (witness.h, witness.lambda1, witness.lambda2, witness.x0) == ([["1/1000000"]], "1/1000000", "1/30000", ["100"])
+    assert witness.data == data_of([["1/1000000"]], [["0"]], "1/1000000", "1/30000", 1, ["100"], 3)
 
 
 def test_20_and_lemma_b2_with_gradients_of_the_losses_over_four_rounds():

@@ -64,7 +64,7 @@ def test_no_more_scenarios_are_taken_than_decide():
     problem, algorithm = instance()
     seen = []
     checks = THEOREM.verify(
-        problem, algorithm, sampling=Uniform(2), rounds=8, mode="monte-carlo",
+        problem, algorithm, sampling=Uniform(2), rounds=8, mode="monte-carlo", scenarios=1000,
         forms=["repaired", "expectation of the sign only"], on_progress=lambda *n: seen.append(n),
     )  # fmt: skip
     assert [(c.verdict, c.scenarios) for c in checks] == [("holds", 32), ("holds", 63)]  # the second in pairs

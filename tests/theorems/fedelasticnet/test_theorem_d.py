@@ -18,8 +18,8 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     threshold,
     threshold_is_proved,
 )
-from fedtheory.theorems.fedelasticnet.exact_pieces import quadratic
 from fedtheory.theory.judge.check import judge_view
+from fedtheory.theory.rounds.slopes import quadratic
 from fedtheory.worst_cases.proofs import (
     cohorts_descend,
     true_gradient_calms,

@@ -16,7 +16,7 @@ from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theorems.fedmls.notation import is_reading
 from fedtheory.theorems.fedmls.one_dimension import OneDimension
 from fedtheory.theorems.fedmls.readings import reading_of
-from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.registry import about_of, setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses
 
 ONE, TWO = theorems.get("fedmls/theorem-1"), theorems.get("fedmls/theorem-2")
@@ -242,8 +242,8 @@ def test_an_identity_needs_no_parameters(lad):
     statement = theorems.get("fedmls/identities")
     made = prepared(statement, lad)
     assert "no data enter" in made.head[0] and statement.verify(made.problem, made.algorithm).verdict == "holds"
-    assert setting_of(statement).refusal(statement) is None is setting_of(ONE).refusal(ONE)
-    assert setting_of(statement).scope_in_words(statement) == "no data enter" and setting_of(ONE).example(ONE) == "--problem lad"
+    assert about_of(statement).refusal is None is about_of(ONE).refusal
+    assert about_of(statement).scope == "no data enter" and about_of(ONE).example == "--problem lad"
 
 
 @pytest.mark.parametrize("change", [{"lipschitz": 2.0}, {"sigma": 1.0}, {"sigma": 1.0, "noise_std": 0.5}], ids=str)

@@ -3,10 +3,8 @@ plain implementation."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from fractions import Fraction
-from importlib import resources
 
 import numpy as np
 import pytest
@@ -248,29 +246,14 @@ def test_witness_files_round_trip_and_broken_ones_are_refused(tmp_path):
     path.write_text(text.replace('"radius"', '"radios"'))
     with pytest.raises(InvalidInput, match="missing: radius; unknown: radios"):
         replay(load(path))
-    before = (resources.files("fedtheory.theorems.fedmls") / "witnesses" / f"{SHIPPED[0].name}.json").read_text()
-    path.write_text(before)
-    assert load(path) == SHIPPED[0] and "version 1" in before and "version 2" in text
-    path.write_text(before.replace('"radius"', '"radios"'))
-    with pytest.raises(DataFileError, match="radios"):
-        load(path)
     assert set(READINGS) >= {w.data["variant"] for w in SHIPPED}
-
-
-@pytest.mark.parametrize("change", [{"copies": 3}, {"variant": ["joint G"]}, {"rhs": 0.5}, {"slopes": "1"}], ids=str)
-def test_fields_of_another_kind_are_refused(change, tmp_path):
-    before = json.loads((resources.files("fedtheory.theorems.fedmls") / "witnesses" / f"{SHIPPED[1].name}.json").read_text())
-    path = tmp_path / "w.json"
-    path.write_text(json.dumps({**before, **change}))
-    with pytest.raises(DataFileError, match=f"{next(iter(change))} is .*; write it as a"):
-        load(path)
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"rounds": 0}, {"rounds": "4"}, {"slopes": [["1"], "2"]}, {"offsets": [["0"]]}, {"lam": 0.5}, {"x0": "101"},
-        {"variant": ["joint G"]},
+        {"variant": ["joint G"]}, {"slopes": "1"}, {"copies": 3}, {"copies": [1]},
     ],
     ids=str,
 )  # fmt: skip

@@ -22,7 +22,7 @@ from fedtheory.theorems.fedmls.moreau_envelope import EnvelopeView
 from fedtheory.theorems.fedmls.orders import OrdersView
 from fedtheory.theory.judge import DataInstance, Plan
 from fedtheory.theory.judge.check import judge_view
-from fedtheory.theory.judge.registry import setting_of
+from fedtheory.theory.judge.registry import about_of, setting_of
 from fedtheory.theory.judge.replay import builtin_witnesses, replay
 
 WORLDS = (ProxView, MopesView, SameView, EnvelopeView, OrdersView, ConventionalView)
@@ -197,6 +197,6 @@ def test_every_form_has_an_instance_in_the_smallest_battery(seed):
 def test_local_work_that_stands_for_the_methods_own_is_taken(statement):
     """A run's default solver, `Exact`, and sliding itself; another one is refused with the reason."""
     s = theorems.get(f"fedmls/{statement}")
-    work = setting_of(s).local_work(s)
+    work = about_of(s).work
     assert work is not None and {SubgradientSliding, ExactProx, Exact} == set(work.solvers)
     assert "the method's local work is its own" in work.about

@@ -7,7 +7,7 @@ import pytest
 from fedtheory import problems
 from fedtheory.algorithms import FedProx
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.theory.judge.registry import papers, setting_of
+from fedtheory.theory.judge.registry import about_of, papers
 from fedtheory.theory.judge.verify import verify
 
 PROBLEM = problems.random_quadratic(3, 2, 1)
@@ -22,5 +22,5 @@ def test_the_proximal_method_gets_no_verdict_of_anothers(statement):
     judged = {c.verdict for c in checks} & {"holds", "violated"}
     of_a_run = any(word in statement.scope for word in ("algorithm", "run", "fedmls", "mopes", "descent"))
     assert not (judged and of_a_run), statement.scope
-    if setting_of(statement).refusal(statement) is not None and statement.kind == "claim":
+    if about_of(statement).refusal is not None and statement.kind == "claim":
         assert all(c.verdict == "not applicable" and c.reason for c in checks)

@@ -9,7 +9,7 @@ from core_forms import form
 
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import Builders, fraction
-from fedtheory.theory.judge import ClosedView, DataInstance, Joined, Plan, Setting, Statement, le
+from fedtheory.theory.judge import About, ClosedView, DataInstance, Joined, Plan, Setting, Statement, le
 from fedtheory.theory.judge.witness import Witness
 
 
@@ -28,11 +28,8 @@ def part_of(kind, doubled):
     class Part(Setting):
         kinds = (kind,)
 
-        def refusal(self, statement):
-            return f"it is about {kind}"
-
-        def scope_in_words(self, statement):
-            return f"about {kind}"
+        def about(self, statement):
+            return About(f"about {kind}", f"it is about {kind}")
 
         def instances(self, plan):
             return [DataInstance(builders, kind, "one", {"x": "1"})]
@@ -61,8 +58,8 @@ def setting():
 
 def test_a_statement_belongs_to_the_part_of_its_kind(setting):
     assert setting.kinds == ("apples", "pears")
-    assert [setting.scope_in_words(s) for s in BOTH] == ["about apples", "about pears"]
-    assert [setting.refusal(s) for s in (*BOTH, NOTHING)] == ["it is about apples", "it is about pears", "it is about apples"]
+    assert [setting.about(s).scope for s in BOTH] == ["about apples", "about pears"]
+    assert [setting.about(s).refusal for s in (*BOTH, NOTHING)] == ["it is about apples", "it is about pears", "it is about apples"]
 
 
 def test_an_instance_is_judged_by_its_own_part_only(setting):
@@ -83,8 +80,3 @@ def test_each_job_of_the_search_goes_to_its_part(setting):
     assert setting.searches(BOTH) == [("apples",), ("pears",)] and setting.searches([PEARS]) == [("pears",)]
     apples, pears = (setting.run_search(job, BOTH, 100, 0)[0] for job in setting.searches(BOTH))
     assert apples.empty and not pears.empty and pears.witness.statement == "joined/pears"
-
-
-def test_the_papers_id_reaches_every_part(setting):
-    setting.paper = "joined"
-    assert [p.paper for p in (setting, *setting.parts)] == ["joined"] * 3

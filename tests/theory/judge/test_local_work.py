@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from fedtheory import Uniform, algorithms, problems, simulate, theorems
 from fedtheory.cli import app
+from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import InvalidInput
 from fedtheory.local import SGD, Exact, GradientSteps, LocalSGD, SubgradientSliding
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.own_run import bound, check_run
 from fedtheory.theory.judge.proof_trace import walk
-from fedtheory.theory.judge.registry import papers, setting_of
+from fedtheory.theory.judge.registry import about_of, papers, setting_of
 from fedtheory.theory.judge.verify import keep, verify
 
 RNG = np.random.default_rng(0)
@@ -30,9 +31,9 @@ def _of_every_kind():
     for paper in papers():
         for statement in paper.statements:
             setting = setting_of(statement)
-            if setting.refusal(statement) is None and any(f.symbolic is None for f in statement.forms):
+            if setting.about(statement).refusal is None and any(f.symbolic is None for f in statement.forms):
                 kinds = tuple(sorted({f.kind for f in statement.forms}))
-                found.setdefault((paper.id, kinds, statement.scope, setting.local_work(statement)), statement)
+                found.setdefault((paper.id, kinds, statement.scope, setting.about(statement).work), statement)
     return list(found.values())
 
 
@@ -42,16 +43,16 @@ def test_no_statement_ignores_a_local_solver(statement, solver, monkeypatch, tmp
     """Local SGD's full gradient steps are those of GradientSteps; nothing in the papers is about mini-batches without replacement."""
     from fedtheory.cli import verify as command
 
-    judged, how = [], command._how
+    judged, how = [], CommandRequest.how
 
     def judge(*args):
         judged.append(found := original(*args))
         return found
 
     original = command._judge
-    monkeypatch.setattr(command, "_how", lambda *args: how(*args) | {"local_solver": solver})
+    monkeypatch.setattr(CommandRequest, "how", lambda *args: how(*args) | {"local_solver": solver})
     monkeypatch.setattr(command, "_judge", judge)
-    example = shlex.split(setting_of(statement).example(statement) or "")
+    example = shlex.split(about_of(statement).example or "")
     CliRunner().invoke(app, ["verify", statement.id, *example, "--out", str(tmp_path)])
     [(checks, _)] = judged
     data = {f.name for f in statement.forms if f.symbolic is None}
@@ -59,7 +60,7 @@ def test_no_statement_ignores_a_local_solver(statement, solver, monkeypatch, tmp
     about_steps = isinstance(solver, GradientSteps) and (
         statement.scope.startswith(("algorithm-2", "scaffold")) or statement.paper == "elastic-aggregation"
     )
-    if about_steps and setting_of(statement).local_work(statement) is None:
+    if about_steps and about_of(statement).work is None:
         assert verdicts & {"holds", "violated"}
     else:
         assert verdicts == {"not applicable"}

@@ -118,9 +118,9 @@ def test_every_proof_names_its_steps(proof):
 def test_what_is_unknown_is_refused():
     with pytest.raises(InvalidInput, match="is not walked under the other rule: it is about sign, true-gradient"):
         walk_witness(THEOREM, rule="other")
-    with pytest.raises(InvalidInput, match="over = 'rounds'; use 'round' or 'end'"):
+    with pytest.raises(InvalidInput, match="over = 'turns'; use 'round', 'rounds' or 'end'"):
         proof = proofs_of(THEOREM)[0]
-        walk_witness(replace(proof, steps=(replace(proof.steps[0], over="rounds"),)))
+        walk_witness(replace(proof, steps=(replace(proof.steps[0], over="turns"),)))
     with pytest.raises(InvalidInput, match="walked on a problem only"):
         walk_witness(replace(proofs_of(THEOREM)[0], replayed=None))
 

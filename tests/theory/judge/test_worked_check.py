@@ -84,6 +84,13 @@ def rational(lhs, rhs, scale):
     return judge(Sides(*made, "<=", 0, (), ()), mode="rational", **TOLD)
 
 
+def test_a_whole_number_stands_beside_fractions():
+    for lhs, terms, holds in ((2, (Q(3, 2), 1), True), (3, (Q(3, 2), 1), False), (Q(5, 2), (3,), True), (Q(7, 2), (3,), False)):
+        check = judge(le(lhs, *terms), **TOLD)
+        assert (check.verdict, check.mode) == ("holds" if holds else "violated", "rational")
+    assert judge(le(np.array([1, 4]), np.array([Q(3, 2), Q(7, 2)])), **TOLD).verdict == "violated"
+
+
 def test_fractions_leave_nothing_to_rounding():
     tiny = Q(1, 10**30)
     found = rational([0, 1 + tiny], [1, 1], [1, 5])

@@ -131,10 +131,8 @@ class OfRounds(ElasticWorld):
             f"{problem.dim}, lambda_1 = {plain.l1:g}, lambda_2 = "
             f"{plain.l2:.6g}{in_units_of(plain.l2, beta)}, {what}"
         )
-        return cls.case_of(
-            request, problem, algorithm, told, {"sampling": repr(sampling)}, sampling=sampling,
-            seed=request.seed, rounds=request.rounds, **more,
-        )  # fmt: skip
+        details = {"sampling": repr(sampling)}
+        return cls.case_of(problem, algorithm, told, details, sampling=sampling, **more)
 
 
 class OfAlgorithm2(OfRounds):

@@ -1,6 +1,6 @@
 """Runs of Algorithm 3 with everyone: in fractions from a file, or on a user's problem."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -12,31 +12,26 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.participation.cohorts import Full
 from fedtheory.problems.base import Problem
+from fedtheory.problems.linear import LeastSquares
+from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import in_fractions, simplest, to_file
 from fedtheory.simulation.simulate import check_start
 from fedtheory.steps import Loop
+from fedtheory.theorems.fedelasticnet.dynamics.losses import Everyone, Rows, in_file, rows_of
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.exact_pieces import (
-    Everyone,
-    Piece,
-    PiecewiseLosses,
-    absolute,
-    huber,
-    piece_of,
-    quadratic,
-    ramp,
-)
-from fedtheory.theorems.fedelasticnet.expectation import FederatedLosses
 from fedtheory.theorems.fedelasticnet.notation import EXACT, RULES, in_units_of
+from fedtheory.theorems.fedelasticnet.quantities import inner, norm_sq
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, check_everybody, start_of
 from fedtheory.theory import Prepared, Witness, number, whole, word
 from fedtheory.theory.draws import part
 from fedtheory.theory.fields import Read
+from fedtheory.theory.rounds.losses import PieceTable, SeparableLosses
+from fedtheory.theory.rounds.slopes import Piece, absolute, huber, quadratic, ramp
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
-    "Everybody", "Motion", "data_of", "drift_of_one", "in_file", "rows_of",
+    "Everybody", "Motion", "data_of", "drift_of_one", "fields_of",
 ]  # fmt: skip
 
 F = Fraction
@@ -45,28 +40,11 @@ ROUNDING = 1e-12  # relative: below it two states in floats are one
 ROUNDS = 50  # of a user's run, where none are asked for
 MOST_EXACT = 3000  # rounds x clients x coordinates of a user's run that are followed in fractions
 
-Rows = Sequence[Sequence[Piece]]
-
-
-def rows_of(name: str, value: Any, before: Any = None) -> list[list[Piece]]:
-    """Read rows of losses, a client each, all of one length."""
-    rows = value if isinstance(value, list) else []
-    lengths = {len(row) if isinstance(row, list) else 0 for row in rows}
-    if len(lengths) != 1 or 0 in lengths:
-        raise InvalidInput(
-            f"{name} = {value!r}: expected a row a client, all of one length, with a loss a "
-            "coordinate"
-        )
-    return [
-        [piece_of(p, f"{name}[{k}][{i}]") for i, p in enumerate(row)] for k, row in enumerate(rows)
-    ]
-
-
-def in_file(
+def fields_of(
     pieces: Rows, lambda1: Any, lambda2: Any, theta: Any, rounds: int, **more: Any
 ) -> Data:
     """The fields of a file: fractions as strings."""
-    losses, start = [[p.to_file() for p in row] for row in pieces], [F(x) for x in theta]
+    losses, start = [[in_file(p) for p in row] for row in pieces], [F(x) for x in theta]
     numbers = {"lambda1": F(lambda1), "lambda2": F(lambda2), "theta": start, **more}
     return {"losses": losses, "rounds": rounds, **to_file(numbers)}
 
@@ -76,7 +54,7 @@ def data_of(
 ) -> Data:
     """The fields of a file about a run of Algorithm 3."""
     own = {} if stored is None else {"stored": [[F(x) for x in row] for row in stored]}
-    return in_file(pieces, lambda1, lambda2, theta, rounds, rule=rule, **own)
+    return fields_of(pieces, lambda1, lambda2, theta, rounds, rule=rule, **own)
 
 
 # --- runs that attain a bound or break a claim ----------------------------------------------------
@@ -209,7 +187,7 @@ class Everybody(ElasticWorld):
 
     @classmethod
     def followed_for(
-        cls, request: Any, problem: Any, algorithm: Any, rounds: int, words: str
+        cls, problem: Any, algorithm: Any, rounds: int, words: str
     ) -> Prepared:
         """Give the case of these rounds."""
         told = (
@@ -217,7 +195,7 @@ class Everybody(ElasticWorld):
             f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}{words}, {rounds} rounds"
         )
         details = {"rounds": rounds}
-        return cls.case_of(request, problem, algorithm, told, details, rounds=rounds)
+        return cls.case_of(problem, algorithm, told, details, rounds=rounds)
 
     @classmethod
     def summary(cls, witness: Witness) -> str:
@@ -283,8 +261,8 @@ class Motion(MotionView, Everybody):
         stored: Any,
     ) -> Self:  # fmt: skip
         """Follow the run, from the algorithm's own start where there are no stored gradients."""
-        losses, l1, l2 = PiecewiseLosses(losses, theta), lambda1, lambda2
-        m, d = losses.shape
+        table, l1, l2 = PieceTable(losses), lambda1, lambda2
+        m, d = table.shape
         stored = np.full((m, d), F(0), dtype=object) if stored is None else stored
         if rounds * m * d > MOST:
             raise InvalidInput(
@@ -294,31 +272,34 @@ class Motion(MotionView, Everybody):
         method: Any = FedElasticNetDyn(float(l1), float(l2), rule)
         method = in_fractions(method, {"l1": l1, "l2": l2})
         begun = theta[None], stored[None], stored.sum(axis=0)[None] / F(m), np.stack([theta] * m)[None]
-        states, ys = [FedElasticNetDynState(*begun)], []
+        losses, states, ys = SeparableLosses(table, np.full(m, F(1, m))), [FedElasticNetDynState(*begun)], []
+        star, constants = losses.minimiser(theta), losses.constants
         for _ in range(rounds):
             clients = Everyone(losses, states[-1].x)
             states.append(method.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])
-        v, curvatures = cls._of_states(method, losses, states, ys), [r.beta for r in losses.joint]
-        every, known = np.stack([v.theta] * m, axis=1), [b for b in curvatures if b is not None]
-        v.grad_y = losses.nearest_gradients(v.y, v.stored[:-1] - l2 * (v.y - every[:-1]))
-        v.grad, v.beta, v.mu = losses.nearest_gradients(every, v.stored), losses.beta, losses.mu
-        v.beta_joint = max(known) if len(known) == d else None
-        if not any(p.ramps for row in losses.pieces for p in row):
-            at = curvatures.index(v.beta_joint)
+        v = cls._of_states(method, states, ys, star, lambda x: losses.excess(x, star))
+        every = np.stack([v.theta] * m, axis=1)
+        v.grad_y = table.nearest(v.y, v.stored[:-1] - l2 * (v.y - every[:-1]))
+        v.grad, v.beta = table.nearest(every, v.stored), constants["beta"]
+        v.mu, v.beta_joint = constants["mu_F"], constants["beta_F"]
+        if not any(p.ramps for p in table.each.ravel()):
+            at = [r.curvature for r in losses.joint].index(v.beta_joint)
             v.top = np.array([F(int(i == at)) for i in range(d)], dtype=object)
         last = v.theta[-1], v.h[-1], v.stored[-1]
-        v.frozen = _frozen(losses, *last, l1 if rule == "sign" else 0)
+        v.frozen = _frozen(table, *last, l1 if rule == "sign" else 0)
         return v
 
     @classmethod
-    def _of_states(cls, method: Any, losses: Any, states: list[Any], ys: list[Any]) -> Self:
+    def _of_states(
+        cls, method: Any, states: list[Any], ys: list[Any], star: Any, excess: Callable[[Any], Any]
+    ) -> Self:
         """Take a run's states and local models; what is known of its gradients comes after."""
         theta, stored, h = (np.stack([s[i][0] for s in states]) for i in range(3))
         return cls(
             rule=method.rule, lambda1=method.l1, lambda2=method.l2, theta=theta, h=h,
-            stored=stored, y=np.stack(ys), excess=losses.excess(theta),
-            excess_gamma=losses.excess(theta + h / method.l2), theta_star=losses.theta_star,
+            stored=stored, y=np.stack(ys), excess=excess(theta),
+            excess_gamma=excess(theta + h / method.l2), theta_star=star,
         )  # fmt: skip
 
     @classmethod
@@ -367,7 +348,7 @@ class Motion(MotionView, Everybody):
             clients = Clients(problem, everyone, Exact(), states[-1].x)
             states.append(algorithm.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])
-        v, constants = cls._of_states(algorithm, losses, states, ys), problem.constants()
+        v, constants = cls._of_states(algorithm, states, ys, losses.theta_star, losses.excess), problem.constants()
         v.grad_y, v.grad = problem.gradient_each(v.y), problem.gradient(v.theta)
         v.beta, v.mu = float(problem.beta_k.max()), constants.mu
         v.beta_joint, v.rounding = constants.beta_joint, ROUNDING
@@ -393,11 +374,37 @@ class Motion(MotionView, Everybody):
             problem.optimum()  # what cannot be certified is told before any work
         ratio = "" if beta is None else in_units_of(algorithm.l2, beta)
         words = f"{ratio}, {algorithm.rule} rule"
-        return cls.followed_for(request, problem, algorithm, rounds, words)
+        return cls.followed_for(problem, algorithm, rounds, words)
+
+
+class FederatedLosses:
+    """A problem with its certified optimum: R - R* at any points, and what is not known of it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.optimum = problem.optimum()
+        self.theta_star = self.optimum.x
+        self._gap = max(self.optimum.value - self.optimum.lower_bound, 0.0)
+        self._quadratic = isinstance(problem, Quadratic | LeastSquares)
+        if self._quadratic:
+            self._hessian = problem.full_hessian(self.theta_star)
+            self._gradient = problem.full_gradient(self.theta_star)
+
+    def excess(self, x: np.ndarray) -> np.ndarray:
+        if self._quadratic:  # no cancellation: Taylor's expansion at theta* is exact
+            r = x - self.theta_star
+            return inner(r @ self._hessian, r) / 2 + r @ self._gradient + self._gap
+        return self.problem.objective(x) - self.optimum.lower_bound
+
+    def noise(self, x: np.ndarray) -> np.ndarray:
+        eps = np.finfo(float).eps
+        if self._quadratic:
+            return self._gap + 32 * eps * norm_sq(x - self.theta_star) * np.abs(self._hessian).max()
+        return self._gap + 32 * eps * (np.abs(self.problem.objective(x)) + abs(self.optimum.value))
 
 
 def _frozen(
-    losses: PiecewiseLosses, theta: np.ndarray, h: np.ndarray, stored: np.ndarray, l1: Any
+    table: PieceTable, theta: np.ndarray, h: np.ndarray, stored: np.ndarray, l1: Any
 ) -> bool:
     """True if |g_k - L_k'| <= lambda_1 on the whole way of theta, to infinity where h is not 0.
 
@@ -405,14 +412,14 @@ def _frozen(
     grad L_k(theta), so only a state with these gradients and h = 0 is frozen, and l1 is 0.
     """
     for (k, i), g in np.ndenumerate(stored):
-        at: Any = theta[i]
-        low, high = losses.pieces[k][i].slopes(at)
+        piece: Any = table.each[k, i]
+        low, high = piece.slopes(theta[i])
         if not low - l1 <= g <= high + l1:
             return False
         if h[i] != 0:
             if not l1:
                 return False
-            end = losses.pieces[k][i].limits[0 if h[i] > 0 else 1]
+            end = piece.limits[0 if h[i] > 0 else 1]
             if end is None or not abs(g - end) <= l1:
                 return False
     return True

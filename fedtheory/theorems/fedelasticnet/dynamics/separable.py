@@ -10,7 +10,7 @@ from fedtheory.problems.glm import Huber
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.nonsmooth import LAD, Quantile
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, quadratic, ramp
+from fedtheory.theory.rounds.slopes import Piece, absolute, huber, quadratic, ramp
 
 __all__ = ["pieces_of"]
 

@@ -14,21 +14,14 @@ import numpy as np
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.rational import simplest
-from fedtheory.theorems.fedelasticnet.dynamics.motions import Everybody, Rows, in_file
+from fedtheory.theorems.fedelasticnet.dynamics.losses import Rows
+from fedtheory.theorems.fedelasticnet.dynamics.motions import Everybody, fields_of
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
-from fedtheory.theorems.fedelasticnet.exact_pieces import (
-    ZERO,
-    Piece,
-    PiecewiseLosses,
-    absolute,
-    clipped,
-    huber,
-    quadratic,
-    ramp,
-)
 from fedtheory.theorems.fedelasticnet.quantities import exact_s
 from fedtheory.theorems.fedelasticnet.world import Data, check_everybody, start_of
 from fedtheory.theory import Fact, Prepared, derived, number, whole
+from fedtheory.theory.rounds.losses import PieceTable, SeparableLosses
+from fedtheory.theory.rounds.slopes import ZERO, Piece, absolute, clipped, huber, quadratic, ramp
 
 __all__ = ["AGREE", "PARABOLAS", "Standstill"]
 
@@ -45,7 +38,7 @@ def _data(
     pieces: Rows, weights: Sequence[Any], l1: Any, l2: Any, theta: Any, rounds: int
 ) -> Data:
     """The fields of a file."""
-    return in_file(pieces, l1, l2, theta, rounds, counts=[F(w) for w in weights])
+    return fields_of(pieces, l1, l2, theta, rounds, counts=[F(w) for w in weights])
 
 
 def known() -> dict[str, dict[str, Any]]:
@@ -74,7 +67,7 @@ class Standstill(Everybody):
 
     Attributes
     ----------
-    pieces : m rows of d losses (`fedtheory.theorems.fedelasticnet.exact_pieces.Piece`)
+    pieces : m rows of d losses (`fedtheory.theory.rounds.slopes.Piece`)
     weights : (m,) w_k = n_k/n
     start : (d,) theta^0
     rounds : how many rounds are followed
@@ -97,15 +90,15 @@ class Standstill(Everybody):
 
     d = derived(lambda v: len(v.start))
 
-    losses = derived(lambda v: PiecewiseLosses(v.pieces, v.start))
+    losses = derived(lambda v: SeparableLosses(PieceTable(v.pieces), v.weights))
     beta = derived(
-        lambda v: v.losses.beta, "the largest curvature of a client; None where a slope jumps"
+        lambda v: v.losses.constants["beta"], "the largest curvature of a client; None where a slope jumps"
     )
 
     def moves(self, x: Any) -> Any:
         """delta_k at the model x (d,): (m, d)."""
         every = np.stack([x] * len(self.pieces))
-        return self.losses.minimise(every, 0 * every, self.lambda1, self.lambda2) - every
+        return self.losses.pieces.minimise(0 * every, self.lambda2, every, self.lambda1) - every
 
     def mean(self, values: Any) -> Any:
         """sum_k w_k over the clients: (m, d) -> (d,)."""
@@ -119,17 +112,11 @@ class Standstill(Everybody):
         """lambda_1 s_k at the model x, from the optimality of the local models: (m, d)."""
         return exact_s(self.moves(x), self.lambda1, -self.slopes(x))
 
-    @cached_property
-    def weighted(self) -> PiecewiseLosses:
-        """Losses whose plain mean is R_w = sum_k w_k L_k."""
-        parts = zip(self.pieces, self.weights * len(self.pieces), strict=True)
-        return PiecewiseLosses([[p * w for p in row] for row, w in parts], self.start)
-
-    star = derived(lambda v: v.weighted.theta_star, "the minimiser of R_w nearest to the start")
+    star = derived(lambda v: v.losses.minimiser(v.start), "the minimiser of R_w nearest to the start")
 
     def excess(self, x: Any) -> Any:
         """R_w(x) - R*."""
-        return self.weighted.excess(x)
+        return self.losses.excess(x, self.star)
 
     @cached_property
     def agreed(self) -> tuple[Any, Any] | None:
@@ -175,7 +162,7 @@ class Standstill(Everybody):
         """The points at which the mean move of coordinate i, nonincreasing in the model, is 0."""
 
         def move(x: Fraction) -> Fraction:
-            local = (row[i].minimise(x, ZERO, self.lambda1, self.lambda2) for row in self.pieces)
+            local = (row[i].minimise(ZERO, self.lambda2, x, self.lambda1) for row in self.pieces)
             return sum((w * (y - x) for w, y in zip(self.weights, local, strict=True)), ZERO)
 
         points = self._corners(i)
@@ -276,7 +263,7 @@ class Standstill(Everybody):
         lambdas = cls.lambdas(request, problem, 1.0)
         algorithm = request.algorithm("fedelasticnet-prox", problem, **lambdas)
         rounds = request.rounds or ROUNDS
-        return cls.followed_for(request, problem, algorithm, rounds, ", Algorithm 1")
+        return cls.followed_for(problem, algorithm, rounds, ", Algorithm 1")
 
 
 def _between(p: Any, low: Fraction, high: Fraction) -> tuple[Fraction | None, Fraction | None] | None:

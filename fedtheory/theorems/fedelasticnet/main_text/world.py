@@ -5,8 +5,8 @@ semidefinite, as they must; lambda_1, lambda_2, step sizes and what is given are
 fractions that round to them.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,13 +18,13 @@ from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import simplest, simplest_each
 from fedtheory.theorems.fedelasticnet.notation import EXACT
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed
-from fedtheory.theory import Prepared, Sides, World
+from fedtheory.theory import Prepared
 from fedtheory.theory.rounds.of_a_problem import quadratics_of
 from fedtheory.theory.world import WorldInstance
 from fedtheory.theory.world_setting import OF_RUNS, OF_STEPS
 
 __all__ = [
-    "ALL", "MOST_FEATURES", "QUADRATIC", "TRIAL", "EachOf", "MainTextWorld", "above",
+    "ALL", "MOST_FEATURES", "QUADRATIC", "TRIAL", "MainTextWorld", "above",
     "clients", "exact", "hessian", "lambdas", "largest", "losses_of", "point", "quadratics", "steps_of",
     "trial_of", "whole",
 ]  # fmt: skip
@@ -100,33 +100,7 @@ class MainTextWorld(ElasticWorld):
             f"m = {problem.num_clients}, d = {problem.dim}, lambda_1 = "
             f"{algorithm.l1:g}, lambda_2 = {algorithm.l2:.6g}; {cls.about}"
         )
-        options = {"seed": request.seed, "local_solver": solver, "given": o.get("given") or {}}
-        return cls.case_of(request, problem, algorithm, told, {}, **options)
-
-
-@dataclass
-class EachOf(World):
-    """Worlds of one kind, a client or a message each; a form is judged on all of them."""
-
-    each: list[Any]
-
-    def has(self, fact: str) -> bool:
-        """True if the fact holds of all of them."""
-        return all(world.has(fact) for world in self.each)
-
-    def sides_of(self, sides: Callable[[Any], Sides]) -> Callable[[Any], Sides]:
-        """Give the sides of all, one after the other."""
-
-        def joined(_: Any) -> Sides:
-            found = [sides(world) for world in self.each]
-            lhs, rhs, scale = (
-                np.stack([np.asarray(getattr(f, n), dtype=object) for f in found])
-                for n in ("lhs", "rhs", "scale")
-            )
-            axes = {1: ("client",), 2: ("client", "entry")}.get(lhs.ndim, ())
-            return Sides(lhs, rhs, scale, found[0].relation, axes=axes)
-
-        return joined
+        return cls.case_of(problem, algorithm, told, {}, local_solver=solver)
 
 
 # --- a problem of the user's ----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from fedtheory.theorems.fedelasticnet.notation import tight
 from fedtheory.theorems.fedelasticnet.paper import FILE
 from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.world import Data, positive
-from fedtheory.theory import Fact, Sides, derived, eq, form, le, number, printed, wrong
+from fedtheory.theory import EachOf, Fact, Sides, derived, eq, form, le, number, printed, wrong
 from fedtheory.theory.fields import Read
 
 CONVEX = Fact("L_k is convex", lambda q: semidefinite(q.H))
@@ -105,11 +105,11 @@ class LocalView(world.MainTextWorld):
         return f"d={d}", data
 
     @classmethod
-    def on_problem(cls, statement: Any, case: Any) -> world.EachOf:
+    def on_problem(cls, statement: Any, case: Any) -> EachOf:
         """Take each client's local problem in the first round, where the stored gradient is 0."""
         common = {"theta": world.exact(case.x0), "trial": world.trial_of(case), **world.lambdas(case)}
         losses = zip(*world.quadratics(case), strict=True)
-        return world.EachOf([cls.instance("", {"H": h, "q": q, **common}).view() for h, q in losses])
+        return EachOf([cls.instance("", {"H": h, "q": q, **common}).view() for h, q in losses])
 
     d = derived(lambda v: len(v.theta))
     beta = derived(lambda v: abs(np.diagonal(v.H)).max(), "the least beta of a diagonal H")

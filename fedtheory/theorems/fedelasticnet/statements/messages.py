@@ -25,6 +25,7 @@ from fedtheory.theorems.fedelasticnet.quantities import soft
 from fedtheory.theorems.fedelasticnet.statements.local_problem import LocalView, nonzeros
 from fedtheory.theorems.fedelasticnet.world import Data, positive, signed
 from fedtheory.theory import Fact, Sides, anything, derived, eq, form, le, number, repaired, wrong
+from fedtheory.theory.judge.view import EachOf
 
 SHORT = Fact("at most 100 entries", lambda q: q.n <= 100)
 WHOLE = Fact(
@@ -90,7 +91,7 @@ class MessageView(world.MainTextWorld):
         return f"n={n}", data
 
     @classmethod
-    def on_problem(cls, statement: Any, case: Any) -> world.EachOf:
+    def on_problem(cls, statement: Any, case: Any) -> EachOf:
         """Take the messages that are given, or the clients' first updates without l1."""
         level, ridge = world.lambdas(case).values()
         given = case.given
@@ -107,7 +108,7 @@ class MessageView(world.MainTextWorld):
             {"x": x, "theta": theta, "threshold": t, **more}
             for x, t in zip(rows, thresholds, strict=True)
         ]
-        return world.EachOf([cls.instance("", d).view() for d in data])
+        return EachOf([cls.instance("", d).view() for d in data])
 
     n = derived(lambda v: len(v.x))
     sparse = derived(lambda v: soft(v.x, v.threshold), "the update with the l1 norm")

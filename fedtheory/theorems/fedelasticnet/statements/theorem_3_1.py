@@ -53,13 +53,17 @@ class Letters:
         self.q, self.l1, self.l2, self.d = q, q.method.l1, q.method.l2, q.d
         self.T = q.t[q.horizons]
         self.constants = ElasticConstants(q.N, q.P, q.beta, self.l1, self.l2)
-        self.gamma = (q.x + q.state.h / self.l2)[:-1]
+        self.gammas = q.x + q.state.h / self.l2
+        self.gamma = self.gammas[:-1]
         self.away, self.at_star = self.gamma - q.x_star, q.gradients(q.x_star)
         self.start = q.sq(self.away[:1])
         self._sums: dict[Any, Any] = {}
         self.feddyn = not self.l1 * self.l1 > 0  # where no s_k matters, and need not be known
 
     excess = derived(lambda v: v.q.gap_at(v._total(v.gamma) / v.T[..., None]), "R(mean gamma) - R*")
+    mean_excess = derived(
+        lambda v: v._total(v.q.gap_at(v.gamma)) / v.T, "(1/T) sum_t R(gamma^t) - R*"
+    )
     C_0 = derived(lambda v: v.q.over_clients(v._off), "C_0 from the gradients that are stored")
     C_0_true = derived(
         lambda v: v.q.over_clients(v.q.sq(v.q.gradients(v.q.x[:1]) - v.at_star)),

@@ -9,20 +9,20 @@ nobody moves is not assumed: intervals that hold every reachable state prove it,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.rational import fraction, integer, table
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import after_a_round
-from fedtheory.theorems.fedelasticnet.exact_witness import MERGED, DiagonalWitness
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.theory import World
+from fedtheory.theory import World, derived, number, whole
 from fedtheory.theory.judge.statement import Undefined
 
-__all__ = ["MAX_ROUNDS", "StillRun"]
+__all__ = ["MAX_ROUNDS", "MergedClients"]
 
 MAX_ROUNDS = 2000
 
@@ -80,7 +80,8 @@ class _Moments:
         self.a, self.sa = self.a - self.h, self.sa - self.sh
 
 
-class StillRun(World):
+@dataclass(kw_only=True)
+class MergedClients(World):
     """The letters of Theorem 3.1 on a run of m identical clients, P a round, while nobody moves.
 
     ``once`` gives them to the forms of that theorem, which stand on quantities of this rule.
@@ -88,64 +89,75 @@ class StillRun(World):
     Raises
     ------
     InvalidInput
-        Clients of several kinds, a horizon out of range, or a client that can move.
+        A cohort of more than all clients, or a client that can move.
     """
 
-    kind = MERGED
+    kind = "identical clients"
     rule, rational, sampled, exact = "true-gradient", True, False, True
 
-    @classmethod
-    def from_data(cls, data: dict[str, Any]) -> StillRun:
-        """Make one from the data of a witness file."""
-        return cls(DiagonalWitness.from_data(data, MERGED))
+    h: np.ndarray = number("d", "the curvatures of every client", above=0)
+    c: np.ndarray = number("d", "its minimiser")
+    clients: int = whole(1, 10**9, "m")
+    cohort_size: int = whole(1, 10**9, "P")
+    lambda1: Fraction = number(above=0)
+    lambda2: Fraction = number(above=0)
+    starts: np.ndarray = number("n d", "equally likely, with g_k = 0")
+    rounds: int = whole(1, MAX_ROUNDS, "T")
+
+    d = derived(lambda v: len(v.h))
+    method = derived(lambda v: v)
+    beta = derived(lambda v: v.h.max())
+    l1, l2 = derived(lambda v: v.lambda1), derived(lambda v: v.lambda2)
+    away = derived(lambda v: v.starts - v.c, "theta^0 - theta*, of each start")
+    start = derived(lambda v: (v.away * v.away).sum() / Fraction(len(v.away)), "E |gamma^0 - theta*|^2")
+    C_0 = derived(lambda v: 0 * v.start, "0, as no gradient is left at the optimum")
+    C_0_unsquared = derived(lambda v: v.C_0)
+    C_0_true = derived(lambda v: ((v.h * v.away) ** 2).sum() / Fraction(len(v.away)))
+    m, P = derived(lambda v: Fraction(v.clients)), derived(lambda v: Fraction(v.cohort_size))
+    constants = derived(lambda v: ElasticConstants(v.m, v.P, v.beta, v.lambda1, v.lambda2))
+    T = derived(lambda v: v._columns[0])
+    excess = derived(lambda v: v._columns[3], "R(mean gamma) - R*")
+    zeros = derived(lambda v: v.d + 0 * v.T)
 
     @classmethod
     def summary(cls, witness: Any) -> str:
         """Describe the instance by its size."""
-        return DiagonalWitness.from_witness(witness).size
+        w = cls.from_data(witness.data)
+        starts = f", {len(w.starts)} starts" if len(w.starts) > 1 else ""
+        return f"m = {w.clients}, P = {w.cohort_size}, d = {w.d}, T = {w.rounds}{starts}"
 
     @classmethod
     def told(cls, witness: Any, rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Give the clients, the numbers of the method, and the starts."""
-        w = DiagonalWitness.from_witness(witness)
+        w = cls.from_data(witness.data)
+        h, c, *starts = (", ".join(map(str, v)) for v in (w.h, w.c, *w.starts))
         return [
-            (f"client 0 ({w.m} identical)", f"h = {', '.join(w.h[0])}; c = {', '.join(w.c[0])}"),
+            (f"client 0 ({w.clients} identical)", f"h = {h}; c = {c}"),
             ("lambda_1, lambda_2", f"{w.lambda1}, {w.lambda2}"),
-            ("equally likely starts", "; ".join(", ".join(x) for x in w.starts)),
+            ("equally likely starts", "; ".join(starts)),
         ]
 
-    def __init__(self, w: Any) -> None:
-        h, c, x0 = (table(v) for v in (w.h, w.c, w.starts))
-        m, self.l1, self.l2 = Fraction(w.m), fraction(w.lambda1), fraction(w.lambda2)
-        if not isinstance(w.P, int) or not 1 <= w.P <= w.m:
-            raise InvalidInput(f"P = {w.P!r} of {w.m}: it must be an integer between 1 and m")
-        if len(h) > 1:
-            raise InvalidInput(
-                f"copies = {w.copies} with P = {w.P} of m = {w.m}: merged clients of which some "
-                "stay away must all be identical (one row)"
-            )
-        if not self.l1 > 0:
-            raise InvalidInput(f"lambda_1 = {self.l1} is not above 0, as Algorithm 3 asks")
-        [curvature], away, self.d = h, x0 - c, h.shape[1]
-        self.method, self.beta = self, curvature.max()
-        self.constants: Any = ElasticConstants(m, Fraction(w.P), self.beta, self.l1, self.l2)
-        reach = _Reach(away, curvature, self.l2, w.P / m)
-        moments = _Moments(away, curvature / self.l2, m, w.P)
+    def __post_init__(self) -> None:
+        if self.cohort_size > self.clients:
+            raise InvalidInput(f"cohort_size = {self.cohort_size} of {self.clients} clients")
+
+    @cached_property
+    def _columns(self) -> Any:
+        """T, the sums of the inner products and of their split versions, and R(mean gamma) - R*: (T, 1) each."""
+        reach = _Reach(self.away, self.h, self.lambda2, self.P / self.m)
+        moments = _Moments(self.away, self.h / self.lambda2, self.m, self.P)
         sums, rows = (Fraction(0), Fraction(0)), []
-        for t in range(1, integer(w.T, "T", 1, MAX_ROUNDS) + 1):
-            if not reach.still(self.l1):
-                raise InvalidInput(f"a client can move in round {t}: merged clients are followed only while nobody moves")
-            whole, split, square = moments.look()
-            sums = sums[0] + whole, sums[1] + split
-            rows.append((Fraction(t), *sums, (curvature * square).sum() / (2 * t * t)))
+        for t in range(1, self.rounds + 1):
+            if not reach.still(self.lambda1):
+                raise InvalidInput(
+                    f"a client can move in round {t}: merged clients are followed only while nobody moves"
+                )
+            product, split, square = moments.look()
+            sums = sums[0] + product, sums[1] + split
+            rows.append((Fraction(t), *sums, (self.h * square).sum() / (2 * t * t)))
             moments.step()
             reach.step()
-        columns = np.array(rows, dtype=object).T[..., None]
-        self.T, self._whole, self._split, self.excess = columns
-        self.zeros = self.d + 0 * self.T
-        self.start = (away * away).sum() / Fraction(len(away))
-        self.C_0 = self.C_0_unsquared = 0 * self.start  # at the optimum no gradient is left
-        self.C_0_true = ((curvature * away) ** 2).sum() / Fraction(len(away))
+        return np.array(rows, dtype=object).T[..., None]
 
     def last(self, name: str, split: bool = False, factor: int = -1) -> Any:
         """As `fedtheory.theorems.fedelasticnet.statements.theorem_3_1.Letters.last`."""
@@ -153,7 +165,7 @@ class StillRun(World):
             raise Undefined(
                 "models anchored at theta_k are not followed: write the merged clients out"
             )
-        found = {"s": self._split if split else self._whole, "sign": 0 * self.T}[name]
+        found = {"s": self._columns[2 if split else 1], "sign": 0 * self.T}[name]
         return 2 * factor * found / self.T
 
     def once(self, of: Any) -> Any:

@@ -1,14 +1,14 @@
-"""Piecewise quadratic losses of one number: each part of `Piece` against what defines it, at points that tell all branches apart."""
+"""Piecewise quadratic functions of one number: each part of `Piece` against what defines it, at points that tell all branches apart."""
 
 import itertools
 from fractions import Fraction as F
 
 import numpy as np
 import pytest
-from algorithm_3 import PiecewiseLosses
 
 from fedtheory.errors import InvalidInput
-from fedtheory.theorems.fedelasticnet.exact_pieces import Piece, absolute, huber, piece_of, quadratic, ramp
+from fedtheory.theory.rounds.losses import PieceTable, SeparableLosses, fractions
+from fedtheory.theory.rounds.slopes import Piece, absolute, huber, quadratic, ramp
 
 # (p, q, G): two ramps that overlap, a jump inside one of them, and one that stands alone
 RAMPS = ((F(-2), F(1, 3), F(3, 2)), (F(-1), F(5, 2), F(2, 5)), (F(1, 4), F(1, 4), F(5, 7)), (F(4), F(9, 2), F(7, 3)))
@@ -75,7 +75,7 @@ def test_the_local_model_is_optimal(piece):
         low, high = slopes(piece, anchor)
         edges = [low - l1, high + l1]
         for g in (*edges, *(e + s * F(1, 9) for e in edges for s in (-1, 1)), low - 5, high + 5, F(1, 7)):
-            y = piece.minimise(anchor, g, l1, l2)
+            y = piece.minimise(g, l2, anchor, l1)
             at = [s - g + l2 * (y - anchor) for s in slopes(piece, y)]
             pull = (-l1, l1) if y == anchor else (l1, l1) if y > anchor else (-l1, -l1)
             assert at[0] + pull[0] <= 0 <= at[1] + pull[1]
@@ -101,69 +101,85 @@ def test_the_named_losses():
     assert ramp(F(-1, 2), F(5, 3), 1, 4) == Piece(F(-1, 2), ramps=((F(1), F(4), F(13, 6)),)) and ramp(2, 2, 0, 1) == Piece(F(2))
     assert huber(2, F(1, 3), F(5, 2)) == Piece(F(-5, 6), ramps=((F(5, 3), F(7, 3), F(5, 3)),)) and huber(0, 2) == huber(0, 2, 1)
     assert absolute(2, F(4, 3)) == Piece(F(-4, 3), ramps=((F(2), F(2), F(8, 3)),)) and absolute(0) == absolute(0, 1)
-    for piece in PIECES:
-        assert piece_of(piece.to_file(), "piece") == piece
-    assert Piece().to_file() == {}
 
 
 def test_a_linear_loss_has_its_slope_everywhere_or_nowhere():
     assert Piece(F(2)).where(F(2)) == (None, None) and Piece(F(2)).where(F(1)) is None
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ([], r"f = \[\]: expected some of the fields slope, curvature, centre, ramps"),
-        ({"slopes": "1"}, r"f = \{'slopes': '1'\}: expected some of the fields"),
-        ({"slope": 0.5}, r"f\.slope"),
-        ({"curvature": "-1/2"}, r"f\.curvature = -1/2: it must be >= 0"),
-        ({"ramps": {}}, r"f\.ramps = \{\}: expected rows of three fractions"),
-        ({"ramps": [["1", "2"]]}, r"f\.ramps = .*expected rows of three fractions"),
-        ({"ramps": [("1", "2", "3")]}, r"f\.ramps = .*expected rows of three fractions"),
-        ({"ramps": [["1", "2", 0.5]]}, r"f\.ramps\[0\]"),
-        ({"ramps": [["2", "1", "1"]]}, r"f\.ramps: \[2, 1, 1\]: expected p <= q and G > 0"),
-        ({"ramps": [["1", "2", "0"]]}, r"f\.ramps: \[1, 2, 0\]: expected p <= q and G > 0"),
-    ],
-)
-def test_a_bad_loss_in_a_file_is_refused(data, message):
-    with pytest.raises(InvalidInput, match=message):
-        piece_of(data, "f")
-
-
-def test_the_limits_of_what_a_file_may_say():
-    assert piece_of({"curvature": "0", "ramps": [["1", "1", "1/9"]]}, "f") == Piece(ramps=((F(1), F(1), F(1, 9)),))
+def losses(rows) -> SeparableLosses:
+    """In a plain mean."""
+    return SeparableLosses(PieceTable(rows), np.full(len(rows), F(1, len(rows))))
 
 
 def test_without_a_minimiser():
     """Slopes 1/2 and 1 far left, and 1 and 4/3 far right: their means are 3/4 and 7/6."""
-    losses = PiecewiseLosses([[ramp(F(1, 2), 1, 0, 1)], [ramp(1, F(4, 3), 0, 1)]])
-    with pytest.raises(InvalidInput, match="R has no minimiser: in coordinate 0 its slope runs from 3/4 to 7/6"):
-        losses.theta_star  # noqa: B018
+    of = losses([[ramp(F(1, 2), 1, 0, 1)], [ramp(1, F(4, 3), 0, 1)]])
+    told = "its slope runs from 3/4 to 7/6: it has no minimiser; take losses whose mean slope changes sign"
+    with pytest.raises(InvalidInput, match=told):
+        of.minimiser([F(0)])
 
 
 def test_what_the_clients_make_of_it():
-    """Values, subgradients of least size and those nearest to g, client by client; R's gap against its own values."""
-    losses = PiecewiseLosses([[PIECES[0], PIECES[2]], [PIECES[3], quadratic(F(3, 5), 4)], [huber(2, 1), absolute(F(1, 4), F(3, 2))]])
-    assert losses.shape == (3, 2) and losses.m == 3 and losses.is_exact
+    """Values, subgradients of least size and those nearest to g, client by client; F's gap against its own values."""
+    pieces = [[PIECES[0], PIECES[2]], [PIECES[3], quadratic(F(3, 5), 4)], [huber(2, 1), absolute(F(1, 4), F(3, 2))]]
+    of = losses(pieces)
+    assert (of.num_clients, of.dim) == (3, 2) and of.exact
     x = np.array([F(1, 4), F(1, 4)], dtype=object)
-    rows = [[p.slopes(v) for p, v in zip(row, x, strict=True)] for row in losses.pieces]
-    assert losses.gradients(x).tolist() == [[a if a > 0 else b if b < 0 else 0 for a, b in row] for row in rows]
+    rows = [[p.slopes(v) for p, v in zip(row, x, strict=True)] for row in pieces]
+    assert of.gradients(x).tolist() == [[a if a > 0 else b if b < 0 else 0 for a, b in row] for row in rows]
     wanted = np.array([[F(-9), F(9)], [F(1, 5), F(-1, 3)], [F(2), F(1, 7)]], dtype=object)
     nearest = [[sorted((a, g, b))[1] for (a, b), g in zip(row, gs, strict=True)] for row, gs in zip(rows, wanted, strict=True)]
-    assert losses.nearest_gradients(np.stack([x] * 3), wanted).tolist() == nearest
-    values = [sum(p.value(v) for p, v in zip(row, x, strict=True)) for row in losses.pieces]
-    assert losses.values(x).tolist() == values
-    star = losses.theta_star
-    assert losses.excess(x) == (sum(values) - losses.values(star).sum()) / 3 > 0
-    assert (losses.grad_star.sum(axis=0) == 0).all()
-    ends = [[p.slopes(v) for p, v in zip(row, star, strict=True)] for row in losses.pieces]
-    assert all(a <= g <= b for row, gs in zip(ends, losses.grad_star, strict=True) for (a, b), g in zip(row, gs, strict=True))
-    assert losses.mu == min((F(2, 7) + F(7, 5)) / 3, (F(5, 3) + F(3, 5)) / 3) and losses.beta is None
+    assert of.pieces.nearest(np.stack([x] * 3), wanted).tolist() == nearest
+    assert of.pieces.take([2, 0]).nearest(np.stack([x] * 2), wanted[[2, 0]]).tolist() == [nearest[2], nearest[0]]
+    values = [sum(p.value(v) for p, v in zip(row, x, strict=True)) for row in pieces]
+    assert of.values(x).tolist() == values
+    star = of.minimiser([F(0), F(0)])
+    assert of.excess(x, star) == (sum(values) - of.values(star).sum()) / 3 > 0
+    known = of.constants
+    assert known["mu_F"] == min((F(2, 7) + F(7, 5)) / 3, (F(5, 3) + F(3, 5)) / 3)
+    assert known["mu"] == 0 and known["beta"] is known["beta_F"] is known["G_sq"] is None
 
 
 def test_of_several_minimisers_the_nearest_one():
     """|x - 1| + |x - 3| is least on [1, 3]."""
-    for near, star in ((None, 1), ([F(0)], 1), ([F(2)], 2), ([F(7, 2)], 3)):
-        losses = PiecewiseLosses([[absolute(1)], [absolute(3)]], near)
-        assert losses.theta_star.tolist() == [star] and losses.minimisers == [(1, 3)]
-        assert losses.excess(losses.theta_star + F(5)) == abs(star + 4) / F(2) + abs(star + 2) / F(2) - 1
+    of = losses([[absolute(1)], [absolute(3)]])
+    assert of.joint[0].least() == (1, 3, True) and of.constants["G_sq"] == 1
+    for near, star in ((F(0), 1), (F(2), 2), (F(7, 2), 3)):
+        assert of.minimiser([near]).tolist() == [star]
+        assert of.excess(np.array([star + F(5)]), np.array([F(star)])) == abs(star + 4) / F(2) + abs(star + 2) / F(2) - 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_table_is_what_rows_of_parameters_are(seed):
+    """Convex Huber losses, quadratics and kinks in both writings: values, local models, F, and its constants."""
+    rng = np.random.default_rng(seed)
+
+    def numbers(least, *shape):
+        return fractions([[F(int(v), 4) for v in row] for row in rng.integers(least, 9, shape)])
+
+    h, m, a, c = numbers(0, 3, 2), numbers(0, 3, 2), numbers(0, 3, 2) * (seed % 2), numbers(-8, 3, 2)
+    bent = rng.random((3, 2)) < 0.5
+    delta = np.where(bent, numbers(1, 3, 2), None)
+    h[0] += 1  # so that F has a minimiser
+    weights = fractions(["1/2", "1/3", "1/6"])
+    rows = SeparableLosses.of(h, c, m, a, delta, weights)
+    own = [
+        [quadratic(m[k, i], c[k, i]) + absolute(c[k, i], a[k, i])
+         + (quadratic(h[k, i], c[k, i]) if delta[k, i] is None else huber(c[k, i], delta[k, i], h[k, i])) for i in range(2)]
+        for k in range(3)
+    ]  # fmt: skip
+    table = SeparableLosses(PieceTable(own), weights)
+    x, y = numbers(-8, 1, 2)[0], numbers(-8, 3, 2)
+    gaps = [of.values(x) - of.values(x + 1) for of in (rows, table)]
+    assert gaps[0].tolist() == gaps[1].tolist()
+    star = rows.minimiser(x)
+    assert star.tolist() == table.minimiser(x).tolist()
+    assert rows.excess(y, star).tolist() == table.excess(y, star).tolist()
+    local = numbers(-8, 3, 2), F(3, 4), y, F(1, 2), y + 1
+    assert rows.pieces.minimise(*local).tolist() == table.pieces.minimise(*local).tolist()
+    one, other = rows.constants, table.constants
+    assert all(one[k] == other[k] for k in ("mu", "mu_F", "G_sq"))
+    if not a.any():
+        assert rows.gradients(x).tolist() == table.gradients(x).tolist()
+        assert one["beta"] == other["beta"] and one["beta_F"] >= other["beta_F"]

@@ -226,7 +226,8 @@ def test_the_worst_losses_of_a_method_of_ones_own(mine):
 def test_a_criterion_of_ones_own_and_a_proof_to_read(mine):
     """||x_3 - x_2||^2 of gradient descent with step 1/2 is at most 1/16, and the script checks itself."""
     Path("goal.py").write_text("def last_step(q):\n    return q.sq(q.x[-1] - q.x[-2])\n")
-    words = ("worst-case", "fedavg", "-T", "3", "--step", "1/2", "--heterogeneity", "0", "--criterion", "goal.py:last_step", "--out", "o")
+    run = ("-T", "3", "--step", "1/2", "--heterogeneity", "0")
+    words = ("worst-case", "fedavg", *run, "--criterion", "goal.py:last_step", "--out", "o")
     every, fewest = (json.loads(call(*words, *more, "--json").stdout) for more in ((), ("--fewest",)))
     assert every["solver"] == pytest.approx(1 / 16, rel=1e-6) and 1 / 16 <= every["bound"] < 0.06251
     path = fewest["certificate"]

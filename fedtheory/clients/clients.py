@@ -194,6 +194,8 @@ class Clients:
 
         It is drawn from (seed, round, number of the coin, scenario) alone.
         """
+        if not 0 <= p <= 1:
+            raise InvalidInput(f"coin({p}): a probability lies in [0, 1]")
         self._coins += 1
         drawn = self.stream.per_scenario(lambda g, s: g.random((s, 1)), "coin", self.scenarios, self.round_index, self._coins)
         return astype_like(drawn < float(p), self._like)

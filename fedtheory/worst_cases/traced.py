@@ -11,17 +11,21 @@ A local problem that is solved exactly is its optimality condition. With an l1 t
 of the move m, p being lambda times its subgradient, <p, m> is at least <q, m> and -<q, m> for every
 other such q, of another round or the clients' mean. That entries of p are at most lambda is not
 used: a bound that is proved so is true, and may not be the least.
+
+A round that flips a coin is run once for every way that its coins fall. Up to the coin all of them
+ask for the same gradients, and after it each for its own, unless two are at one place.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import traceback
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Rational
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -37,8 +41,9 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 
-__all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
+__all__ = ["Coins", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "every_way", "not_too_many_ways"]
 
+MOST_WAYS = 256  # for the coins of a run to fall
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # clients, and coordinates, that are carried along
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
@@ -408,6 +413,69 @@ class VectorCohort(Cohort):
         return per_client[None, : self.__dict__["shown"]]
 
 
+class Coins:
+    """The coins of a round: the first fall as it is given, and the others show heads.
+
+    Parameters
+    ----------
+    given : faces, True for heads
+    """
+
+    def __init__(self, given: tuple[bool, ...] = ()) -> None:
+        self.given, self.chances = given, list[Fraction]()
+        self.faces: tuple[bool, ...] = ()
+
+    def flip(self, p: Any) -> bool:
+        """The face of the next coin, which shows heads with probability p."""
+        p, at = exact(p), len(self.faces)
+        if not 0 <= p <= 1:
+            raise InvalidInput(f"coin({p}): a probability lies in [0, 1]")
+        self.chances.append(p)
+        self.faces += (self.given[at] if at < len(self.given) else p > 0,)
+        return self.faces[-1]
+
+    @property
+    def weight(self) -> Fraction:
+        """The probability of these faces."""
+        return math.prod((p if face else 1 - p for p, face in zip(self.chances, self.faces, strict=True)), start=Fraction(1))
+
+    @property
+    def others(self) -> list[tuple[bool, ...]]:
+        """The ways to fall that differ from this one first in a coin that was not given."""
+        new = range(len(self.given), len(self.faces))
+        return [(*self.faces[:i], False) for i in new if 0 < self.chances[i] < 1]
+
+    def __str__(self) -> str:
+        return "".join("+" if face else "-" for face in self.faces)
+
+
+Made = TypeVar("Made")
+
+
+def every_way(make: Callable[[Coins], Made]) -> list[tuple[Coins, Made]]:
+    """What is made for each way that its coins may fall; of what flips none, one way.
+
+    Raises
+    ------
+    InvalidInput
+        There are too many ways.
+    """
+    left: list[tuple[bool, ...]] = [()]
+    found: list[tuple[Coins, Made]] = []
+    while left:
+        coins = Coins(left.pop(0))
+        found.append((coins, make(coins)))
+        left += coins.others
+        not_too_many_ways(len(found) + len(left))
+    return found
+
+
+def not_too_many_ways(ways: int) -> None:
+    """Refuse more ways for the coins of a run to fall than are looked at."""
+    if ways > MOST_WAYS:
+        raise InvalidInput(f"more than {MOST_WAYS:,} ways for the coins to fall: take fewer rounds")
+
+
 class VectorProblem:
     """The losses as a local solver sees them: their gradients."""
 
@@ -433,13 +501,15 @@ class VectorClients(Clients):
     moves : the moves and subgradients of l1 terms so far, by name
     inside : the points of a convex set so far, with their names and normals
     label : in the names of the gradients that are asked for (default: t - 1)
+    coins : how the round's coins fall; None: it may flip none
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
         moves: dict[str, tuple[Any, Any]], inside: list[tuple[str, Any, Any]], label: Any = None,
+        coins: Coins | None = None,
     ) -> None:  # fmt: skip
-        self.trace, self.run, self.solver = trace, trace.run, solver
+        self.trace, self.run, self.solver, self.coins = trace, trace.run, solver, coins
         self.moves, self.inside = moves, inside
         self.label = round_index - 1 if label is None else label
         self._number, self._participants = clients, participants
@@ -456,6 +526,8 @@ class VectorClients(Clients):
         self.cohort = VectorCohort(clients, participants, self.shown)
 
     def _only(self, message: Any, who: Any) -> Any:
+        if not np.any(who):
+            return np.zeros_like(message)
         if not np.all(who):
             raise NotLinear(f"treats clients unlike one another: {NOT_LINEAR}")
         return message
@@ -507,10 +579,16 @@ class VectorClients(Clients):
             return values[:, 0]
         return self.trace.of_server(self.run.mean(self.trace.vector(values)))
 
+    # --- the round's coins ------------------------------------------------------------------------
+    def coin(self, p: Any) -> np.ndarray:
+        if self.coins is None or self._participants < self._number:
+            raise NotLinear("flips a coin: take a bound or a potential of it with everybody, and no cohorts")
+        return np.array([[self.coins.flip(p)]])
+
     # --- the work ---------------------------------------------------------------------------------
     def _name(self, solved: bool) -> str:
         j, self._asked = self._asked, self._asked + 1
-        return f"g{self.label}" + ("" if solved and j == 0 else f".{j}")
+        return f"g{self.label}{self.coins or ''}" + ("" if solved and j == 0 else f".{j}")
 
     def gradient(self, y: Any) -> Any:
         at = self.trace.vector(y)
@@ -629,11 +707,18 @@ class VectorClients(Clients):
         raise NotLinear(f"asks how a model's output moves: {NOT_LINEAR}")
 
 
-Page = Callable[[Any, int, Any, Any], tuple[Any, Any]]
+class _State(NamedTuple):
+    """What a page keeps from round to round: the method's state, moves and points of a set, and how the coins fell."""
+
+    trace: Trace
+    of_method: Any
+    moves: dict[str, tuple[Any, Any]]
+    inside: list[tuple[str, Any, Any]]
+    history: str = ""
 
 
-def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int) -> Page:
-    """A round of a method: callable(run, t, model, state) -> the next model and state.
+class Page:
+    """A round of a method on vectors: called with (run, t, model, state) it gives the next model and state.
 
     Parameters
     ----------
@@ -647,35 +732,46 @@ def page(algorithm: Algorithm, solver: LocalSolver, clients: int, participants: 
     MissingCapability
         What the round asks for that is no matter of vectors, with the line.
     """
-    algorithm.check(solver)
-    method, local = in_fractions(algorithm), in_fractions(solver)
 
-    file = inspect.getfile(type(algorithm))
+    def __init__(self, algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int) -> None:
+        algorithm.check(solver)
+        self.name, self.file = algorithm.name, inspect.getfile(type(algorithm))
+        self.method, self.solver = in_fractions(algorithm), in_fractions(solver)
+        self.clients, self.participants = clients, participants
 
-    def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
-        if state is None:
-            trace = Trace(run, clients)
-            begun, moves = cut(method.init(trace.of_server(x), clients), clients, trace.shown), {}
-            inside: list[Any] = []
-        else:
-            trace, begun, moves, inside = state
-        seen = VectorClients(trace, local, clients, participants, t + 1, moves, inside)
-        after = method.round(begun, seen)
-        return trace.vector(after.x), (trace, after, seen.moves, seen.inside)
+    def __call__(self, run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
+        """Of a round that flips no coin."""
+        return self._told(run, t, x, state, None)
 
-    def told(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
+    def every_way(self, run: Any, t: int, x: Any, state: Any) -> list[tuple[Fraction, Any, Any]]:
+        """Each way for the round's coins to fall: its probability, the next model and state."""
+        ways = every_way(lambda coins: self._told(run, t, x, state, coins))
+        return [(coins.weight, *after) for coins, after in ways]
+
+    def _told(self, run: Any, t: int, x: Any, state: Any, coins: Coins | None) -> tuple[Any, Any]:
         try:
-            return of_round(run, t, x, state)
+            return self._round(run, t, x, state, coins)
         except NotLinear as error:
-            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{error}") from error
+            raise MissingCapability(f"{self.name}: {_line(error, self.file)}{error}") from error
         except FedTheoryError:
             raise
         except Exception as error:
             numpy_s = "Coordinate" in str(error) or "Square" in str(error)  # of a function that looks for a method of its entries
             why = "NumPy cannot do this with vectors" if numpy_s else f"{type(error).__name__}: {error}"
-            raise MissingCapability(f"{algorithm.name}: {_line(error, file)}{why}: {NOT_LINEAR}") from error
+            raise MissingCapability(f"{self.name}: {_line(error, self.file)}{why}: {NOT_LINEAR}") from error
 
-    return told
+    def _round(self, run: Any, t: int, x: Any, state: _State | None, coins: Coins | None) -> tuple[Any, _State]:
+        if state is None:
+            trace = Trace(run, self.clients)
+            begun = cut(self.method.init(trace.of_server(x), self.clients), self.clients, trace.shown)
+            state = _State(trace, begun, {}, [])
+        before = state.history
+        seen = VectorClients(
+            state.trace, self.solver, self.clients, self.participants, t + 1, state.moves, state.inside, f"{t}{before}", coins
+        )
+        after = self.method.round(state.of_method, seen)
+        history = f"{before}{coins or ''}/" if before or (coins is not None and coins.faces) else ""
+        return state.trace.vector(after.x), _State(state.trace, after, seen.moves, seen.inside, history)
 
 
 def cut(state: Any, clients: int, shown: int) -> Any:

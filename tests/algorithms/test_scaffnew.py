@@ -134,6 +134,12 @@ def test_the_coin():
         assert (coin != many).mean() == pytest.approx(0.42, abs=0.05)  # independent
 
 
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_a_coin_has_a_probability(p):
+    with pytest.raises(errors.InvalidInput, match=r"coin\(.*: a probability lies in \[0, 1\]"):
+        flipped(p, range(3))
+
+
 def test_the_coin_of_torch_is_that_of_numpy():
     torch = pytest.importorskip("torch")
     coin = flipped(0.3, range(200), like=torch.zeros((1, 1)))

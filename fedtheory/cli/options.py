@@ -303,6 +303,7 @@ _RANGES = {
     "l2": "a number > 0, as in --l2-over-beta 30",
     "lam": "a number >= 0, as in --lam 1",
     "sigma": "a number > 0, as in --sigma 1",
+    "p": "a number in (0, 1], as in --p 0.3",
 }
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from command_line import call, refused
 
 from fedtheory import algorithms, problems
 from fedtheory.algorithms import Algorithm
@@ -129,6 +130,14 @@ def test_with_probability_one_it_is_gradient_descent(criterion):
         for method, more in (("scaffnew", {"p": 1}), ("fedavg", {}))
     )
     assert ours.best == pytest.approx(known.best, abs=1e-7) and not ours.flips
+
+
+def test_with_probability_one_and_several_steps_it_is_vrl_sgd():
+    ours, known = (
+        worst_case(method, local_steps=2, rounds=2, step=F(1, 4), **more)
+        for method, more in (("scaffnew", {"p": 1}), ("vrl-sgd", {}))
+    )
+    assert ours.best == pytest.approx(known.best, abs=1e-7)
 
 
 @pytest.mark.parametrize("p", [F(1, 4), HALF, F(9, 10)])
@@ -253,6 +262,19 @@ class Stays(LazyDescent):
         return FedAvgState(clients.xp.where(clients.coin(HALF), state.x, state.x))
 
 
+def test_the_command_line(tmp_path):
+    out = ("--out", tmp_path)
+    text = call("worst-case", "scaffnew", "--rounds", 2, "--step", 1, "--given", "p=1/3", *out).stdout
+    assert "p = 1/3" in text and "E F(x_T) - F*" in text and "any number of clients" in text
+    assert "E F(x_t)" in call("worst-case", "scaffnew", "--criterion", "best-gap", "--step", 1, *out).stdout
+    (file,) = tmp_path.glob("*p1_3*.json")
+    assert "proved" in call("replay", file).stdout
+    told = refused("worst-case", "scaffnew", "--step", 1, "--instance", tmp_path / "w.json", *out)
+    assert "no worst function of scaffnew, whose rounds flip coins" in told and not (tmp_path / "w.json").exists()
+    text = call("worst-case", "scaffnew", "--lyapunov", "--free", "--step", "20/11", *out).stdout
+    assert "0.745431" in text
+
+
 # --- potentials ---------------------------------------------------------------------------------------------------------
 RATES = [  # by the sketch of potentials over mean ||x_k - x*||^2, which ask the same
     (F(1), F(1, 2), 0.81),
@@ -295,6 +317,12 @@ def test_the_printed_potential(gamma, p):
     except NoMultipliers:
         found = 0.0
     assert found < 1e-6
+
+
+@pytest.mark.parametrize(("steps", "p"), [(2, F(1)), (2, HALF), (4, HALF)])
+def test_several_local_steps_fall_as_gradient_steps_do(steps, p):
+    found = quadratic_potential("scaffnew", local_steps=steps, losses=LOSSES, step=F(1, 4), p=p)
+    assert float(found.rho) == pytest.approx((1 - 0.25 * 0.1) ** (2 * steps), abs=3e-6)
 
 
 def test_nothing_is_below_the_rate_on_parabolas():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction as F
-from itertools import product
-from typing import ClassVar
+from itertools import combinations, product
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ from fedtheory.worst_cases import (
     worst_function,
     write,
 )
-from fedtheory.worst_cases.bounds import asked, branches
+from fedtheory.worst_cases.bounds import asked, asked_points, branches
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, entry
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import NoMultipliers, maximise, optimum
@@ -76,6 +76,71 @@ class LazyDescent(Algorithm):
         return FedAvgState(clients.xp.where(coin, clients.mean(y), state.x))
 
 
+class DelayedState(NamedTuple):
+    x: Any
+    m: Any  # a gradient of the last round
+    n: Any  # one of the round before
+    a: Any  # the clients' corrections of the last round
+    b: Any
+
+
+@dataclass(frozen=True)
+class Delayed(Algorithm):
+    """Local work with corrections that are two rounds old, and a step along an old gradient; it stays where heads fall."""
+
+    name: ClassVar[str] = "delayed"
+    stay: float | None = None
+
+    def init(self, x, num_clients):
+        own = 0 * x[:, None, :] + np.zeros((1, num_clients, 1), dtype=int)
+        return DelayedState(x, 0 * x, 0 * x, own, own)
+
+    def round(self, state, clients):
+        heads = None if self.stay is None else clients.coin(self.stay)
+        center = clients.spread(state.x)
+        result = clients.minimise(LocalObjective(center=center, linear=state.b), start=center)
+        x = clients.mean(result.y)
+        new = state.b + (clients.spread(x) - result.y) / result.step_sum
+        after = DelayedState(x - state.n / 50, clients.mean(clients.gradient(center)), state.m, new, state.a)
+        if heads is None:
+            return after
+        faces = (heads[..., None] if a.ndim == 3 else heads for a in state)
+        return DelayedState(*(clients.xp.where(c, a, b) for c, a, b in zip(faces, state, after, strict=True)))
+
+
+@dataclass(frozen=True)
+class Elsewhere(LazyDescent):
+    """Takes its gradients after the coin, at x or at 2 x."""
+
+    name: ClassVar[str] = "elsewhere"
+
+    def round(self, state, clients):
+        x = clients.spread(clients.xp.where(clients.coin(self.p), state.x, 2 * state.x))
+        return FedAvgState(clients.mean(clients.minimise(LocalObjective(center=x), start=x).y))
+
+
+@dataclass(frozen=True)
+class Adds(LazyDescent):
+    """Clients add up their gradients where tails fall, for ever."""
+
+    name: ClassVar[str] = "adds"
+
+    def init(self, x, num_clients):
+        return AddsState(x, 0 * x[:, None, :] + np.zeros((1, num_clients, 1), dtype=int))
+
+    def round(self, state, clients):
+        heads, gradients = clients.coin(self.p), clients.gradient(clients.spread(state.x))
+        return AddsState(
+            state.x - clients.mean(gradients),
+            clients.xp.where(heads[..., None], state.sums, state.sums + gradients),
+        )
+
+
+class AddsState(NamedTuple):
+    x: Any
+    sums: Any
+
+
 class Faced(Clients):
     """Two scenarios, in which the coin shows heads and tails."""
 
@@ -117,6 +182,19 @@ def test_the_branches_of_a_run_share_what_they_have_in_common():
     assert tails == start - run.points["g0.0"].gradient
     assert found[2].models[1] == found[0].models[0] != found[0].models[1]
     assert found[3].models[-1] == start  # the server has heard of nobody
+
+
+def test_gradients_after_the_coin_have_names_of_their_own():
+    run, _ = branches(asked(Elsewhere, {"step": F(1)}, rounds=1))
+    at = {name: point.at for name, point in run.points.items()}
+    assert list(at) == ["*", "g0+.0", "g0-.0"] and at["g0-.0"] == 2 * at["g0+.0"] == 2 * Run.start
+
+
+@pytest.mark.parametrize("criterion", ["gap", "distance", "gradient", "best-gap"])
+def test_no_loss_is_asked_twice_at_one_place(criterion):
+    """Else the programme has no interior."""
+    points = asked_points(asked("scaffnew", {"step": F(1)}, rounds=3, criterion=criterion))
+    assert all(a.at != b.at for a, b in combinations(points, 2)) and len(points) > 7
 
 
 # --- bounds -------------------------------------------------------------------------------------------------------------
@@ -340,6 +418,22 @@ def test_a_lazy_method_has_the_mean_of_its_rates():
         found = quadratic_potential(Lazy, losses=LOSSES, alpha=1, p=p, step=F(1, 4))
         assert float(found.rho) == pytest.approx(1 - float(p) * (1 - 0.776601), abs=3e-6)
         assert found.valued
+
+
+def test_what_is_reached_and_seen_by_tails_alone():
+    """Heads leave everything as it is: the rate is p + (1 - p) times that without a coin."""
+    options = {"losses": LOSSES, "local_steps": 2, "step": F(1, 4)}
+    sure = quadratic_potential(Delayed, **options)
+    found = quadratic_potential(Delayed, stay=F(1, 4), **options)
+    systems = [q.question.system() for q in (sure, found)]
+    assert [set(s.mean) for s in systems] == [{"x", "m", "n"}] * 2
+    assert [set(s.deviation) for s in systems] == [{"a'", "b'"}] * 2
+    assert 0.8 < sure.rho < 0.95 and sure.c == 0
+    assert float(found.rho) == pytest.approx(0.25 + 0.75 * float(sure.rho), abs=5e-6)
+
+
+def test_a_fixed_point_is_one_of_every_face():
+    assert not potential_question(Adds, {}, 1, LOSSES).system().fixed
 
 
 def test_it_falls_on_both_faces_of_real_rounds():

@@ -17,6 +17,7 @@ from fedtheory.algorithms.fedgate import FedGATE
 from fedtheory.algorithms.fedmls import FedMLS, fedmls_parameters
 from fedtheory.algorithms.fedprox import FedProx
 from fedtheory.algorithms.mime import Mime
+from fedtheory.algorithms.scaffnew import Scaffnew
 from fedtheory.algorithms.scaffold import Scaffold
 from fedtheory.algorithms.subgradient import Subgradient, subgradient_parameters
 from fedtheory.algorithms.vrl_sgd import VRLSGD
@@ -39,6 +40,7 @@ __all__ = [
     "FedMLS",
     "FedProx",
     "Mime",
+    "Scaffnew",
     "Scaffold",
     "Subgradient",
     "fedmls_parameters",
@@ -63,6 +65,7 @@ _ALGORITHMS: dict[str, type[Algorithm]] = {
         Mime,
         VRLSGD,
         FedGATE,
+        Scaffnew,
         APFL,
         FedAMP,
         ElasticAggregation,

@@ -123,6 +123,7 @@ class Algorithm:
     local_work : what clients of `fedtheory run` do where nothing else is asked for. 'gradient': a few gradient steps.
         'local-sgd': `LocalSGD`. 'sliding' and 'none': the method has local steps of its own, or none. '': they solve their
         local problems exactly, where method and problem allow it.
+    local_steps : how many gradient steps they make there
     parameters_from : id of the paper whose theorems give parameters or step sizes to its runs; '' for none
     nonsmooth : its losses are convex with bounded subgradients, and need not be smooth
     exact_numbers : hyperparameters that may be fractions, and stay so
@@ -136,6 +137,7 @@ class Algorithm:
     source: ClassVar[str]
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every method is a dataclass of its hyperparameters
     local_work: ClassVar[str] = ""
+    local_steps: ClassVar[int] = 5
     parameters_from: ClassVar[str] = ""
     nonsmooth: ClassVar[bool] = False
     exact_numbers: ClassVar[tuple[str, ...]] = ()

@@ -164,7 +164,7 @@ def run_command(
         help="Solver of the local problems. Default: as the method trains, gradient steps or "
         "exact.",
     )] = None,
-    local_steps: Annotated[int | None, Option(help="Local steps in a round (default 5).")] = None,
+    local_steps: Annotated[int | None, Option(help="Local steps in a round (default 5, of scaffnew 1).")] = None,
     local_lr: Annotated[float | None, Option(
         help="Local step size (default: 1/(beta + the penalty's curvature); adam has none).",
     )] = None,

@@ -160,9 +160,10 @@ def solver_of(o: dict[str, Any], problem: Any, algorithm: Any, kind: str) -> Any
     lr = o["local_lr"] if o["local_lr"] is not None else step_size(algorithm, problem, penalty(algorithm))
     decay = 1.0 if o["lr_decay"] is None else o["lr_decay"]
     common: dict[str, Any] = {"decay": decay, "l1": o["local_l1"] or "subgradient"}
+    usual = algorithm.local_steps
     if kind == "gradient":
-        return local.GradientSteps(5 if o["local_steps"] is None else o["local_steps"], lr, **common)
-    steps = 5 if o["local_steps"] is None and o["epochs"] is None else o["local_steps"]
+        return local.GradientSteps(usual if o["local_steps"] is None else o["local_steps"], lr, **common)
+    steps = usual if o["local_steps"] is None and o["epochs"] is None else o["local_steps"]
     made = {"sgd": local.SGD, "momentum": local.Momentum, "adam": local.Adam}[kind]
     return made(10 if o["batch_size"] is None else o["batch_size"], lr, epochs=o["epochs"], steps=steps, **common, **memory)
 

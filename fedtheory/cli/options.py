@@ -234,6 +234,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
         "fedmls": "The noise that T_k reckons with; none is added. ",
         "fedamp": "The scale of the attention, in units of ||x - x'||^2. ",
     },
+    "p": "The probability that a round communicates, in (0, 1]. ",
     "noise_std": "Noise of every subgradient (rms), as it is. ",
     "average": "Line 14 takes the averaged point, or the last, as printed. ",
     "server_projection": "The server projects z_k onto the ball. ",
@@ -302,6 +303,7 @@ _RANGES = {
     "l2": "a number > 0, as in --l2-over-beta 30",
     "lam": "a number >= 0, as in --lam 1",
     "sigma": "a number > 0, as in --sigma 1",
+    "p": "a number in (0, 1], as in --p 0.3",
 }
 
 

@@ -80,6 +80,8 @@ def method_topic(method: str) -> Topic:
     words = told_of("fedmls" if central else name, own, row["options"])
     if "batch_size" in _LOCAL[work]:
         words["batch_size"] = "Samples of a mini-batch (default: all)."
+    if "local_steps" in _LOCAL[work]:
+        words["local_steps"] = f"Local steps in a round (default {algorithms.get(name).local_steps})."
     if "noise" in own:
         words["noise"] = _NOISE
     usual = ": what Theorem 2 needs" if name == "fedmls" else ": what the accuracy needs" if central else " 100"

@@ -207,7 +207,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     all_alike = "one loss" if subject.one_loss else "one client" if asked["clients"] == 1 else many
     who = f"{asked['participants']} of {asked['clients']} clients" if drawn else all_alike
     what = CRITERIA.get(asked["criterion"], asked["criterion"])
-    if drawn:  # of the best gap it is the least expectation, not the expectation of the least
+    if drawn or found.flips:  # of the best gap it is the least expectation, not the expectation of the least
         what = what.replace("F(x_t)", "E F(x_t)") if asked["criterion"] == "best-gap" else f"E {what}"
     table = Table(f"{who}, any dimension", what)
     table.add_row("upper bound, by the solver" if found.relaxed else "worst case, by the solver", f"{told['solver']:.9g}")

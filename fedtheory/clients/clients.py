@@ -80,6 +80,7 @@ class Clients:
         self._bits_up: list[int | np.ndarray] = []
         self._bits_down: list[int | np.ndarray] = []
         self._draws = 0  # of a randomised compressor, this round
+        self._coins = 0
 
     # --- the cohort ---------------------------------------------------------------------------------------------------
     @property
@@ -186,6 +187,18 @@ class Clients:
         layout = self.layout
         steps = None if self.cohort.members is not None or self.cohort.steps is None else self.cohort.steps.T
         return Rows(layout.clients, layout.scenario_of_row(self.scenarios), layout.valid, self.stream, self.round_index, steps)
+
+    # --- the round's coins --------------------------------------------------------------------------------------------
+    def coin(self, p: Any) -> Array:
+        """One coin a scenario, the same for all its clients: (S, 1) of bools, True with probability p.
+
+        It is drawn from (seed, round, number of the coin, scenario) alone.
+        """
+        if not 0 <= p <= 1:
+            raise InvalidInput(f"coin({p}): a probability lies in [0, 1]")
+        self._coins += 1
+        drawn = self.stream.per_scenario(lambda g, s: g.random((s, 1)), "coin", self.scenarios, self.round_index, self._coins)
+        return astype_like(drawn < float(p), self._like)
 
     # --- the work -----------------------------------------------------------------------------------------------------
     def minimise(self, objective: LocalObjective, start: Array, solver: LocalSolver | None = None) -> LocalResult:

@@ -62,8 +62,9 @@ METHOD_COLOURS = {
     "apfl": "#EE7733",
     "fedamp": "#BBBBBB",
     "subgradient": "#0B3D2E",
+    "scaffnew": "#3366FF",
 }
-METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*", strict=True))
+METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8", strict=True))
 METHOD_NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
@@ -78,6 +79,7 @@ METHOD_NAMES = {
     "apfl": "APFL",
     "fedamp": "FedAMP",
     "subgradient": "subgradient steps",
+    "scaffnew": "Scaffnew",
     "algorithm-1": "Algorithm 1",
     "algorithm-2": "Algorithm 2",
     "algorithm-3": "Algorithm 3",

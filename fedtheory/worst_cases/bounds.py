@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,13 @@ from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, check, maximise
 from fedtheory.worst_cases.runs import NeedsTree, Run, spread
-from fedtheory.worst_cases.traced import SHOWN
+from fedtheory.worst_cases.traced import SHOWN, not_too_many_ways
 from fedtheory.worst_cases.tree import Tree
 
-__all__ = ["CRITERIA", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "family", "grown", "relaxed", "worst_case"]
+__all__ = [
+    "CRITERIA", "Branch", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "branches", "family", "grown",
+    "relaxed", "worst_case",
+]  # fmt: skip
 
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
@@ -142,6 +145,11 @@ class WorstCase:
         """What was asked, by name."""
         return self.question.asked
 
+    @property
+    def flips(self) -> bool:
+        """True if the method flips coins, so that the value is an expectation over them."""
+        return not self.question.tree and len(branches(self.question)[1]) > 1
+
     def __repr__(self) -> str:
         told = ", ".join(f"{name} {self.asked[name]}" for name in ("method", "rounds", "local steps", "criterion"))
         return f"WorstCase({told}: {self.best:.9g} by the solver, proved at most {float(self.bound):.9g})"
@@ -154,7 +162,7 @@ def worst_case(
     participants: int | None = None, announce: Announce | None = None, **options: Any,
 ) -> WorstCase:
     """The largest value of a criterion after some rounds; its expectation where P of N clients are
-    drawn in every round.
+    drawn in every round, or where the method flips coins.
 
     The method's own round is run on the vectors of the worst case: any `Algorithm` whose round is
     linear in vectors has one.
@@ -339,20 +347,50 @@ def _same_in_other_dimensions(q: Question, found: Any, again: Callable[[int], An
         )
 
 
-def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
-    """The run, minus the criterion, and what more has a multiplier."""
+class Branch(NamedTuple):
+    """A way for the coins of a run to fall; of a method without coins there is one.
+
+    Attributes
+    ----------
+    weight : its probability
+    models : x_0, ..., x_T
+    state : what the page keeps
+    """
+
+    weight: Fraction
+    models: list[Any]
+    state: Any = None
+
+    @property
+    def name(self) -> str:
+        """How the coins fell, in the names of points."""
+        return self.state.history if self.state else ""
+
+
+def branches(q: Question, coordinates: int = SHOWN) -> tuple[Run, list[Branch]]:
+    """The run of a question in which everybody takes part, with every way for its coins to fall."""
     smooth = q.losses.smoothness is not None
     run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss, smooth)
     page = q.subject.page(q.clients, q.participants, coordinates)
-    models: list[Any] = [run.start]
-    state = None
+    found = [Branch(Fraction(1), [run.start])]
     for t in range(q.rounds):
-        x, state = page(run, t, models[-1], state)
-        models.append(x)
-        _not_too_many(len(run.points) * (len(run.points) - 1))
+        after: list[Branch] = []
+        for b in found:
+            for weight, x, state in page.every_way(run, t, b.models[-1], b.state):
+                after.append(Branch(b.weight * weight, [*b.models, x], state))
+                not_too_many_ways(len(after))
+            _not_too_many(len(run.points) * (len(run.points) - 1))
+        found = after
+    return run, found
+
+
+def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
+    """The run, minus the criterion, and what more has a multiplier."""
+    run, found = branches(q, coordinates)
     if not isinstance(q.criterion, str):
-        return run, -form_of(q.criterion, run, models, q.clients), {}
-    return run, *_criterion(q.criterion, run, models)
+        criterion = q.criterion
+        return run, -_mean(found, lambda b: form_of(criterion, run, b.models, q.clients)), {}
+    return run, *_criterion(q.criterion, run, found)
 
 
 def _of_the_tree(q: Question, announce: Announce | None) -> tuple[Family, str]:
@@ -382,7 +420,7 @@ def grown(q: Question, announce: Announce | None = None) -> tuple[Tree, Quadrati
         return ends, other.points, other.extra
 
     _same_in_other_dimensions(q, (models, tree.points, tree.extra), again)
-    return tree, *_criterion(str(q.criterion), tree, models)
+    return tree, *_criterion(str(q.criterion), tree, [Branch(Fraction(1), models)])
 
 
 def _tell(announce: Announce | None, conditions: int, permutations: int) -> None:
@@ -403,13 +441,19 @@ def _constraints(q: Question, distance: Quadratic, heterogeneity: Quadratic) -> 
     return terms
 
 
-def _criterion(criterion: str, run: Any, models: list[Any]) -> tuple[Quadratic, dict[str, Quadratic]]:
+def _mean(found: list[Branch], of: Callable[[Branch], Quadratic]) -> Quadratic:
+    """The expectation of a form over the coins."""
+    return Quadratic.total(b.weight * of(b) for b in found)
+
+
+def _criterion(criterion: str, run: Any, found: list[Branch]) -> tuple[Quadratic, dict[str, Quadratic]]:
     """Minus the criterion, and what more has a multiplier."""
     if criterion == "distance":
-        return -run.square(models[-1]), {}
+        return -_mean(found, lambda b: run.square(b.models[-1])), {}
     if criterion == "best-gap":  # weights that add up to 1: 'weights' stands for the number 1, and must cancel as values do
-        gaps = {f"weight {t}": value("weights") - run.gap(f"gap{t}", at) for t, at in enumerate(models[:-1])}
-        return -value("weights"), gaps
+        rounds = range(len(found[0].models) - 1)
+        gaps = [_mean(found, lambda b: run.gap(f"gap{t}{b.name}", b.models[t])) for t in rounds]  # noqa: B023
+        return -value("weights"), {f"weight {t}": value("weights") - gap for t, gap in enumerate(gaps)}
     if criterion == "gradient":
-        return -run.squared_gradient("end", models[-1]), {}
-    return -run.gap("end", models[-1]), {}
+        return -_mean(found, lambda b: run.squared_gradient(f"end{b.name}", b.models[-1])), {}
+    return -_mean(found, lambda b: run.gap(f"end{b.name}", b.models[-1])), {}

@@ -103,7 +103,7 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
     ------
     InvalidInput
         No `WorstCase`; clients < 2, or other clients than were asked where cohorts are drawn; a method
-        whose worst case is a relaxation; losses that are strongly convex and not smooth.
+        that flips coins, or whose worst case is a relaxation; losses that are strongly convex and not smooth.
     NotCertified
         The solver's matrices are too far from any losses of the class.
     """
@@ -119,6 +119,8 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
         raise InvalidInput(f"clients = {clients}: cohorts of {q.participants} of {q.clients} clients were asked; make losses of those")
     if q.losses.smoothness is None and q.losses.strong_convexity > 0:
         raise InvalidInput("worst functions that are strongly convex and not smooth are not made: leave one of the two out")
+    if found.flips:
+        raise InvalidInput(f"no worst function of {q.subject.name}, whose rounds flip coins: its bound alone is proved")
     made = of_cohorts(found, q) if q.tree else of_exchangeable(found, q, clients)
     problem = least_losses(q.losses, made.at - made.start, made.gradients, made.values)
     return WorstFunction(found, problem, -made.start, made.margin, made.vectors, made.named)

@@ -26,7 +26,7 @@ from fedtheory.local.objective import LocalSolver
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.numbers import exact
 from fedtheory.worst_cases.runs import Run
-from fedtheory.worst_cases.traced import SHOWN, Contraction, NoCurvature, Page, page
+from fedtheory.worst_cases.traced import SHOWN, Contraction, NoCurvature, Page
 
 __all__ = ["Scale", "Subject", "class_of", "names", "source_of", "subject"]
 
@@ -104,7 +104,7 @@ class Subject:
 
     def page(self, clients: int, participants: int, coordinates: int = SHOWN) -> Page:
         """Its round on the vectors of a worst case."""
-        return page(self.algorithm, self.solver, clients, participants, coordinates)
+        return Page(self.algorithm, self.solver, clients, participants, coordinates)
 
 
 def names() -> list[str]:
@@ -260,7 +260,7 @@ def _solves(algorithm: Algorithm, exactly: LocalSolver) -> bool:
     try:
         algorithm.check(exactly)
         run = Run()
-        page(algorithm, exactly, 2, 2)(run, 0, run.start, None)
+        Page(algorithm, exactly, 2, 2).every_way(run, 0, run.start, None)
     except MissingCapability as error:
         return not (error.__cause__ is None or isinstance(error.__cause__, NoCurvature))
     except FedTheoryError:

@@ -8,7 +8,8 @@ blocks of one identity beside those of rho V - E V+ - sum of multipliers x condi
 and V are proved in fractions.
 
 1. The class's round is run on a free symbol for each field of its state: s+ = A s + B g, and losses
-   are asked at C s + D g.
+   are asked at C s + D g. A round that flips coins has an A and a B for each way that they fall, and
+   what follows holds for all of them.
 2. *Reached*: the state stays in the span of A^i s_0 and A^i B, as SCAFFOLD's c is the mean of c_k.
 3. A fixed point at which every loss is asked at x*: s* = A s* + B g*, C s* + D g* = 0. Where there
    is one, losses less their tangents at x* make g* and s* 0. Where there is none, as of FedAvg
@@ -19,6 +20,7 @@ and V are proved in fractions.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,12 +35,12 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square
+from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
 from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
-from fedtheory.worst_cases.traced import ROUNDING, SHOWN, Coordinate, Trace, VectorClients
+from fedtheory.worst_cases.traced import ROUNDING, SHOWN, Coins, Coordinate, Trace, VectorClients, every_way
 
 __all__ = [
     "BISECTIONS", "PotentialQuestion", "QuadraticPotential", "System", "answer", "potential_question",
@@ -56,6 +58,23 @@ CURVATURES = 33  # parabolas, of which the slowest is a lower bound
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What a round makes of the state, for one way that its coins fall.
+
+    Attributes
+    ----------
+    weight : its probability; 1 of a round without coins
+    server : dict coordinate -> it after the round, of those of the means that are the same for all
+    drawn, others : dict coordinate -> a client's after the round, of a client that is drawn and of the others
+    """
+
+    weight: Fraction
+    server: Mapping[str, Vector]
+    drawn: Mapping[str, Vector]
+    others: Mapping[str, Vector]
+
+
+@dataclass(frozen=True)
 class System:
     """A round from a fixed point plus free coordinates.
 
@@ -63,36 +82,37 @@ class System:
     ----------
     run : the points at which losses are asked
     mean, deviation : the coordinates of the means over the clients, and of the deviations
-    server : dict coordinate -> it after the round, of those of the means that are the same for all
-    drawn, others : dict coordinate -> a client's after the round, of a client that is drawn and of the others
+    outcomes : for each way that the round's coins fall
     fixed : whether there is a fixed point with every loss asked at x*
-    valued : the points x and x+, where V has a multiple of F - F*, and is a form of the gradients at x, too; () where not
+    valued : the point x, and x+ of each outcome, where V has a multiple of F - F*, and is a form of the gradients at x,
+        too; () where not
     """
 
     run: Run
     mean: tuple[str, ...]
     deviation: tuple[str, ...]
-    server: Mapping[str, Vector]
-    drawn: Mapping[str, Vector]
-    others: Mapping[str, Vector]
+    outcomes: tuple[Outcome, ...]
     fixed: bool
     valued: tuple[str, ...] = ()
 
-    def average(self, f: str) -> Vector:
+    def average(self, o: Outcome, f: str) -> Vector:
         """The mean over all clients of a coordinate after the round, with what the draw of a cohort adds to it."""
-        if f in self.server:
-            return self.server[f]
-        turn = self.drawn[f] - self.others[f]
+        if f in o.server:
+            return o.server[f]
+        turn = o.drawn[f] - o.others[f]
         drawn = turn.deviation if self.run.spread else {}
-        return self.others[f].average + self.run.share * Vector(turn.mean, {}, drawn)
+        return o.others[f].average + self.run.share * Vector(turn.mean, {}, drawn)
 
     def after(self, block: str, f: str, g: str) -> Quadratic:
         """E of <f, g> of the means after the round, or of the mean of <f, g> of the deviations."""
-        of_means = self.run.product(self.average(f), self.average(g))
+        return Quadratic.total(o.weight * self._after(o, block, f, g) for o in self.outcomes)
+
+    def _after(self, o: Outcome, block: str, f: str, g: str) -> Quadratic:
+        of_means = self.run.product(self.average(o, f), self.average(o, g))
         if block == MEAN:
             return of_means
         share = self.run.share
-        return share * self.drawn[f].inner(self.drawn[g]) + (1 - share) * self.others[f].inner(self.others[g]) - of_means
+        return share * o.drawn[f].inner(o.drawn[g]) + (1 - share) * o.others[f].inner(o.others[g]) - of_means
 
     def family(self, losses: Losses, rho: Any, one: bool = False) -> Family:
         """The identity of E V+ <= rho V, of V with trace <= 1; s of V >= s ||x - x*||^2 is sought."""
@@ -116,9 +136,10 @@ class System:
 
     def _with_values(self, losses: Losses, rho: Fraction, one: bool) -> dict[str, Quadratic]:
         """What V's multiple of F(x) - F* adds, with the conditions by which V is at least s ||x - x*||^2."""
-        x, after = self.valued
-        values = {x: rho, after: Fraction(-1), OPTIMUM: 1 - rho, f"V {x}": Fraction(1), f"V {OPTIMUM}": Fraction(-1)}
-        found = {"V value": Quadratic(values=values)}
+        x, *after = self.valued
+        values = {x: rho, OPTIMUM: 1 - rho, f"V {x}": Fraction(1), f"V {OPTIMUM}": Fraction(-1)}
+        new = Quadratic.total(o.weight * value(to) for o, to in zip(self.outcomes, after, strict=True))
+        found = {"V value": Quadratic(values=values) - new}
         for name, q in losses.conditions([self.run.points[OPTIMUM], self.run.points[x]]).items():
             gram = {(V_OF[block], f, g): -c for (block, f, g), c in q.gram.items() if block == MEAN or not one}
             size = -1 - sum(c for (_, f, g), c in gram.items() if f == g)
@@ -127,16 +148,20 @@ class System:
 
     def with_values(self) -> System:
         """The same with V a form of the gradients at x, too, and with a multiple of F(x) - F*."""
-        points = {}
-        for name, at in (("at x", Vector({"x": Fraction(1)})), ("at x+", self.server["x"])):
+        def point(name: str, at: Vector) -> str:
             known = self.run.known(at)
-            points[name] = self.run.gradient(name, at) if known is None else known[1]
-        named = {k: next(p.name for p in self.run.points.values() if p.gradient is g) for k, g in points.items()}
-        x, new = named["at x"], {named["at x"]: points["at x+"]}
+            if known is None:
+                self.run.gradient(name, at)
+            return name if known is None else known[0]
+
+        x, outcomes, valued = point("at x", Vector({"x": Fraction(1)})), [], []
+        for i, o in enumerate(self.outcomes):
+            valued.append(point("at x+" + f" {i}" * (i > 0), o.server["x"]))
+            new = {x: self.run.points[valued[-1]].gradient}
+            outcomes.append(replace(o, drawn={**o.drawn, **new}, others={**o.others, **new}))
         return replace(
-            self, mean=(*self.mean, x), deviation=(*self.deviation, x), drawn={**self.drawn, **new},
-            others={**self.others, **new}, valued=(x, named["at x+"]),
-        )  # fmt: skip
+            self, mean=(*self.mean, x), deviation=(*self.deviation, x), outcomes=tuple(outcomes), valued=(x, *valued)
+        )
 
     def on_parabolas(self, mu: float, L: float) -> float:
         """The slowest mean square rate where every client has the parabola a/2 ||.||^2 plus a linear part: no rho is below it."""
@@ -197,15 +222,23 @@ class _Round:
         N, P = self.clients, self.participants
         return Run(Fraction(P, N), spread(N, P), weights=self.weights)
 
-    def __call__(self, run: Run, at: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """The server's fields after a round, those of the clients that were drawn, and of the others."""
+    def __call__(self, run: Run, at: Mapping[str, Vector]) -> tuple[Outcome, ...]:
+        """The fields after a round, for each way that its coins fall."""
         trace = Trace(run, self.clients, self.participants)
         made = {n: trace.of_clients(at[n]) if n in self.of_clients else trace.of_server(at[n]) for n in self.fields}
+        before, subject = self.begun._replace(**made), self.subject
+
+        def after(coins: Coins) -> Any:
+            seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [], coins=coins)
+            new = subject.algorithm.round(copy.deepcopy(before), seen)
+            if trace.refused is not None:
+                raise trace.refused
+            return new
+
+        return tuple(self._outcome(run, trace, coins.weight, new) for coins, new in every_way(after))
+
+    def _outcome(self, run: Run, trace: Trace, weight: Fraction, after: Any) -> Outcome:
         subject = self.subject
-        seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [])
-        after = subject.algorithm.round(self.begun._replace(**made), seen)
-        if trace.refused is not None:
-            raise trace.refused
         if run.conditions:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         new = {n: trace.vector(getattr(after, n)) for n in self.fields}
@@ -215,9 +248,9 @@ class _Round:
                 raise MissingCapability(f"{subject.name}: what a client keeps in {n} depends on who else was drawn")
         server = {n: v for n, v in new.items() if n not in self.of_clients}
         for n, v in (*server.items(), *((n, d) for n, (d, _) in kept.items())):
-            if any(abs(weight - self.weights[n]) > ROUNDING for weight in run.weights_of_start(v)):
+            if any(abs(moved - self.weights[n]) > ROUNDING for moved in run.weights_of_start(v)):
                 raise MissingCapability(f"{subject.name}: its {n} depends on where the origin is, as with weight decay")
-        return server, {n: d for n, (d, _) in kept.items()}, {n: o for n, (_, o) in kept.items()}
+        return Outcome(weight, server, {n: d for n, (d, _) in kept.items()}, {n: o for n, (_, o) in kept.items()})
 
 
 def _is_vector(values: Any) -> bool:
@@ -238,23 +271,27 @@ def system(of: Subject, clients: int, participants: int) -> System:
     names, of_client, everybody = turn.fields, turn.of_clients, participants == clients
     free = {f: own(f) if f in of_client else common(f) for f in names}
     raw = turn.run()
-    probe = System(raw, (), (), *turn(raw, free), True)
+    probe = System(raw, (), (), turn(raw, free), True)
     gradients = [n for n in raw.points if n != OPTIMUM]
-    means = [probe.average(f) for f in names]
-    mean, drawn = [v.mean for v in means], [v.drawn for v in means]
-    apart = [probe.drawn[f].deviation for f in of_client]
-    first = [turn.first, *_columns(mean, gradients), *_columns(drawn, gradients + of_client)]
-    basis, at = _reached(first, _rows(mean, names))
+    means = [[probe.average(o, f) for f in names] for o in probe.outcomes]
+    mean, drawn = [[v.mean for v in of] for of in means], [[v.drawn for v in of] for of in means]
+    apart = [[o.drawn[f].deviation for f in of_client] for o in probe.outcomes]
+    first = [turn.first]
+    for m, d in zip(mean, drawn, strict=True):
+        first += [*_columns(m, gradients), *_columns(d, gradients + of_client)]
+    basis, at = _reached(first, [_rows(m, names) for m in mean])
     if everybody:
-        own_basis, own_at = _reached(_columns(apart, gradients), _rows(apart, of_client))
+        own_first = [row for v in apart for row in _columns(v, gradients)]
+        own_basis, own_at = _reached(own_first, [_rows(v, of_client) for v in apart])
     else:
         own_basis, own_at = _echelon([[Fraction(f == g) for g in of_client] for f in of_client])
 
     def equation(v: Mapping[str, Any], f: str = "") -> list[Fraction]:
         return [*(Fraction(f == h) - v.get(h, 0) for h in of_client), Fraction(sum(v.get(g, 0) for g in gradients))]
 
-    rows = [equation(v, f) for v, f in zip(apart, of_client, strict=True)]
-    rows += [equation(v) for v in [raw.points[g].at.deviation for g in gradients] + drawn]
+    rows = [equation(v, f) for of in apart for v, f in zip(of, of_client, strict=True)]
+    rows += [equation(raw.points[g].at.deviation) for g in gradients]
+    rows += [equation(v) for of in drawn for v in of]
     fixed = len(of_client) not in _echelon(rows)[1]
     kept, own_kept = [names[i] for i in at], [f"{of_client[i]}'" for i in own_at]
     bases = dict(zip(kept, basis, strict=True)), dict(zip(own_kept, own_basis, strict=True))
@@ -262,16 +299,20 @@ def system(of: Subject, clients: int, participants: int) -> System:
     if not everybody:
         return found
     points = [p.at for n, p in found.run.points.items() if n != OPTIMUM]
-    after = [found.average(f).mean for f in kept]
-    own_after = [found.drawn[f].deviation for f in own_kept]
-    sees, seen = _reached(_rows([{"x": Fraction(1)}, *(p.mean for p in points)], kept), _columns(after, kept))
-    own_sees, own_seen = _reached(_rows([p.deviation for p in points], own_kept), _columns(own_after, own_kept))
+    after = [_columns([found.average(o, f).mean for f in kept], kept) for o in found.outcomes]
+    own_after = [_columns([o.drawn[f].deviation for f in own_kept], own_kept) for o in found.outcomes]
+    sees, seen = _reached(_rows([{"x": Fraction(1)}, *(p.mean for p in points)], kept), after)
+    own_sees, own_seen = _reached(_rows([p.deviation for p in points], own_kept), own_after)
     left, own_left = [kept[i] for i in seen], [own_kept[i] for i in own_seen]
     smaller = _in_coordinates(turn, fixed, ({n: bases[0][n] for n in left}, {n: bases[1][n] for n in own_left}))
-    again = {f: smaller.average(f) for f in kept if f in smaller.server or f in smaller.drawn}
-    new = {n: _sum(row, [again[f] for f in kept]) for n, row in zip(left, sees, strict=True)}
-    new_own = {n: _sum(row, [smaller.drawn[f].own_part for f in own_kept]) for n, row in zip(own_left, own_sees, strict=True)}
-    return replace(smaller, mean=tuple(left), deviation=tuple(own_left), server=new, drawn=new_own, others=new_own)
+    outcomes = []
+    for o in smaller.outcomes:
+        again = [smaller.average(o, f) for f in kept]
+        new = {n: _sum(row, again) for n, row in zip(left, sees, strict=True)}
+        own_again = [o.drawn[f].own_part for f in own_kept]
+        new_own = {n: _sum(row, own_again) for n, row in zip(own_left, own_sees, strict=True)}
+        outcomes.append(Outcome(o.weight, new, new_own, new_own))
+    return replace(smaller, mean=tuple(left), deviation=tuple(own_left), outcomes=tuple(outcomes))
 
 
 def _in_coordinates(turn: _Round, fixed: bool, bases: tuple[Mapping[str, Any], Mapping[str, Any]]) -> System:
@@ -285,10 +326,12 @@ def _in_coordinates(turn: _Round, fixed: bool, bases: tuple[Mapping[str, Any], M
         return {n: b[names.index(f)] for n, b in of.items() if f in names and b[names.index(f)]}
 
     at = {f: Vector(part(mean, f, turn.fields), part(apart, f, turn.of_clients)) for f in turn.fields}
-    server, drawn, others = turn(run, at)
-    drawn = drawn | {f"{f}'": v for f, v in drawn.items()}
-    others = others | {f"{f}'": v for f, v in others.items()}
-    return System(run, tuple(mean), tuple(apart), server, drawn, others, fixed)
+
+    def both(of: Mapping[str, Vector]) -> dict[str, Vector]:
+        return {**of, **{f"{f}'": v for f, v in of.items()}}
+
+    outcomes = [replace(o, drawn=both(o.drawn), others=both(o.others)) for o in turn(run, at)]
+    return System(run, tuple(mean), tuple(apart), tuple(outcomes), fixed)
 
 
 def _rows(tables: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[Fraction]]:
@@ -323,12 +366,14 @@ def _echelon(rows: Sequence[Sequence[Fraction]]) -> tuple[list[list[Fraction]], 
 
 
 def _reached(
-    first: Sequence[Sequence[Fraction]], step: Sequence[Sequence[Fraction]]
+    first: Sequence[Sequence[Fraction]], steps: Sequence[Sequence[Sequence[Fraction]]]
 ) -> tuple[list[list[Fraction]], list[int]]:
-    """The least subspace with ``first`` in it that v -> step v maps into itself: a basis in echelon form, and its pivots."""
+    """The least subspace with ``first`` in it that every v -> step v maps into itself: a basis in echelon form, and its pivots."""
     basis, _ = _echelon(first)
     while True:
-        more = [[sum((a * x for a, x in zip(row, v, strict=True)), Fraction(0)) for row in step] for v in basis]
+        more = [
+            [sum((a * x for a, x in zip(row, v, strict=True)), Fraction(0)) for row in step] for step in steps for v in basis
+        ]
         new, at = _echelon([*basis, *(v for v in more if any(v))])
         if len(new) == len(basis):
             return new, at

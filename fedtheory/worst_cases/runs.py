@@ -168,7 +168,8 @@ class Run:
 
     def squared_gradient(self, name: str, at: Vector) -> Quadratic:
         """E ||grad F(at)||^2."""
-        return square(self.gradient(name, at).average)
+        known = self.known(at)
+        return square((self.gradient(name, at) if known is None else known[1]).average)
 
     def heterogeneity(self) -> Quadratic:
         """(1/N) sum_k ||grad f_k(x*)||^2."""

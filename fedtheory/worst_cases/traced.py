@@ -13,19 +13,23 @@ A local problem that is solved exactly is its optimality condition. With an l1 t
 of the move m, p being lambda times its subgradient, <p, m> is at least <q, m> and -<q, m> for every
 other such q, of another round or the clients' mean. That entries of p are at most lambda is not
 used: a bound that is proved so is true, and may not be the least.
+
+A round that flips a coin is run once for every way that its coins fall. Up to the coin all of them
+ask for the same gradients, and after it each for its own, unless two are at one place.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -43,8 +47,11 @@ from fedtheory.participation.cohorts import NOT_DRAWN, Cohort
 from fedtheory.rational import Whole, in_fractions
 from fedtheory.worst_cases.gram import Quadratic
 
-__all__ = ["Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "page"]
+__all__ = [
+    "Coins", "Contraction", "Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "every_way", "not_too_many_ways",
+]  # fmt: skip
 
+MOST_WAYS = 256  # for the coins of a run to fall
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # coordinates, that stand for the dimension
 ROUNDING = 1e-9  # of weights that a round makes of floats, which should add up to 1
@@ -593,6 +600,69 @@ class Contraction(Compressor):
     _bits = _encode = _decode = _compress  # type: ignore[assignment]
 
 
+class Coins:
+    """The coins of a round: the first fall as it is given, and the others show heads.
+
+    Parameters
+    ----------
+    given : faces, True for heads
+    """
+
+    def __init__(self, given: tuple[bool, ...] = ()) -> None:
+        self.given, self.chances = given, list[Fraction]()
+        self.faces: tuple[bool, ...] = ()
+
+    def flip(self, p: Any) -> bool:
+        """The face of the next coin, which shows heads with probability p."""
+        p, at = exact(p), len(self.faces)
+        if not 0 <= p <= 1:
+            raise InvalidInput(f"coin({p}): a probability lies in [0, 1]")
+        self.chances.append(p)
+        self.faces += (self.given[at] if at < len(self.given) else p > 0,)
+        return self.faces[-1]
+
+    @property
+    def weight(self) -> Fraction:
+        """The probability of these faces."""
+        return math.prod((p if face else 1 - p for p, face in zip(self.chances, self.faces, strict=True)), start=Fraction(1))
+
+    @property
+    def others(self) -> list[tuple[bool, ...]]:
+        """The ways to fall that differ from this one first in a coin that was not given."""
+        new = range(len(self.given), len(self.faces))
+        return [(*self.faces[:i], False) for i in new if 0 < self.chances[i] < 1]
+
+    def __str__(self) -> str:
+        return "".join("+" if face else "-" for face in self.faces)
+
+
+Made = TypeVar("Made")
+
+
+def every_way(make: Callable[[Coins], Made]) -> list[tuple[Coins, Made]]:
+    """What is made for each way that its coins may fall; of what flips none, one way.
+
+    Raises
+    ------
+    InvalidInput
+        There are too many ways.
+    """
+    left: list[tuple[bool, ...]] = [()]
+    found: list[tuple[Coins, Made]] = []
+    while left:
+        coins = Coins(left.pop(0))
+        found.append((coins, make(coins)))
+        left += coins.others
+        not_too_many_ways(len(found) + len(left))
+    return found
+
+
+def not_too_many_ways(ways: int) -> None:
+    """Refuse more ways for the coins of a run to fall than are looked at."""
+    if ways > MOST_WAYS:
+        raise InvalidInput(f"more than {MOST_WAYS:,} ways for the coins to fall: take fewer rounds")
+
+
 class VectorProblem:
     """The losses as a local solver sees them: their gradients."""
 
@@ -618,13 +688,15 @@ class VectorClients(Clients):
     moves : the subgradients of l1 terms so far with moves and weights, by name
     inside : the points of a convex set so far, with their names and normals
     label : in the names of the gradients that are asked for (default: t - 1)
+    coins : how the round's coins fall; None: it may flip none
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
         moves: dict[str, tuple[Any, Any, Fraction]], inside: list[tuple[str, Any, Any]], label: Any = None,
+        coins: Coins | None = None,
     ) -> None:  # fmt: skip
-        self.trace, self.run, self.solver = trace, trace.run, solver
+        self.trace, self.run, self.solver, self.coins = trace, trace.run, solver, coins
         self.moves, self.inside = moves, inside
         self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
@@ -643,6 +715,8 @@ class VectorClients(Clients):
         raise NotLinear(f"asks for clients.{name}: {NOT_LINEAR}")
 
     def _only(self, message: Any, who: Any) -> Any:
+        if not np.any(who):
+            return np.zeros_like(message)
         if not np.all(who):
             raise NotLinear(UNLIKE)
         return message
@@ -730,10 +804,16 @@ class VectorClients(Clients):
             raise NotLinear(UNLIKE)
         return True
 
+    # --- the round's coins ------------------------------------------------------------------------
+    def coin(self, p: Any) -> np.ndarray:
+        if self.coins is None or len(self.slots) < len(self.everybody):
+            raise NotLinear("flips a coin: take a bound or a potential of it with everybody, and no cohorts")
+        return np.array([[self.coins.flip(p)]])
+
     # --- the work ---------------------------------------------------------------------------------
     def _name(self, solved: bool) -> str:
         """The name of the next point."""
-        return f"g{self.label}" + ("" if solved and self._asked == 0 else f".{self._asked}")
+        return f"g{self.label}{self.coins or ''}" + ("" if solved and self._asked == 0 else f".{self._asked}")
 
     def gradient(self, y: Any) -> Any:
         at, name = self._own(self.trace.point, y), self._name(False)
@@ -894,13 +974,18 @@ class VectorClients(Clients):
         raise NotLinear(f"asks how a model's output moves: {NOT_LINEAR}")
 
 
-Page = Callable[[Any, int, Any, Any], tuple[Any, Any]]
+class _State(NamedTuple):
+    """What a page keeps from round to round: the method's state, moves and points of a set, and how the coins fell."""
+
+    trace: Trace
+    of_method: Any
+    moves: dict[str, tuple[Any, Any, Fraction]]
+    inside: list[tuple[str, Any, Any]]
+    history: str = ""
 
 
-def page(
-    algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int, coordinates: int = SHOWN
-) -> Page:
-    """A round of a method: callable(run, t, model, state) -> the next model and state.
+class Page:
+    """A round of a method on vectors: called with (run, t, model, state) it gives the next model and state.
 
     Parameters
     ----------
@@ -915,35 +1000,51 @@ def page(
     MissingCapability
         What the round asks for that is no matter of vectors, with the line.
     """
-    algorithm.check(solver)
-    method, local = in_fractions(algorithm), in_fractions(solver)
 
-    def of_round(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
-        if state is None:
-            trace = Trace(run, clients, participants, coordinates)
-            begun, moves, inside = method.init(trace.of_server(x), clients), {}, []
-        else:
-            trace, begun, moves, inside = state
-            begun = copy.deepcopy(begun) if run.cohort else begun  # other cohorts go on from it, too
-        seen = VectorClients(trace, local, clients, participants, t + 1, moves, inside)
-        after = method.round(begun, seen)
-        if trace.refused is not None:
-            raise trace.refused
-        return trace.point(after.x), (trace, after, seen.moves, seen.inside)
+    def __init__(
+        self, algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int, coordinates: int = SHOWN
+    ) -> None:  # fmt: skip
+        algorithm.check(solver)
+        self.algorithm, self.coordinates = algorithm, coordinates
+        self.method, self.solver = in_fractions(algorithm), in_fractions(solver)
+        self.clients, self.participants = clients, participants
 
-    def told(run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
+    def __call__(self, run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
+        """Of a round that flips no coin."""
+        return self._told(run, t, x, state, None)
+
+    def every_way(self, run: Any, t: int, x: Any, state: Any) -> list[tuple[Fraction, Any, Any]]:
+        """Each way for the round's coins to fall: its probability, the next model and state."""
+        ways = every_way(lambda coins: self._told(run, t, x, state, coins))
+        return [(coins.weight, *after) for coins, after in ways]
+
+    def _told(self, run: Any, t: int, x: Any, state: Any, coins: Coins | None) -> tuple[Any, Any]:
         try:
-            return of_round(run, t, x, state)
+            return self._round(run, t, x, state, coins)
         except NotLinear as error:
-            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
+            raise MissingCapability(f"{self.algorithm.name}: {_line(error, self.algorithm)}{error}") from error
         except FedTheoryError:
             raise
         except Exception as error:
             lacks = [said for name, said in LACKS.items() if name in str(error) and isinstance(error, AttributeError | TypeError)]
             why = lacks[0] if lacks else f"{type(error).__name__}: {error}"
-            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
+            raise MissingCapability(f"{self.algorithm.name}: {_line(error, self.algorithm)}{why}: {NOT_LINEAR}") from error
 
-    return told
+    def _round(self, run: Any, t: int, x: Any, state: _State | None, coins: Coins | None) -> tuple[Any, _State]:
+        if state is None:
+            trace = Trace(run, self.clients, self.participants, self.coordinates)
+            state = _State(trace, self.method.init(trace.of_server(x), self.clients), {}, [])
+        before = state.history
+        seen = VectorClients(
+            state.trace, self.solver, self.clients, self.participants, t + 1, state.moves, state.inside, f"{t}{before}", coins
+        )
+        # other cohorts, and other ways for the coins to fall, go on from it, too
+        begun = state.of_method if not run.cohort and coins is None else copy.deepcopy(state.of_method)
+        after = self.method.round(begun, seen)
+        if state.trace.refused is not None:
+            raise state.trace.refused
+        history = f"{before}{coins or ''}/" if before or (coins is not None and coins.faces) else ""
+        return state.trace.point(after.x), _State(state.trace, after, seen.moves, seen.inside, history)
 
 
 def _line(error: BaseException, algorithm: Algorithm) -> str:

@@ -398,6 +398,21 @@ def test_an_interrupt_behind_an_import_is_no_error_of_the_file(tmp_path):
         registry.load_file(file)
 
 
+@pytest.mark.parametrize("more", [(), ("--problem", "quadratic")], ids=["in fractions", "a problem of the package"])
+def test_a_theorem_about_a_method_that_flips_a_coin_is_refused(tmp_path, more):
+    file = tmp_path / "coined.py"
+    file.write_text(
+        "from fedtheory.algorithms import Scaffnew\n"
+        "from fedtheory.theory import GradientSteps, Paper, SmoothConvex, Full, le, printed, upto\n"
+        "paper = Paper('coined', title='t', source='s')\n"
+        "@paper.statement('one', about=Scaffnew(0.5), local=GradientSteps(1, lr=upto(lambda c: 1 / c.beta)),\n"
+        "                 sampling=Full(), problems=SmoothConvex(clients=(2, 4), dimension=(1, 3)))\n"
+        "def one(q):\n"
+        "    yield printed(le(q.F_next, q.F), fails=True)\n"
+    )
+    assert "the method flips a coin in its rounds" in refused("verify", file, *more)
+
+
 def test_a_file_may_import_from_beside_it_and_a_compressed_method_is_told(tmp_path):
     """As `python FILE.py` may; the folder is on the path no longer than that."""
     (tmp_path / "method_beside.py").write_text("from fedtheory.algorithms import FedAvg\n")

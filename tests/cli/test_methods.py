@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -54,6 +55,7 @@ def test_compressors_that_are_refused(text, error, words):
         ("vrl-sgd",),
         ("fedgate", "--server-lr", 0.8),
         ("fedgate", "--compressor", "qsgd:levels=4"),
+        ("scaffnew", "--p", 1),
         ("apfl", "--alpha", 0.5, "--adaptive"),
         ("fedamp", "--lam", 1, "--alpha", 0.2, "--sigma", 1),
         ("fedavg",),
@@ -84,6 +86,14 @@ def test_fedavg_takes_a_few_gradient_steps_unless_asked_to_solve_exactly(tmp_pat
     assert flat[5] == pytest.approx(flat[1], rel=1e-9)
     assert stepped["local_work"].startswith("Local work a round: 5 gradient steps, step size ")
     assert solved["local_work"] == "Local work a round: local problems solved exactly"
+
+
+def test_scaffnew_takes_one_gradient_step_and_communicates_where_its_coin_says_so(tmp_path):
+    args = ("run", "scaffnew", "least-squares", "--p", 0.5, "--rounds", 12, "--no-figures", "--json", "--out", tmp_path)
+    saved = json.loads(call(*args).stdout)
+    assert saved["local_work"].startswith("Local work a round: 1 gradient step, step size ")
+    sent = [after - before for (before,), (after,) in itertools.pairwise(saved["metrics"]["bits"])]
+    assert len({*sent}) == 2 and min(sent) == 0
 
 
 @pytest.mark.parametrize(

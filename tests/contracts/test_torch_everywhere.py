@@ -172,6 +172,7 @@ RUNS = {  # method, problem, local solver, who takes part
     "mime": (A.Mime(0.5), "Logistic", BATCHES, Uniform(2)),
     "vrl-sgd": (A.VRLSGD(), LEAST, WALK, Full()),
     "fedgate": (A.FedGATE(), LEAST, WALK, Full()),
+    "scaffnew": (A.Scaffnew(0.6), LEAST, GradientSteps(1, 0.3), Full()),
     "apfl": (A.APFL(0.5, adaptive=True), "Softmax", BATCHES, Uniform(2)),
     "fedamp": (A.FedAMP(1.0, 0.5, 5.0), "Logistic", Exact(), Uniform(2)),
     "elastic-aggregation": (A.ElasticAggregation(probe_batch=2), "Softmax", BATCHES, Uniform(2)),

@@ -84,7 +84,7 @@ def test_every_method_gives_the_cpus_numbers(method, options, kind, engine):
 OTHERS = [
     algorithms.FedDyn(0.1), algorithms.FedElasticNetProx(0.0, 0.1), algorithms.FedElasticNetScaffold(0.0, 0.1), algorithms.Mime(0.1),
     algorithms.VRLSGD(), algorithms.FedGATE(), algorithms.APFL(0.5), algorithms.FedAMP(0.1, 0.3, 1.0),
-    algorithms.ElasticAggregation(),
+    algorithms.ElasticAggregation(), algorithms.Scaffnew(0.9),
 ]  # fmt: skip
 
 

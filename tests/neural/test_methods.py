@@ -37,6 +37,7 @@ METHODS = {
     "mimelite": algorithms.Mime(0.5, lite=True),
     "vrl-sgd": algorithms.VRLSGD(),
     "fedgate": algorithms.FedGATE(),
+    "scaffnew": algorithms.Scaffnew(0.7),
     "apfl": algorithms.APFL(0.5),
     "apfl adaptive": algorithms.APFL(0.5, adaptive=True),
     "fedamp": algorithms.FedAMP(1.0, 0.1, 1.0),
@@ -82,7 +83,7 @@ def test_no_method_is_left_out():
 @pytest.mark.parametrize("name", METHODS)
 def test_side_by_side_is_step_by_step(name, engine):
     method = METHODS[name]
-    everybody = isinstance(method, algorithms.VRLSGD | algorithms.FedGATE)
+    everybody = isinstance(method, algorithms.VRLSGD | algorithms.FedGATE | algorithms.Scaffnew)
     ends = []
     for kind in (NeuralProblem, StepByStep):
         p = kind(network(), *DATA, EQUAL if everybody else CLIENTS, dtype="float64", engine=engine, test=DATA, ridge=0.01)

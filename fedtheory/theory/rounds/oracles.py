@@ -24,7 +24,14 @@ from fedtheory.randomness import Stream
 from fedtheory.rational import Whole, number
 from fedtheory.steps import Loop
 from fedtheory.theory.rounds.losses import SeparableLosses
-from fedtheory.theory.rounds.rational_clients import NotInFractions, SlotClients, SlotWork, check_fractions, check_state
+from fedtheory.theory.rounds.rational_clients import (
+    NO_COIN,
+    NotInFractions,
+    SlotClients,
+    SlotWork,
+    check_fractions,
+    check_state,
+)
 
 __all__ = [
     "MAX_NUMBERS", "MAX_PATHS", "Best", "Path", "ProblemWorld", "SeparableWorld", "enumerable",
@@ -135,6 +142,10 @@ class ProblemWorld:
 
 class KeptClients(Clients):
     """Clients whose local models, which quantities are made of, cannot be written into."""
+
+    def coin(self, p: Any) -> Any:
+        """Refuse a coin, as in fractions."""
+        raise MissingCapability(NO_COIN)
 
     def minimise(
         self, objective: LocalObjective, start: Array, solver: LocalSolver | None = None

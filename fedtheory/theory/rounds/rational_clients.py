@@ -23,6 +23,11 @@ from fedtheory.theory.rounds.losses import SeparableLosses
 
 __all__ = ["NotInFractions", "SlotClients", "SlotWork", "check_fractions"]
 
+NO_COIN = (
+    "the method flips a coin in its rounds, of which a theorem's expectations know nothing: they are over cohorts. Take runs of "
+    "it by simulate(..., scenarios=...), and bounds by worst_case or quadratic_potential"
+)
+
 
 class NotInFractions(MissingCapability):
     """A method or a claim makes numbers that are no fractions."""
@@ -157,6 +162,10 @@ class SlotClients(Clients):
 
     def gradient(self, y: Any) -> Any:
         return self.pieces.gradient(y)
+
+    def coin(self, p: Any) -> Any:
+        """Refuse a coin: the expectation of a round is one over cohorts, which alone are enumerated."""
+        raise NotInFractions(NO_COIN)
 
     def fisher(self, y: Any, kind: Any) -> Any:
         raise NotInFractions("the method asks for Fisher information, which separable losses do not have")

@@ -284,6 +284,9 @@ class Square(_Entry):
         return Square(first.of, {None: Quadratic.total(parts)}, first.axes)
 
     def _with(self, other: Any, sign: int) -> Any:
+        every = frozenset(range(self.of.dim))
+        if not isinstance(other, _Entry | np.ndarray | Size) and self.axes == every:
+            other = Square(self.of, {None: Quadratic(constant=exact(other))}, every)
         if isinstance(other, Square) and other.axes != self.axes:
             if sign < 0 or self.axes & other.axes or self.parts.keys() != other.parts.keys():
                 raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
@@ -304,9 +307,10 @@ class Square(_Entry):
         NotLinear
             Something of one client, or of one coordinate.
         """
-        if len(self.axes) < self.of.dim or set(self.parts) - {None}:
+        parts = self._whole(dict(self.parts))
+        if len(self.axes) < self.of.dim or set(parts) - {None}:
             raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
-        return self.parts[None]
+        return parts[None]
 
 
 class Size:

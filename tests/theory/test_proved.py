@@ -13,10 +13,29 @@ from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import VRLSGD, FedAvg, FedDyn, FedGATE, FedProx, Scaffold
 from fedtheory.algorithms.base import Algorithm
+from fedtheory.errors import MissingCapability, NotCertified
 from fedtheory.local import LocalObjective
-from fedtheory.theory import Full, GradientSteps, Minimise, SmoothConvex, Uniform, le, method, printed
+from fedtheory.theory import (
+    Full,
+    GradientSteps,
+    Lipschitz,
+    Minimise,
+    Smooth,
+    SmoothConvex,
+    StronglyConvex,
+    Uniform,
+    above,
+    eq,
+    form,
+    le,
+    method,
+    printed,
+    repaired,
+    upto,
+)
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import view_of
+from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
+from fedtheory.theory.rounds.vectors import best_constants, proved, view_of
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.runs import OPTIMUM
 from fedtheory.worst_cases.traced import Square
@@ -228,7 +247,7 @@ def agreed(about, local, sampling, crowd, quantities, over="round", rounds=0, di
         try:
             told = np.asarray(view.expectation(quantity(view)), dtype=object)
             forms = [x.value if isinstance(x, Square) else Quadratic(constant=F(x)) for x in told.reshape(-1)]
-        except Exception as error:  # noqa: BLE001 - of whatever kind: the study gives the reason
+        except Exception as error:  # of whatever kind: the study gives the reason
             assert str(error), name
             refused.add(name)
             continue
@@ -263,8 +282,13 @@ def test_a_quantity_of_a_cohort_is_its_form_in_expectation(name, crowd):
 
 @pytest.mark.parametrize("crowd", [(2, 2), (3, 3), (2, 1), (3, 2)])
 @pytest.mark.parametrize(
-    ("name", "free"), [("feddyn", (("gradients", "N d"), ("h", "d"))), ("scaffold", (("c_k", "N d"), ("c", "d"))), ("kept", (("m", "d"), ("g_k", "N d")))]
-)  # fmt: skip
+    ("name", "free"),
+    [
+        ("feddyn", (("gradients", "N d"), ("h", "d"))),
+        ("scaffold", (("c_k", "N d"), ("c", "d"))),
+        ("kept", (("m", "d"), ("g_k", "N d"))),
+    ],
+)
 def test_a_free_state_is_a_vector_of_its_own(name, free, crowd):
     about, local = METHODS[name]
     every = own_quantities(name)
@@ -277,3 +301,263 @@ def test_a_free_state_is_a_vector_of_its_own(name, free, crowd):
 def test_a_quantity_of_a_run_is_its_form_on_parabolas(name, rounds):
     about, local = METHODS[name]
     assert agreed(about, local, Full(), (2, 2), RUN, over="run", rounds=rounds) == set()
+
+
+# --- what is not proved ---------------------------------------------------------------------------
+GRADIENT = GradientSteps(1, lr=lambda c: 1 / c.beta)
+
+
+class Twice(FedAvg):
+    """A second mean of what is left of the first one: 0 of every cohort."""
+
+    name = "twice"
+
+    def round(self, state, clients):
+        y = clients.minimise(LocalObjective(center=state.x), start=state.x).y
+        mean = clients.mean(y)
+        return state._replace(x=mean + clients.mean(y - mean[:, None]))
+
+
+class Again(FedAvg):
+    """Local work from a model that depends on the cohort."""
+
+    name = "again"
+
+    def round(self, state, clients):
+        x = state.x
+        for _ in range(2):
+            x = clients.mean(clients.minimise(LocalObjective(center=x, curvature=self.mu), start=x).y)
+        return state._replace(x=x)
+
+    mu = 2
+
+
+class Shrunk(FedAvg):
+    """A model that shrinks to the origin."""
+
+    name = "shrunk"
+
+    def round(self, state, clients):
+        return state._replace(x=state.x * F(1, 2))
+
+
+class Later(FedAvg):
+    """Steps that grow from the second round on."""
+
+    name = "later"
+
+    def round(self, state, clients):
+        step = 1 if clients.round_index == 1 else 5
+        y = clients.minimise(LocalObjective(center=state.x), start=state.x).y
+        return state._replace(x=state.x + step * clients.mean(y - state.x[:, None]))
+
+
+class Crowded(FedAvg):
+    """Longer steps with many clients."""
+
+    name = "crowded"
+
+    def round(self, state, clients):
+        step = 1 if clients.num_clients < 20 else 5
+        y = clients.minimise(LocalObjective(center=state.x), start=state.x).y
+        return state._replace(x=state.x + step * clients.mean(y - state.x[:, None]))
+
+
+class Meeting(Kept):
+    """What a client keeps depends on who else takes part."""
+
+    name = "meeting"
+
+    def round(self, state, clients):
+        old = clients.take(state.g_k)
+        y = clients.minimise(LocalObjective(center=state.x), start=state.x).y
+        return KeptState(clients.mean(y), state.m, clients.put(state.g_k, old + clients.mean(y)[:, None]))
+
+
+def mixed(q):
+    """<g_1, grad F> of the first client, and ||grad F||^2 of the others."""
+    own = q.dot(q.client_gradients, q.gradient[..., None, :])
+    same = q.dot(q.client_gradients - (q.client_gradients - q.gradient[..., None, :]), q.gradient[..., None, :])
+    return np.concatenate([own[..., :1], same[..., 1:]], axis=-1).sum(axis=-1) - q.N * q.gradient_sq
+
+
+FALSE = {  # name -> (right side less left side, what is declared, a reason)
+    "a tenth too much": (lambda q: q.F - q.F_next - F(11, 20) * q.gradient_sq / q.beta, {}, "no multipliers"),
+    "beta of F": (
+        lambda q: q.distance_sq - q.distance_sq_next, {"local": GradientSteps(3, lr=lambda c: 1 / c.beta_F)}, "beta_F is not",
+    ),
+    "mu = 0 of some": (lambda q: (1 - 100 * q.mu / q.beta) * q.gap - q.gap_next, {}, "mu is not the same"),
+    "mu of F": (lambda q: (1 - 100 * q.mu_F / q.beta) * q.gap - q.gap_next, {"problems": Sums((1, 3), (1, 2))}, "mu_F is not"),
+    "the least curvature": (
+        lambda q: q.F - q.F_next, {"problems": Smooth((1, 3), (1, 2)), "local": GradientSteps(1, lr=lambda c: 1 / (c.beta - c.mu))},
+        "mu is not the same",
+    ),
+    "a mean over coordinates": (lambda q: 3 * ((q.x - q.x_star) ** 2).mean(axis=-1) - q.distance_sq, {}, "another dimension"),
+    "a mean over coordinates as if they were clients": (
+        lambda q: 3 * q.over_clients((q.x - q.x_star) ** 2) - q.distance_sq, {}, "another dimension",
+    ),
+    "the dimension": (lambda q: (q.d - 1) * q.distance_sq, {}, "d is not the same"),
+    "one coordinate": (lambda q: q.distance_sq - 2 * (q.x - q.x_star)[..., 0] ** 2, {}, "different coordinates"),
+    "the origin": (lambda q: q.sq(q.x) - q.distance_sq, {}, "no multipliers"),
+    "the origin of a method": (lambda q: q.distance_sq - q.distance_sq_next, {"about": Shrunk()}, "no multipliers"),
+    "several starts": (
+        lambda q: q.dot_of_means(q.x - q.x_star, q.x - q.x_star) - q.distance_sq, {"over": "run", "rounds": (1, 2), "starts": 2},
+        "several that are equally likely",
+    ),
+    "a later round": (lambda q: q.gap - q.gap_next, {"about": Later(), "rounds": (0, 3)}, "no multipliers"),
+    "two clients": (lambda q: q.over_clients(q.values(q.x)) - q.values(q.x)[..., 0], {}, "one client"),
+    "unlike clients": (lambda q: mixed(q), {}, "one client"),
+    "who takes part": (lambda q: q.gap - q.members.sum(axis=-1) * q.gap, {"sampling": Uniform(1)}, "which clients take part"),
+    "a sum over a cohort": (
+        lambda q: q.sq(q.client_models - q.x[..., None, :]).sum(axis=-1) - q.sq(q.client_gradients).sum(axis=-1) / q.beta**2,
+        {"sampling": Uniform(1)}, "one client",
+    ),
+    "clients and their cohort": (
+        lambda q: q.gradient_sq - q.over_clients(q.dot(q.client_models - q.x[..., None, :], (q.x_next - q.x)[..., None, :])),
+        {"sampling": Uniform(1)}, "depends on the cohort",
+    ),
+    "a mean of a mean": (
+        lambda q: q.over_clients(q.sq(q.client_gradients)) / (2 * q.beta**2) - q.moved_sq, {"about": Twice(), "sampling": Uniform(1)},
+        "no multipliers",
+    ),
+    "two local minimisations": (
+        lambda q: q.distance_sq - q.distance_sq_next, {"about": Again(), "sampling": Uniform(1), "local": MINIMISE}, "cohort",
+    ),
+    "memory of a cohort": (
+        lambda q: q.over_clients(q.sq(q.state_next.g_k)), {"about": Meeting(), "sampling": Uniform(1), "rounds": 0},
+        "depends on the cohort",
+    ),
+    "every cohort": (
+        lambda q: q.over_clients(q.sq(q.client_gradients)) - q.gradient_sq,
+        {"sampling": Uniform(2), "how": lambda q: {"pathwise": True}}, "every cohort",
+    ),
+    "a size": (lambda q: abs(q.gap) - q.gap_next, {}, "the size of"),
+    "a minimum": (lambda q: q.gap - np.minimum(q.gap, q.gap_next), {}, "compares"),
+    "a branch": (lambda q: q.gap if q.gap > q.gap_next else -q.gap, {}, "compares"),
+    "a root": (lambda q: q.sqrt(q.gap) - q.gap, {}, "cannot be done in fractions"),
+    "a norm": (lambda q: np.linalg.norm(q.gradient, axis=-1), {}, "not|vectors"),
+    "infinity": (lambda q: q.gap * np.inf, {}, "no finite number"),
+    "unequal weights": (lambda q: q.gap - q.gap_next, {"problems": SmoothConvex((1, 3), (1, 2), weights="any")}, "equal weights"),
+}  # fmt: skip
+
+
+def statement(gap, how=None, **declared):
+    """0 <= gap, about FedAvg with a gradient step unless something else is declared."""
+    def claimed(q):
+        yield printed(le(0, gap(q)), **(how(q) if how else {}))
+
+    return sentence(claimed, **{"problems": CONVEX, "local": GRADIENT, **declared})
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_what_is_false_or_cannot_be_said_is_not_proved(name):
+    gap, declared, why = FALSE[name]
+    with pytest.raises((MissingCapability, NotCertified), match=why):
+        proved(statement(gap, **declared), "printed")
+    assert best_constants_or_none(statement(gap, **declared)) == []
+
+
+def best_constants_or_none(made):
+    try:
+        return best_constants(made, "printed")
+    except MissingCapability:
+        return []
+
+
+LIMITED = {  # what is proved is true of these numbers only, and says so
+    "a step without units": (lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=1)}, "beta = 1"),
+    "a step with a threshold": (
+        lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=lambda c: min(1 / (100 * c.beta), F(1, 10)))}, "beta = 1",
+    ),
+    "sides without units": (lambda q: (1 + q.beta) * q.gap - q.gap_next, {}, "beta = 1"),
+    "N in a side": (lambda q: (q.gap - q.gap_next) * (1 if q.N < 20 else -1), {}, "2, 3 or 5 clients"),
+    "N in a method": (lambda q: q.gap - q.gap_next, {"about": Crowded()}, "2, 3 or 5 clients"),
+    "N - 2": (lambda q: q.gap - q.gap_next + (q.N - 2) * (q.gap_next - 5 * q.gap), {}, "losses, 2 clients"),
+    "a need": (lambda q: q.gap - q.gap_next, {"how": lambda q: {"needs": {"few clients": q.N < 3}}}, "losses, 2 clients"),
+    "cohorts": (
+        lambda q: q.over_clients(q.sq(q.client_gradients)) - q.gradient_sq, {"sampling": Uniform(2)}, "2 of 2, 2 of 3, 2 of 5 clients",
+    ),
+    "cohorts of any size": (lambda q: q.distance_sq, {"sampling": Uniform}, "2 of 2, 1 of 2, 1 of 3, 2 of 3, 2 of 5 clients"),
+    "a limit": (lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=upto(lambda c: 1 / c.beta))}, "lr at its limit"),
+    "above a limit": (
+        lambda q: q.distance_sq - q.distance_sq_next, {"local": GradientSteps(1, lr=above(0, lambda c: 1 / c.beta))},
+        "lr at 1 above its limit",
+    ),
+    "mu": (
+        lambda q: (1 - q.mu / q.beta) ** 2 * q.distance_sq - q.distance_sq_next, {"problems": StronglyConvex((1, 2), (1, 2))},
+        "mu = 1/10 beta",
+    ),
+    "a run": (lambda q: q.gap[0] - q.gap[-1], {"over": "run", "rounds": (1, 9)}, "runs of up to 3 rounds"),
+    "a memory": (lambda q: q.over_clients(q.sq(q.state.g_k)), {"about": Kept(), "rounds": (0, 9)}, "after at most 3 rounds"),
+    "a run of cohorts of any size": (
+        lambda q: q.gap[0], {"over": "run", "rounds": (1, 2), "sampling": Uniform}, "clients who all take part",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_what_is_proved_in_part_says_of_what(name):
+    gap, declared, words = LIMITED[name]
+    assert words in proved(statement(gap, **declared), "printed").words
+
+
+# --- what is proved -------------------------------------------------------------------------------
+TIGHT = {  # name -> (right side less left side, with a share of the constant; declared)
+    "the descent lemma": (lambda q, by: q.F - q.F_next - by * q.gradient_sq / (2 * q.beta), {}),
+    "a gradient and a gap": (lambda q, by: 2 * q.beta * q.gap / by - q.gradient_sq, {}),
+    "a contraction": (
+        lambda q, by: (1 - q.mu / q.beta) ** 2 * q.distance_sq / by - q.distance_sq_next, {"problems": StronglyConvex((1, 2), (1, 2))},
+    ),
+    "gradient descent": (
+        lambda q, by: q.beta * q.distance_sq[0] / (4 * q.T + 2) / by - q.gap[-1], {"over": "run", "rounds": (1, 3)},
+    ),
+    "subgradients": (
+        lambda q, by: q.G_sq / by - q.gradient_sq, {"problems": Lipschitz((1, 2), (1, 2)), "local": GradientSteps(1, lr=1)},
+    ),
+    "the cohort's variance": (
+        lambda q, by: (q.N - q.P) / (q.P * (q.N - 1)) * q.dissimilarity / q.beta**2 / by + q.gradient_sq / q.beta**2 - q.moved_sq,
+        {"sampling": Uniform(2)},
+    ),
+    "a proximal step": (
+        lambda q, by: q.over_clients(q.sq(q.client_gradients)) / (q.method.mu**2 * by) - q.drift,
+        {"about": method(FedProx, mu=lambda c: c.beta), "local": MINIMISE},
+    ),
+    "nonconvex descent": (lambda q, by: q.F - q.F_next - by * q.gradient_sq / (2 * q.beta), {"problems": Smooth((1, 3), (1, 2))}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_a_tight_bound_is_proved_and_a_tenth_less_is_not(name):
+    gap, declared = TIGHT[name]
+    proved(statement(lambda q: gap(q, 1), **declared), "printed")
+    with pytest.raises(NotCertified):
+        proved(statement(lambda q: gap(q, F(11, 10)), **declared), "printed")
+
+
+def test_an_equality_is_proved_both_ways():
+    def made(share):
+        return sentence(
+            lambda q: (yield printed(eq(q.moved_sq, share * q.gradient_sq / q.beta**2))), problems=CONVEX, local=GRADIENT
+        )  # fmt: skip
+
+    assert len(proved(made(1), "printed").parts) == 2
+    for share in (F(9, 10), F(11, 10)):
+        with pytest.raises(NotCertified):
+            proved(made(share), "printed")
+
+
+def test_the_best_value_is_one_with_which_it_is_proved():
+    def descent(q):
+        c = q.constant("c", F(1, 3))
+        yield printed(le(q.F_next, q.F - c * q.gradient_sq / q.beta))
+        yield repaired(le(q.value(q.x - c * q.gradient / q.beta), q.F))
+        yield form("squared", le(q.F_next, q.F - c * c * q.gradient_sq / q.beta))
+
+    made = sentence(descent, problems=CONVEX, local=GRADIENT)
+    [best] = best_constants(made, "printed")
+    assert (best.constant, best.proved, best.exact) == ("c", F(1, 2), True) and "any number of clients" in best.words
+    assert best_constants(made, "repaired") == [] == best_constants(made, "squared")
+    without_units = sentence(
+        lambda q: (yield printed(le(q.F_next, q.F - q.constant("c", 0) * q.gradient_sq))), problems=CONVEX, local=GRADIENT
+    )  # fmt: skip
+    assert "beta = 1" in best_constants(without_units, "printed")[0].words

@@ -210,12 +210,14 @@ class BestConstant:
     best : the solver's value, which is not proved
     proved : a value with which the form is proved: the simplest number that the solver's is, where that is
     exact : whether it is that number
+    words : for which losses, numbers of clients and further numbers it is
     """
 
     constant: str
     best: float
     proved: Fraction
     exact: bool
+    words: str
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -226,6 +228,8 @@ def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
     MissingCapability
         A class without such conditions.
     """
+    if problems is None:
+        raise MissingCapability("a statement over a world of its own is about no class of losses")
     if problems.weights != "equal" or problems.identical:
         raise MissingCapability("what is proved is about equal weights, and clients of any kind")
     if isinstance(problems, Smooth | NonconvexQuadratics):
@@ -327,6 +331,8 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
         starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
+    if any(start.constant for start in starts):
+        conditions["1"] = Quadratic(constant=Fraction(-1))
     return [Family(start, conditions) for start in starts]
 
 
@@ -406,7 +412,7 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         at = [families(statement, view.other({name: Fraction(v)}), form) for v in (0, 1, 2)]
         for zero, one, two in zip(*at, strict=True):
             step = one.start - zero.start
-            if two.start - one.start != step or not zero.terms == one.terms == two.terms:
+            if two.start - one.start != step:
                 return None
             every.append((zero.start, step, zero))
     if not any(step.gram or step.values or step.constant for _, step, _ in every):
@@ -423,9 +429,10 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         tried = [_simple(near), *(near - sign * room for room in ROOMS)]
         for at_least in tried:
             with suppress(NotCertified):
-                for start, step, of in every:
-                    certify(replace(of, start=start + at_least * step))
-                return BestConstant(name, value, at_least, at_least == tried[0])
+                for case in cases(setting):
+                    for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
+                        certify(family)
+                return BestConstant(name, value, at_least, at_least == tried[0], about(statement, form, {name: at_least}))
     return None
 
 
@@ -435,8 +442,10 @@ def _simple(value: Fraction) -> Fraction:
     return size if value > 0 else -size
 
 
-def about(statement: Any, form: str) -> str:
+def about(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> str:
     """For which losses, clients and further numbers a form is proved, in words, where it is.
+
+    constants : other values of some
 
     Raises
     ------
@@ -445,7 +454,7 @@ def about(statement: Any, form: str) -> str:
     """
     setting = MethodSetting.of(statement)
     every = cases(setting)
-    seen = [_changes(statement, setting, form, *case) for case in every]
+    seen = [_changes(statement, setting, form, case, constants or {}) for case in every]
     last, most = max(rounds for _, rounds, _ in every), setting.usual_rounds[1]
     said = [setting.problems.words]
     crowds = list(dict.fromkeys(crowd for *_, crowd in every))
@@ -472,7 +481,8 @@ def about(statement: Any, form: str) -> str:
 
 
 def _changes(
-    statement: Any, setting: MethodSetting, form: str, drawn: dict[str, Fraction], rounds: int, crowd: tuple[int, int]
+    statement: Any, setting: MethodSetting, form: str, case: tuple[dict[str, Fraction], int, tuple[int, int]],
+    constants: dict[str, Fraction],
 ) -> tuple[str, bool]:  # fmt: skip
     """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
 
@@ -481,9 +491,11 @@ def _changes(
     MissingCapability
         They are others in another dimension.
     """
+    drawn, rounds, crowd = case
+
     def made(**other: Any) -> tuple[list[Family], set[str]]:
         view = view_of(setting, drawn, rounds, **{"crowd": crowd, **other})
-        return families(statement, view, form), view.world.trace.read
+        return families(statement, view.other(constants), form), view.world.trace.read
 
     here, read = made()
     if made(dim=OTHERS)[0] != here:

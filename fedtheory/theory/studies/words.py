@@ -152,14 +152,11 @@ def _held(one: Any) -> Iterator[str]:
 
 
 def _best(best: Any) -> str:
-    """The best value of a constant for all losses of the class, in words."""
+    """The best value of a constant, in words."""
     if best.exact:
-        told = f"{best.constant} = {best.proved} is the best value for all of these losses"
+        told = f"{best.constant} = {best.proved} is the best value for {best.words}"
         return f"{told}: it is proved with this one, and by the solver none is better"
-    return (
-        f"the best {best.constant} for all of these losses is {best.best:.9g} by the solver; proved with "
-        f"{float(best.proved):.9g}"
-    )
+    return f"the best {best.constant} for {best.words} is {best.best:.9g} by the solver; proved with {float(best.proved):.9g}"
 
 
 def _varied(statement: Any) -> list[str]:

@@ -41,6 +41,7 @@ from fedtheory.worst_cases.runs import OPTIMUM
 
 __all__ = ["Coordinate", "NoCurvature", "Page", "Trace", "VectorClients", "cut", "page"]
 
+DIGITS = 15  # a float of more, the point included, was rounded
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # clients, and coordinates, that are carried along
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
@@ -91,7 +92,7 @@ class _Entry:
         if isinstance(other, np.ndarray):
             return NotImplemented
         if not isinstance(other, _Entry):
-            if exact(other) == 0:
+            if self.of.number(other) == 0:
                 return self
             raise NotLinear(f"adds {other!r} to a {self.what}: {NOT_LINEAR}")
         if type(other) is not type(self):
@@ -131,7 +132,7 @@ class _Entry:
             return NotImplemented
         if isinstance(number, _Entry):
             return self._product(number)
-        number = exact(number)
+        number = self.of.number(number)
         return self._like({client: self._times(number, a) for client, a in self.parts.items()})
 
     __rmul__ = __mul__
@@ -144,7 +145,7 @@ class _Entry:
             return NotImplemented
         if isinstance(number, _Entry):
             raise NotLinear(f"divides by a {number.what}: {NOT_LINEAR}")
-        return self * (1 / exact(number))
+        return self * (1 / self.of.number(number))
 
     def __rtruediv__(self, number: Any) -> Any:
         raise NotLinear(f"divides by a {self.what}: {NOT_LINEAR}")
@@ -286,7 +287,7 @@ class Square(_Entry):
     def _with(self, other: Any, sign: int) -> Any:
         every = frozenset(range(self.of.dim))
         if not isinstance(other, _Entry | np.ndarray | Size) and self.axes == every:
-            other = Square(self.of, {None: Quadratic(constant=exact(other))}, every)
+            other = Square(self.of, {None: Quadratic(constant=self.of.number(other))}, every)
         if isinstance(other, Square) and other.axes != self.axes:
             if sign < 0 or self.axes & other.axes or self.parts.keys() != other.parts.keys():
                 raise NotLinear(f"adds different coordinates of vectors: {NOT_LINEAR}")
@@ -337,6 +338,7 @@ class Trace:
     shown : how many of them stand for all (default: `SHOWN`)
     rows : how many of a cohort do (default: as many)
     dim : coordinates
+    strict : whether a float that was rounded is refused
 
     Attributes
     ----------
@@ -344,15 +346,23 @@ class Trace:
     """
 
     def __init__(
-        self, run: Any, clients: int = SHOWN, shown: int | None = None, rows: int | None = None, dim: int = SHOWN
+        self, run: Any, clients: int = SHOWN, shown: int | None = None, rows: int | None = None, dim: int = SHOWN,
+        strict: bool = False,
     ) -> None:  # fmt: skip
         self.run, self.shown, self.dim = run, min(SHOWN, clients) if shown is None else shown, dim
+        self.strict = strict
         self.rows = self.shown if rows is None else rows
         # a sum over all rows is one over all clients
         self.mixes = self.shown == clients and not (run.drawn and self.rows == self.shown)
         self.read: set[str] = set()
         self._made: dict[Any, tuple[Any, ...]] = {}
         self.solutions: list[tuple[Any, Any]] = []  # local problems that were solved exactly, with their solutions
+
+    def number(self, number: Any) -> Fraction:
+        """A number that vectors are multiplied by, as a fraction."""
+        if self.strict and isinstance(number, float) and len(repr(float(number)).split("e")[0].lstrip("-0.")) > DIGITS:
+            raise NotLinear(f"multiplies vectors by {number!r}, which is rounded: write Fraction(1, 3) for 1/3, and no roots")
+        return exact(number)
 
     def once(self, key: Any, make: Callable[[], Any], *kept: Any) -> Any:
         """What is made once under a key of identities, of things that are kept alive."""

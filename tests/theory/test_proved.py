@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from fractions import Fraction as F
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +17,14 @@ from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import VRLSGD, FedAvg, FedDyn, FedGATE, FedProx, Scaffold
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.errors import MissingCapability, NotCertified
+from fedtheory.errors import FedTheoryError, MissingCapability, NotCertified
 from fedtheory.local import LocalObjective
 from fedtheory.theory import (
     Full,
     GradientSteps,
     Lipschitz,
     Minimise,
+    Quadratics,
     Smooth,
     SmoothConvex,
     StronglyConvex,
@@ -35,7 +40,9 @@ from fedtheory.theory import (
 )
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
+from fedtheory.theory.rounds.undefined import Undefined
 from fedtheory.theory.rounds.vectors import best_constants, proved, view_of
+from fedtheory.theory.studies import certificates
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.runs import OPTIMUM
 from fedtheory.worst_cases.traced import Square
@@ -43,6 +50,7 @@ from fedtheory.worst_cases.traced import Square
 CONVEX = SmoothConvex((1, 5), (1, 3))
 STEP = GradientSteps(1, lr=lambda c: F(2, 3) / c.beta)
 MINIMISE = Minimise()
+EXAMPLE = Path(__file__).parents[2] / "examples" / "descent_lemma.py"
 STEPS = GradientSteps(2, lr=lambda c: F(1, 2) / c.beta)
 
 
@@ -436,6 +444,7 @@ FALSE = {  # name -> (right side less left side, what is declared, a reason)
     "a branch": (lambda q: q.gap if q.gap > q.gap_next else -q.gap, {}, "compares"),
     "a root": (lambda q: q.sqrt(q.gap) - q.gap, {}, "cannot be done in fractions"),
     "a norm": (lambda q: np.linalg.norm(q.gradient, axis=-1), {}, "not|vectors"),
+    "a rounded number": (lambda q: q.gradient_sq - 2.0**0.5 * q.gradient_sq, {}, "which is rounded"),
     "infinity": (lambda q: q.gap * np.inf, {}, "no finite number"),
     "unequal weights": (lambda q: q.gap - q.gap_next, {"problems": SmoothConvex((1, 3), (1, 2), weights="any")}, "equal weights"),
 }  # fmt: skip
@@ -466,6 +475,7 @@ def best_constants_or_none(made):
 
 LIMITED = {  # what is proved is true of these numbers only, and says so
     "a step without units": (lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=1)}, "beta = 1"),
+    "a decimal": (lambda q: 0.1 * q.gap + 0.9 * q.gap - q.gap_next, {}, "any number of clients, every dimension"),
     "a step with a threshold": (
         lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=lambda c: min(1 / (100 * c.beta), F(1, 10)))}, "beta = 1",
     ),
@@ -561,3 +571,199 @@ def test_the_best_value_is_one_with_which_it_is_proved():
         lambda q: (yield printed(le(q.F_next, q.F - q.constant("c", 0) * q.gradient_sq))), problems=CONVEX, local=GRADIENT
     )  # fmt: skip
     assert "beta = 1" in best_constants(without_units, "printed")[0].words
+
+
+# --- certificates ---------------------------------------------------------------------------------
+def lemma(q):
+    """A bound, an equality and a mean over a cohort's clients."""
+    yield printed(le(q.F_next, q.F, -F(1, 2) * q.gradient_sq / q.beta))
+    yield form("moved", eq(q.moved_sq, q.gradient_sq / q.beta**2))
+    yield form("weaker", le(q.F_next, q.F, -q.constant("c", F(1, 3)) * q.gradient_sq / q.beta))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return sentence(lemma, problems=CONVEX, local=GRADIENT)
+
+
+@pytest.fixture(scope="module")
+def written(made, tmp_path_factory):
+    """The certificate files of two forms."""
+    folder = tmp_path_factory.mktemp("proofs")
+    return {
+        form: certificates.write(folder / f"{form}.json", certificates.certificate(made, proved(made, form)))
+        for form in ("printed", "moved")
+    }  # fmt: skip
+
+
+def checked(held, made, folder):
+    """Write a file, read it and check it."""
+    path = folder / "changed.json"
+    path.write_text(held if isinstance(held, str) else json.dumps(held))
+    certificates.verify(certificates.load(path), made)
+
+
+@pytest.mark.parametrize("form", ["printed", "moved"])
+def test_what_is_written_is_read_and_checked(form, made, written, tmp_path):
+    found = certificates.load(written[form])
+    assert found == certificates.certificate(made, proved(made, form))
+    certificates.verify(found, made)
+    assert found.question["for"] == "smooth convex losses, any number of clients, every dimension"
+    assert len(found.parts) == (2 if form == "moved" else 1)
+
+
+def test_every_number_of_a_certificate_matters(made, written, tmp_path):
+    held = json.loads(written["printed"].read_text())
+    [part], small = held["parts"], F(1, 10**9)
+    places = [(part["multipliers"], name) for name in part["multipliers"]]
+    for of in part["factors"].values():
+        places += [(of["diagonal"], i) for i in range(len(of["diagonal"]))]
+        places += [(row, i) for row in of["lower"] for i in range(len(row)) if of["diagonal"][i] != "0"]
+    assert len(places) > 5
+    for table, name in places:
+        kept = table[name]
+        for change in (small, -small):
+            table[name] = str(F(kept) + change)
+            with pytest.raises(NotCertified):
+                checked(held, made, tmp_path)
+        table[name] = kept
+    checked(held, made, tmp_path)
+
+
+CHANGES = {
+    "a part less": lambda held: held["parts"].pop(),
+    "a part more": lambda held: held["parts"].append(held["parts"][0]),
+    "no multiplier": lambda held: held["parts"][0]["multipliers"].clear(),
+    "another multiplier": lambda held: held["parts"][0]["multipliers"].update({"x, y": "1"}),
+    "no factors": lambda held: held["parts"][0]["factors"].clear(),
+    "another form": lambda held: held["question"].update(form="weaker"),
+    "no form of that name": lambda held: held["question"].update(form="repaired"),
+    "another statement": lambda held: held["question"].update(statement="test-sentence/other"),
+    "another rule": lambda held: held["question"].update(rule="printed"),
+    "more losses": lambda held: held["question"].update({"for": "smooth losses, any number of clients, every dimension"}),
+    "another kind": lambda held: held["question"].update(kind="worst-case"),
+    "a question that is no table": lambda held: held.update(question=["statement"]),
+    "a form that is no word": lambda held: held["question"].update(form=["printed"]),
+    "another word": lambda held: held["question"].update(bound="0"),
+    "no words": lambda held: held["question"].pop("for"),
+    "no question": lambda held: held.pop("question"),
+    "no parts": lambda held: held.pop("parts"),
+    "parts that are none": lambda held: held.update(parts=[1]),
+    "another format": lambda held: held.update(format="fedtheory certificate 0"),
+    "multipliers that are none": lambda held: held["parts"][0].update(multipliers=[1]),
+    "a multiplier that is none": lambda held: held["parts"][0]["multipliers"].update({"g0, *": "much"}),
+    "a multiplier by 0": lambda held: held["parts"][0]["multipliers"].update({"g0, *": "1/0"}),
+    "a float": lambda held: held["parts"][0]["multipliers"].update({"g0, *": 0.5}),
+    "a long number": lambda held: held["parts"][0]["multipliers"].update({"g0, *": "1" * 10**6}),
+    "a name twice": lambda held: next(iter(held["parts"][0]["factors"].values()))["names"].append("x0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_certificate_is_refused_in_a_sentence(change, made, written, tmp_path):
+    held = json.loads(written["printed"].read_text())
+    CHANGES[change](held)
+    with pytest.raises(FedTheoryError) as refused:
+        checked(held, made, tmp_path)
+    assert 10 < len(str(refused.value)) < 500
+
+
+def test_the_certificate_of_one_form_is_none_of_another(made, written, tmp_path):
+    held = json.loads(written["printed"].read_text())
+    held["question"]["form"] = "weaker"
+    with pytest.raises(NotCertified):
+        checked(held, made, tmp_path)
+    closer = statement(lambda q: q.F - q.F_next - F(501, 1000) * q.gradient_sq / q.beta)
+    wider = sentence(lemma, problems=Smooth((1, 3), (1, 2)), local=GRADIENT)
+    longer = sentence(lemma, problems=CONVEX, local=GradientSteps(1, lr=lambda c: F(1001, 1000) / c.beta))
+    for other in (closer, wider, longer):
+        with pytest.raises(NotCertified):
+            certificates.verify(certificates.load(written["printed"]), other)
+
+
+def test_a_file_that_is_spoilt_is_refused_or_still_proves(made, written, tmp_path):
+    """Characters that are changed, lost, doubled or cut off, one or several at once."""
+    whole, rng, refused = written["printed"].read_text(), np.random.default_rng(5), 0
+    for _ in range(150):
+        spoilt = list(whole)
+        for _ in range(int(rng.integers(1, 4))):
+            at = int(rng.integers(len(spoilt)))
+            spoilt[at] = ["", "0", "-", '"', "}", "[", ",", "9", spoilt[at] * 2, "\x00"][int(rng.integers(10))]
+        cut = len(spoilt) if rng.random() < 0.8 else int(rng.integers(len(spoilt)))
+        try:
+            checked("".join(spoilt[:cut]), made, tmp_path)
+        except FedTheoryError as error:
+            assert str(error)
+            refused += 1
+    assert refused > 75  # of the others provenance, or a blank, was changed
+
+
+def test_no_solver_is_loaded_to_check_a_certificate(written, made):
+    code = f"""if True:
+        import sys
+        from fedtheory.theory import load_file
+        from fedtheory.theory.studies import certificates
+        paper = load_file({str(EXAMPLE)!r})
+        try:
+            certificates.verify(certificates.load({str(written["printed"])!r}), paper.authored["lemma-1"])
+        except Exception as error:
+            assert "not about descent-lemma/lemma-1" in str(error)
+        found = certificates.load({str(written["printed"])!r})
+        question = dict(found.question, statement="descent-lemma/lemma-1", form="repaired")
+        certificates.verify(certificates.StatementCertificate(question, found.parts), paper.authored["lemma-1"])
+        assert not {{"cvxpy", "clarabel"}} & {{name.partition(".")[0] for name in sys.modules}}
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- at random ------------------------------------------------------------------------------------
+SIDES = {
+    "gap": lambda q: q.gap,
+    "gap_next": lambda q: q.gap_next,
+    "gradient": lambda q: q.gradient_sq / q.beta,
+    "distance": lambda q: q.beta * q.distance_sq,
+    "distance_next": lambda q: q.beta * q.distance_sq_next,
+    "moved": lambda q: q.beta * q.moved_sq,
+    "drift": lambda q: q.beta * q.drift,
+    "dissimilarity": lambda q: q.dissimilarity / q.beta,
+    "heterogeneity": lambda q: q.heterogeneity / q.beta,
+    "inner": lambda q: q.dot(q.gradient, q.x - q.x_star),
+    "models": lambda q: q.beta * q.over_clients(q.sq(q.client_models - q.x_star)),
+}  # fmt: skip
+ABOUT = [*[METHODS[name] for name in ("fedavg, cohort", "fedprox", "feddyn", "scaffold")], (FedAvg(), GRADIENT)]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_is_proved_at_random_holds_on_instances(seed):
+    """The best values of constants of random bounds, in fractions on instances of their class."""
+    rng = np.random.default_rng(seed)
+    proofs = judged = 0
+    while proofs < 2:
+        names = [*SIDES] if seed % 4 else [n for n in SIDES if n != "gap_next"]
+        left, right, by = (SIDES[names[int(i)]] for i in rng.integers(len(names), size=3))
+        about, local = ABOUT[int(rng.integers(len(ABOUT)))]
+        share, start = F(int(rng.integers(-2, 5)), 2), [F(int(rng.integers(1, 9)))]
+
+        def claimed(q, left=left, right=right, by=by, share=share, start=start):
+            yield printed(le(left(q), share * right(q) + q.constant("c", start[0]) * by(q)))
+
+        how = {"about": about, "local": local, "rounds": (0, 1), "sampling": Full() if seed % 4 else Uniform(2)}
+        how["problems"] = [CONVEX, Smooth((1, 3), (1, 2)), Quadratics((1, 3), (1, 2))][seed % 3]
+        found = best_constants_or_none(sentence(claimed, **how))
+        for start[0] in [best.proved for best in found if "beta = 1" not in best.words]:
+            made = sentence(claimed, **how)
+            proved(made, "printed")
+            proofs += 1
+            setting = MethodSetting.of(made)
+            for _ in range(25):
+                drawn = setting.random_instance(rng)
+                try:
+                    view = setting.view(drawn)
+                    sides = made.on(view, mutants=False)["printed"].sides
+                except Undefined:
+                    continue
+                room = view.expectation(sides.rhs) - view.expectation(sides.lhs)
+                if drawn.num_clients <= 3:
+                    judged += 1
+                    assert (np.asarray(room) >= 0).all(), (start, setting.words(drawn))
+    assert judged >= 20

@@ -78,7 +78,7 @@ class VectorWorld:
         self.run = Run(Fraction(P, clients), spread(clients, P))
         self.run.points[OPTIMUM] = replace(self.run.points[OPTIMUM], at=common(X_STAR))
         self.run.start = common("x0") + common(X_STAR)
-        self.trace = Trace(self.run, clients, clients, P, dim)
+        self.trace = Trace(self.run, clients, clients, P, dim, strict=True)
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(dim, dtype=object)
         L, G = losses.smoothness, losses.lipschitz

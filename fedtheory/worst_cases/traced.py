@@ -320,8 +320,8 @@ class Size:
     def __repr__(self) -> str:
         return "the size of a number made of vectors"
 
-    def _same(self, *_: Any) -> Any:
-        return self
+    def _same(self, *others: Any) -> Any:
+        return NotImplemented if any(isinstance(other, np.ndarray) for other in others) else self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = __pos__ = __abs__ = _same
 

@@ -446,6 +446,13 @@ FALSE = {  # name -> (right side less left side, what is declared, a reason)
     "a norm": (lambda q: np.linalg.norm(q.gradient, axis=-1), {}, "not|vectors"),
     "a rounded number": (lambda q: q.gradient_sq - 2.0**0.5 * q.gradient_sq, {}, "which is rounded"),
     "infinity": (lambda q: q.gap * np.inf, {}, "no finite number"),
+    "rounds of cohorts": (
+        lambda q: q.over_clients(q.sq(q.state.g_k)), {"about": Kept(), "sampling": Uniform(2), "rounds": (0, 2)}, "one round is proved",
+    ),
+    "many local steps": (
+        lambda q: q.distance_sq[-1], {"over": "run", "rounds": 3, "local": GradientSteps(9, lr=lambda c: F(1, 9) / c.beta)},
+        "fewer local steps, or fewer rounds",
+    ),
     "unequal weights": (lambda q: q.gap - q.gap_next, {"problems": SmoothConvex((1, 3), (1, 2), weights="any")}, "equal weights"),
 }  # fmt: skip
 
@@ -480,6 +487,7 @@ LIMITED = {  # what is proved is true of these numbers only, and says so
         lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=lambda c: min(1 / (100 * c.beta), F(1, 10)))}, "beta = 1",
     ),
     "sides without units": (lambda q: (1 + q.beta) * q.gap - q.gap_next, {}, "beta = 1"),
+    "numbers before vectors": (lambda q: q.distance_sq - q.heterogeneity * 0, {}, "any number of clients"),
     "N in a side": (lambda q: (q.gap - q.gap_next) * (1 if q.N < 20 else -1), {}, "2, 3 or 5 clients"),
     "N in a method": (lambda q: q.gap - q.gap_next, {"about": Crowded()}, "2, 3 or 5 clients"),
     "N - 2": (lambda q: q.gap - q.gap_next + (q.N - 2) * (q.gap_next - 5 * q.gap), {}, "losses, 2 clients"),
@@ -767,3 +775,9 @@ def test_what_is_proved_at_random_holds_on_instances(seed):
                     judged += 1
                     assert (np.asarray(room) >= 0).all(), (start, setting.words(drawn))
     assert judged >= 20
+
+
+def test_numbers_of_all_and_of_a_round_stand_on_either_side():
+    for left, right in ((lambda q: q.heterogeneity, SIDES["gap"]), (SIDES["gap"], lambda q: q.heterogeneity / q.beta)):
+        made = sentence(lambda q: (yield printed(le(left(q), left(q) + right(q)))), problems=CONVEX, local=GRADIENT)  # noqa: B023
+        assert proved(made, "printed").words == "smooth convex losses, any number of clients, every dimension"

@@ -53,6 +53,7 @@ X_STAR = "x*"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
+MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
 
@@ -270,6 +271,8 @@ def view_of(
         raise MissingCapability("what is proved is about a round, or about a run in which everybody takes part")
     if setting.scope == "run" and setting.of_statement.starts > 1:
         raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
+    if rounds and participants < clients:
+        raise MissingCapability("of cohorts one round is proved: declare rounds=0, or what may be anything before it, states={...}")
     world = VectorWorld(losses_of(setting.problems, beta), clients, participants, dim)
     with _told(setting.of_statement.id):
         view = _view(setting, world, drawn, rounds)
@@ -331,6 +334,11 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
         starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
+    if len(conditions) > MOST_CONDITIONS:
+        raise MissingCapability(
+            f"{statement.id} [{form}]: losses at {len(view.world.run.points)} points have {len(conditions)} conditions, and at most "
+            f"{MOST_CONDITIONS} are looked at in a study: declare fewer local steps, or fewer rounds"
+        )
     if any(start.constant for start in starts):
         conditions["1"] = Quadratic(constant=Fraction(-1))
     return [Family(start, conditions) for start in starts]

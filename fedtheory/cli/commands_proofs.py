@@ -306,7 +306,7 @@ def report_command(
 
 
 @app.command(
-    "replay", first=("paper", "method", "json", "out"), rich_help_panel=THEOREM,
+    "replay", first=("paper", "method", "criterion", "proof", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
         "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
@@ -326,6 +326,14 @@ def replay_command(
         metavar="FILE.py:CLASS", help="The method that a certificate is about, where it is yours; "
         "the file is run.",
     )] = None,
+    criterion: Annotated[str | None, Option(
+        metavar="FILE.py:FUNCTION", help="The criterion that a certificate is about, where it is "
+        "yours; the file is run.",
+    )] = None,
+    proof: Annotated[Path | None, Option(
+        metavar="FILE", help="Write the proof of a certificate to be read: NAME.tex in LaTeX, or "
+        "NAME.py, a script that checks itself with SymPy.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -335,7 +343,7 @@ def replay_command(
     prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
-    replaying.replay(file, json, out, paper, method)
+    replaying.replay(file, json, out, paper, method, criterion, proof)
 
 
 def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:
@@ -409,7 +417,7 @@ def worst_case_command(
     rounds: Annotated[int, Option("--rounds", "-T", min=1, metavar="T", help="T: rounds.")] = 1,
     criterion: Annotated[str, Option(
         help="What is bounded after T rounds: gap, best-gap, distance or gradient (the last two "
-        "squared).",
+        "squared), or FILE.py:FUNCTION, a function of the models of yours.",
     )] = "gap",
     step: Annotated[str | None, Option(
         help="Step size of K local gradient steps (default: local problems are solved exactly where "
@@ -417,6 +425,9 @@ def worst_case_command(
     )] = None,
     lyapunov: Annotated[bool, Option(
         "--lyapunov", help="Find the best constants of a bound on one round.",
+    )] = False,
+    fewest: Annotated[bool, Option(
+        "--fewest", help="Leave out the inequalities that the proof can do without.",
     )] = False,
     free: Annotated[bool, Option(
         "--free", help="With --lyapunov: the best quadratic potential, cross terms and values of F "
@@ -454,7 +465,7 @@ def worst_case_command(
             check_instance(instance, True)
         of_runs = {
             "rounds": rounds if rounds != 1 else None,
-            "criterion": criterion if criterion != "gap" else None,
+            "criterion": criterion if criterion != "gap" else None, "fewest": fewest or None,
             **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D", "given")),
         }
         refused = {flag(name): value for name, value in of_runs.items() if value is not None}
@@ -473,4 +484,4 @@ def worst_case_command(
     potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND} | {"--free": free or None})
     numbers = given(p.name for p in _OF_LOSSES)
     of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
-    worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)
+    worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance, fewest)

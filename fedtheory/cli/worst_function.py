@@ -32,8 +32,11 @@ def check_instance(path: Path, potential: bool, clients: int = 2) -> None:
 
 def check_losses(question: Any) -> None:
     """Refuse, before any work, a method of which no losses are made."""
+    from fedtheory.algorithms import Compressed
     from fedtheory.worst_cases.bounds import relaxed
 
+    if isinstance(question.subject.made, Compressed):
+        raise InvalidInput("--instance: no losses are made under a contraction, whose worst compressor is none that can be run")
     left_out = relaxed(question)
     if left_out or question.subject.one_loss:
         why = "its value is an upper bound only" if left_out else "its value is that of any convex set"
@@ -95,8 +98,8 @@ def _typed(q: Any, path: Path) -> str:
     return " ".join(words)
 
 
-def show_instance(told: dict[str, Any], method: str = "") -> None:
-    """The run on the worst losses beside the solver's value; ``method`` as it was named."""
+def show_instance(told: dict[str, Any], own: str = "") -> None:
+    """The run on the worst losses beside the solver's value; ``own``: options of `replay`."""
     console = out_console()
     table = Table("losses on which it comes about", "")
     table.add_row("worst case, by the solver", f"{told['solver']:.9g}")
@@ -115,20 +118,19 @@ def show_instance(told: dict[str, Any], method: str = "") -> None:
     sizes = f"{told['clients']} clients, dimension {told['dimension']}; the method starts at 0"
     console.print(f"{sizes}: {told['file']}", soft_wrap=True)
     if told["at_least"] is not None:
-        own = f" --method {method}" if ":" in method else ""
         console.print(f"Check it in fractions: fedtheory replay {told['file']}{own}", soft_wrap=True)
     if told["run"]:
         console.print(f"It is a problem for the other commands, too: {told['run']}", soft_wrap=True)
 
 
 def replay_instance(
-    path: Path, question: dict[str, Any], found: Any, as_json: bool, method: Any = None
+    path: Path, question: dict[str, Any], found: Any, as_json: bool, method: Any = None, criterion: Any = None
 ) -> None:
     """Check in fractions that losses of the class reach the value, and say so."""
     from fedtheory.worst_cases.below import check
 
     try:
-        check(question, found, method)
+        check(question, found, method, criterion)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not reached: {error}") from error
     vectors = sum(len(of) for of in found.vectors.values())

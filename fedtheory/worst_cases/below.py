@@ -126,10 +126,12 @@ def at_least(family: Family, vectors: Mapping[str, Mapping[str, tuple[Fraction, 
     return -number(family.start)
 
 
-def check(asked: Mapping[str, Any], found: Below, method: Any = None) -> None:
+def check(
+    asked: Mapping[str, Any], found: Below, method: Any = None, criterion: Any = None
+) -> None:
     """Check it in fractions, from the question alone.
 
-    method : the class, where it is none of the package's
+    method, criterion : the class and the function, where they are none of the package's
 
     Raises
     ------
@@ -138,7 +140,7 @@ def check(asked: Mapping[str, Any], found: Below, method: Any = None) -> None:
     NotCertified
         A condition that fails, or a value that is not reached.
     """
-    q = asked_question(asked, method)
+    q = asked_question(asked, method, criterion)
     q.check()
     if q.clients < 2 or q.subject.one_loss or relaxed(q):
         raise InvalidInput(f"{q.subject.name} of {q.clients} clients: no losses are made of it")

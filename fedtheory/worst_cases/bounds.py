@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,21 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.criteria import CRITERIA, Criterion, form_of, name_of, source_of
 from fedtheory.worst_cases.gram import Quadratic, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, check, maximise
-from fedtheory.worst_cases.runs import Run, spread
+from fedtheory.worst_cases.runs import NeedsTree, Run, spread
+from fedtheory.worst_cases.traced import SHOWN
 from fedtheory.worst_cases.tree import Tree
 
 __all__ = ["CRITERIA", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "family", "grown", "relaxed", "worst_case"]
 
-CRITERIA = {
-    "distance": "||x_T - x*||^2",
-    "gap": "F(x_T) - F*",
-    "gradient": "||grad F(x_T)||^2",
-    "best-gap": "min over t < T of F(x_t) - F*",
-}
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
-OTHERS = (101, 1009, 10_007)  # numbers of clients at which a run is looked at beside 2
+OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -44,7 +41,7 @@ class Question:
     subject : the method, with its hyperparameters and its local work
     losses : the class
     rounds : T
-    criterion : a name of `CRITERIA`
+    criterion : a name of `CRITERIA`, or a function of `fedtheory.worst_cases.criteria.Models`
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum; None for no bound of its own
     distance : the largest ||x_0 - x*||
     clients, participants : N and P
@@ -53,7 +50,7 @@ class Question:
     subject: Subject
     losses: Losses
     rounds: int
-    criterion: str
+    criterion: Criterion
     heterogeneity: Fraction | None
     distance: Fraction
     clients: int
@@ -62,10 +59,11 @@ class Question:
     @property
     def asked(self) -> dict[str, Any]:
         """What was asked, by name."""
-        source = {"source": self.subject.source} if self.subject.source else {}
+        sources = {"source": self.subject.source, "criterion source": source_of(self.criterion)}
+        sources = {name: text for name, text in sources.items() if text}
         return {
-            "method": self.subject.name, **source, "local steps": self.subject.local_steps or 1,
-            "rounds": self.rounds, "criterion": self.criterion, "options": dict(self.subject.options),
+            "method": self.subject.name, **sources, "local steps": self.subject.local_steps or 1,
+            "rounds": self.rounds, "criterion": name_of(self.criterion), "options": dict(self.subject.options),
             "smoothness": self.losses.smoothness, "strong convexity": self.losses.strong_convexity,
             "lipschitz": self.losses.lipschitz, "heterogeneity": self.heterogeneity,
             "distance": self.distance, "clients": self.clients, "participants": self.participants,
@@ -78,10 +76,16 @@ class Question:
         R = self.distance or ((self.heterogeneity or Fraction(1)) / L if L else Fraction(1))
         return Units(R, L * R if L else self.losses.lipschitz or Fraction(1))
 
-    @property
+    @cached_property
     def tree(self) -> bool:
         """True if every cohort that may be drawn is looked at."""
-        return self.participants < self.clients and not (self.rounds == 1 and self.criterion == "distance")
+        if self.participants == self.clients or self.rounds > 1 or self.criterion != "distance":
+            return self.participants < self.clients
+        try:
+            _walked(self)
+        except NeedsTree:
+            return True
+        return False
 
     def check(self) -> None:
         """Refuse what cannot be asked.
@@ -91,7 +95,9 @@ class Question:
         InvalidInput
             What it is, and what there is instead.
         """
-        if self.criterion not in CRITERIA:
+        if self.tree and not isinstance(self.criterion, str):
+            raise MissingCapability("a criterion of one's own is asked where everybody takes part; take a named one, or all clients")
+        if isinstance(self.criterion, str) and self.criterion not in CRITERIA:
             raise InvalidInput(f"unknown criterion {self.criterion!r}: there are {', '.join(CRITERIA)}")
         for name in ("rounds", "clients", "participants"):
             whole_number(name, getattr(self, name))
@@ -117,7 +123,6 @@ class WorstCase:
     family : the identity that they are put into
     question : what was asked
     relaxed : what of the problem is left out, so that the value is an upper bound only; '' where nothing is
-    any_number : the value is the same for every number of clients from 2 on, as far as `alike` tells
     """
 
     bound: Fraction
@@ -126,7 +131,11 @@ class WorstCase:
     family: Family
     question: Question
     relaxed: str
-    any_number: bool
+
+    @cached_property
+    def any_number(self) -> bool:
+        """True if the value is the same for every number of clients from 2 on, as far as `alike` tells."""
+        return alike(self.question)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -140,7 +149,7 @@ class WorstCase:
 
 def worst_case(
     method: Algorithm | type[Algorithm] | str, *, local_steps: int = 1, rounds: int = 1,
-    criterion: str = "gap", losses: Losses | None = None,
+    criterion: Criterion = "gap", losses: Losses | None = None,
     heterogeneity: Fraction | int | None = None, distance: Fraction | int = 1, clients: int = 2,
     participants: int | None = None, announce: Announce | None = None, **options: Any,
 ) -> WorstCase:
@@ -156,13 +165,15 @@ def worst_case(
     losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
         convex, gradients of at most 1)
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
-        (default: 1 for smooth losses; no bound beside the losses' own for others)
+        (default: 1; no bound beside the losses' own where they have bounded subgradients alone, or
+        the method is made for such losses)
     distance : the largest ||x_0 - x*||
     clients, participants : N and P (default: all). Where all take part the value is the same for
         every N >= 2, unless the method's numbers depend on N.
     announce : is told how many conditions there are and about how long they take, where that is
         more than two seconds
-    criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares
+    criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares; or a function of the models, as
+        ``lambda q: q.gap(sum(q.x[1:]) / 3)`` for the gap of an average (`worst_cases.criteria.Models`)
     local_steps : K
     options : hyperparameters of a class or a name, by default in the units of the losses, and
         ``step``, the size of K local gradient steps. Without a step local problems are solved
@@ -204,12 +215,12 @@ def answer(q: Question, announce: Announce | None = None) -> WorstCase:
     found, relaxed = _family(q, announce)
     solution = _solved(found, q.units)
     bound = -solution.numbers.get(BOUND, Fraction(0))
-    return WorstCase(bound, -solution.best, solution, found, q, relaxed, alike(q))
+    return WorstCase(bound, -solution.best, solution, found, q, relaxed)
 
 
 def asked(
     method: Any, options: Mapping[str, Any], local_steps: int = 1, rounds: int = 1,
-    criterion: str = "gap", losses: Losses | None = None, heterogeneity: Any = None,
+    criterion: Criterion = "gap", losses: Losses | None = None, heterogeneity: Any = None,
     distance: Any = 1, clients: int = 2, participants: int | None = None,
 ) -> Question:
     """The question of `worst_case`, with its defaults.
@@ -228,7 +239,7 @@ def asked(
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
     R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
-    if zeta is None and smooth:
+    if zeta is None and smooth and (losses.smoothness or losses.lipschitz is None):
         zeta = Fraction(1)
     scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, T)
     of = subject(method, options, local_steps, scale)
@@ -244,12 +255,17 @@ def alike(q: Question) -> bool:
     """
     if q.participants < q.clients or q.clients == 1:
         return False
-    run, *_ = _walked(q)
     try:
-        others = [_walked(replace(q, clients=n, participants=n))[0] for n in (2, *OTHERS)]
-    except MissingCapability:
+        found = _told(_walked(q))
+        return all(_told(_walked(replace(q, clients=n, participants=n))) == found for n in (2, *OTHERS))
+    except MissingCapability:  # a round of other clients is not linear
         return False
-    return all((run.points, run.conditions) == (o.points, o.conditions) for o in others)
+
+
+def _told(walked: tuple[Run, Any, Any]) -> Any:
+    """All that a worst case is made of."""
+    run, *criterion = walked
+    return run.points, run.conditions, run.relaxed, *criterion
 
 
 def _solved(found: Family, units: Units) -> Solution:
@@ -304,7 +320,8 @@ def asked_points(q: Question) -> list[Point]:
 
 def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, str]:
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
-    run, start, extra = _walked(q)
+    run, start, extra = walked = _walked(q)
+    _same_in_other_dimensions(q, _told(walked), lambda d: _told(_walked(q, d)))
     _tell(announce, len(run.points) * (len(run.points) - 1), 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
@@ -313,16 +330,28 @@ def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, st
     return Family(start, terms, frozenset({BOUND})), run.relaxed
 
 
-def _walked(q: Question) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
+def _same_in_other_dimensions(q: Question, found: Any, again: Callable[[int], Any]) -> None:
+    """Refuse a class of anyone's whose rounds are others when they are run once more, in another dimension."""
+    if q.subject.source and again(SHOWN + 1) != found:
+        raise MissingCapability(
+            f"{q.subject.name}: its rounds differ between runs: they draw random numbers, keep something outside of the "
+            "state, or depend on the dimension"
+        )
+
+
+def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
     """The run, minus the criterion, and what more has a multiplier."""
-    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss)
-    page = q.subject.page(q.clients, q.participants)
+    smooth = q.losses.smoothness is not None
+    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss, smooth)
+    page = q.subject.page(q.clients, q.participants, coordinates)
     models: list[Any] = [run.start]
     state = None
     for t in range(q.rounds):
         x, state = page(run, t, models[-1], state)
         models.append(x)
         _not_too_many(len(run.points) * (len(run.points) - 1))
+    if not isinstance(q.criterion, str):
+        return run, -form_of(q.criterion, run, models, q.clients), {}
     return run, *_criterion(q.criterion, run, models)
 
 
@@ -340,13 +369,20 @@ def _of_the_tree(q: Question, announce: Announce | None) -> tuple[Family, str]:
 
 def grown(q: Question, announce: Announce | None = None) -> tuple[Tree, Quadratic, dict[str, Quadratic]]:
     """The tree of cohorts, minus the criterion, and what more has a multiplier."""
-    tree = Tree(q.clients, q.participants)
+    tree = Tree(q.clients, q.participants, q.losses.smoothness is not None)
     per_round = q.subject.local_steps or 1
     size = tree.size(q.rounds, per_round, 0 if q.criterion in ("distance", "best-gap") else 1)
     _not_too_many(size, "fewer rounds or clients")
     _tell(announce, size, len(tree.group))
     models = tree.walk(q.subject.page(q.clients, q.participants), q.rounds)
-    return tree, *_criterion(q.criterion, tree, models)
+
+    def again(coordinates: int) -> Any:
+        other = Tree(q.clients, q.participants, tree.smooth)
+        ends = other.walk(q.subject.page(q.clients, q.participants, coordinates), q.rounds)
+        return ends, other.points, other.extra
+
+    _same_in_other_dimensions(q, (models, tree.points, tree.extra), again)
+    return tree, *_criterion(str(q.criterion), tree, models)
 
 
 def _tell(announce: Announce | None, conditions: int, permutations: int) -> None:

@@ -79,7 +79,8 @@ class VectorWorld:
         self.run = Run(Fraction(P, clients), spread(clients, P))
         self.run.points[OPTIMUM] = replace(self.run.points[OPTIMUM], at=common(X_STAR))
         self.run.start = common("x0") + common(X_STAR)
-        self.trace = Trace(self.run, clients, clients, P, dim, strict=True)
+        self.trace = Trace(self.run, clients, P, dim, strict=True)
+        self.run.smooth = losses.smoothness is not None
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(dim, dtype=object)
         L, G = losses.smoothness, losses.lipschitz
@@ -132,13 +133,11 @@ class VectorWorld:
             vector = self.trace.vector(y[at][None])
             if getattr(vector, "drawn", None):
                 raise NotLinear(f"asks for losses at a model that depends on the cohort: {NOT_LINEAR}")
-            smooth = self.losses.smoothness is not None  # else there may be another subgradient at the optimum
-            named = next((p for p in self.run.points.values() if p.at == vector and (smooth or p.name != OPTIMUM)), None)
-            if named is None:
-                name = f"q{len(self.run.points)}"
-                yield at, name, self.run.gradient(name, vector)
-            else:
-                yield at, named.name, named.gradient
+            known = self.run.known(vector)
+            if self.run.smooth and vector == self.run.best:  # else there may be another subgradient
+                known = OPTIMUM, self.run.optimum
+            name = f"q{len(self.run.points)}"
+            yield at, *(known or (name, self.run.gradient(name, vector)))
 
     def _each(self, x: Any) -> Any:
         """The same points (..., d) for every client (..., N, d)."""
@@ -276,6 +275,8 @@ def view_of(
     world = VectorWorld(losses_of(setting.problems, beta), clients, participants, dim)
     with _told(setting.of_statement.id):
         view = _view(setting, world, drawn, rounds)
+        if world.trace.refused is not None:  # and the method went on
+            raise world.trace.refused
     world.run_made = True
     if setting._free and "t" in world.trace.read:
         raise MissingCapability("the method asks which round it is, and the state before it may be anything")

@@ -33,11 +33,13 @@ from fedtheory.theory import (
     eq,
     form,
     le,
+    load_file,
     method,
     printed,
     repaired,
     upto,
 )
+from fedtheory.theory.judge import registry
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
 from fedtheory.theory.rounds.undefined import Undefined
@@ -825,3 +827,35 @@ class Hidden(Shrunk):
 def test_what_a_method_catches_is_refused_all_the_same():
     with pytest.raises(MissingCapability, match="size"):
         proved(statement(lambda q: q.gap - q.gap_next, about=Hidden()), "printed")
+
+
+# --- what is on record ----------------------------------------------------------------------------
+def verdicts(papers):
+    """(statement, form, verdict on record, whether it is proved) of the statements of papers about methods."""
+    for paper in papers:
+        for made in getattr(paper, "authored", {}).values():
+            for of in getattr(made, "variants", {}).values():
+                for name, known in of.forms.items() if getattr(of, "problems", None) else ():
+                    try:
+                        found = bool(proved(of, name))
+                    except (MissingCapability, NotCertified):
+                        found = False
+                    yield of.id, name, known.established, found
+
+
+def test_nothing_on_record_as_violated_is_proved_of_the_examples():
+    files = [f for f in sorted(EXAMPLE.parent.glob("*.py")) if "= Paper(" in f.read_text()]
+    try:
+        found = [*verdicts([load_file(f) for f in files])]
+    finally:
+        for known in [p for p in registry.papers() if p.file]:
+            registry._forget(known)
+    assert not [one for one in found if one[2] == "violated" and one[3]]
+    assert {(id, name) for id, name, _, proof in found if proof} == {
+        ("descent-lemma/lemma-1", "repaired"), ("gradient-descent/rate", "repaired"), ("gradient-descent/rate", "lecture notes"),
+    }  # fmt: skip
+
+
+def test_nothing_on_record_as_violated_is_proved_of_the_papers():
+    found = [*verdicts(registry.papers())]
+    assert len(found) > 100 and not [one for one in found if one[2] == "violated" and one[3]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -219,6 +221,25 @@ def test_the_worst_losses_of_a_method_of_ones_own(mine):
     assert checked["verdict"] == "reached" and checked["claim"]["at least"] == told["at_least"]
     assert "--method FILE.py:CLASS" in refused("replay", "worst.json")
     assert "not reached" in refused("replay", "worst.json", "--method", "mine.py:Other")
+
+
+def test_a_criterion_of_ones_own_and_a_proof_to_read(mine):
+    """||x_3 - x_2||^2 of gradient descent with step 1/2 is at most 1/16, with fewer inequalities; the script checks itself."""
+    Path("goal.py").write_text("def last_step(q):\n    return q.sq(q.x[-1] - q.x[-2])\n")
+    words = ("worst-case", "fedavg", "-T", "3", "--step", "1/2", "--heterogeneity", "0", "--criterion", "goal.py:last_step", "--out", "o")
+    every, fewest = (json.loads(call(*words, *more, "--json").stdout) for more in ((), ("--fewest",)))
+    assert every["solver"] == pytest.approx(1 / 16, rel=1e-6) and 1 / 16 <= every["bound"] < 0.06251
+    path = fewest["certificate"]
+    assert "--criterion FILE.py:FUNCTION" in refused("replay", path)
+    for name in ("p.py", "p.tex"):
+        call("replay", path, "--criterion", "goal.py:last_step", "--proof", name)
+    told = subprocess.run([sys.executable, "p.py"], capture_output=True, text=True, check=True).stdout
+    assert told.startswith("The identity holds") and r"\begin{" in Path("p.tex").read_text()
+    script = Path("p.py").read_text()
+    Path("p.py").write_text(script.replace("START = ", "START = -1 + ", 1))
+    assert subprocess.run([sys.executable, "p.py"], capture_output=True, check=False).returncode != 0
+    Path("goal.py").write_text("def last_step(q):\n    return 2 * q.sq(q.x[-1] - q.x[-2])\n")
+    assert "not proved" in refused("replay", path, "--criterion", "goal.py:last_step")
 
 
 @each(

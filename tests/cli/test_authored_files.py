@@ -275,6 +275,13 @@ def test_a_report_of_one_statement_says_what_it_can(tmp_path):
     assert "proved printed: for smooth convex losses, any number of clients, every dimension " in text and "no proof" not in text
 
 
+def test_a_form_that_is_proved_in_part_says_what_was_seen_beyond(written, tmp_path):
+    file = written("yield printed(le(q.F_next, q.F))", local="GradientSteps(1, lr=upto(lambda c: 1 / c.beta))")
+    text = " ".join(small_campaign(file, tmp_path / "out").stdout.split())
+    assert "every dimension, lr at its limit" in text
+    assert re.search(r"printed: beyond what is proved no violation was found on \d+ instances judged", text)
+
+
 def test_a_form_that_is_not_proved_says_why(written, tmp_path):
     text = " ".join(small_campaign(written("yield printed(le(q.F_next, abs(q.F)))"), tmp_path / "out").stdout.split())
     assert re.search(r"holds printed: no violation was found on \d+ instances judged, which is no proof", text)

@@ -499,9 +499,10 @@ def best_constants_or_none(made):
         return []
 
 
+WHOLE = "smooth convex losses, any number of clients, every dimension"
 LIMITED = {  # what is proved is true of these numbers only, and says so
     "a step without units": (lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=1)}, "beta = 1"),
-    "a decimal": (lambda q: 0.1 * q.gap + 0.9 * q.gap - q.gap_next, {}, "any number of clients, every dimension"),
+    "a decimal": (lambda q: 0.1 * q.gap + 0.9 * q.gap - q.gap_next, {}, WHOLE),
     "a step with a threshold": (
         lambda q: q.gap - q.gap_next, {"local": GradientSteps(1, lr=lambda c: min(1 / (100 * c.beta), F(1, 10)))}, "beta = 1",
     ),
@@ -535,7 +536,8 @@ LIMITED = {  # what is proved is true of these numbers only, and says so
 @pytest.mark.parametrize("name", LIMITED)
 def test_what_is_proved_in_part_says_of_what(name):
     gap, declared, words = LIMITED[name]
-    assert words in proved(statement(gap, **declared), "printed").words
+    found = proved(statement(gap, **declared), "printed")
+    assert words in found.words and found.whole == (words in ("any number of clients", WHOLE))
 
 
 # --- what is proved -------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
 X_STAR = "x*"
+EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
@@ -193,11 +194,13 @@ class Proved:
     form : its name
     words : for which losses, numbers of clients and further numbers it is
     parts : for every inequality that it consists of, the identity and its multipliers with L D L'
+    whole : whether it is for all that the statement is about
     """
 
     form: str
     words: str
     parts: tuple[tuple[Family, Solution], ...]
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -386,7 +389,7 @@ def proved(statement: Any, form: str) -> Proved:
         (family, certify(family)) for case in cases(setting)
         for family in families(statement, view_of(setting, *case), form)
     ]  # fmt: skip
-    return Proved(form, words, tuple(found))
+    return Proved(form, words, tuple(found), words == f"{setting.problems.words}, {EVERYBODY}, {EVERY_DIMENSION}")
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -469,11 +472,11 @@ def about(statement: Any, form: str, constants: dict[str, Fraction] | None = Non
     crowds = list(dict.fromkeys(crowd for *_, crowd in every))
     if all(n == p for n, p in crowds):
         counts = {counted for counted, _ in seen}
-        told = min(counts, key=["2 clients", "2, 3 or 5 clients", "any number of clients"].index)
+        told = min(counts, key=["2 clients", "2, 3 or 5 clients", EVERYBODY].index)
         said.append(told if isinstance(setting.sampling, Full) else f"{told} who all take part")
     else:
         said.append(", ".join(f"{p} of {n}" for n, p in crowds) + " clients")
-    said.append("every dimension")
+    said.append(EVERY_DIMENSION)
     if not all(in_units for _, in_units in seen):
         said.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
     said += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
@@ -516,7 +519,7 @@ def _changes(
         alike = all(made(crowd=(n, n))[0] == here for n in CLIENTS)
     except MissingCapability:  # a need that is met by few clients only
         alike = False
-    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else "any number of clients", in_units
+    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else EVERYBODY, in_units
 
 
 def _in_units(here: list[Family], there: list[Family], beta: Fraction) -> bool:

@@ -106,11 +106,11 @@ def replay(
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
     where that is not installed; ``method``, ``criterion``: FILE.py:NAME that a certificate is about."""
     from fedtheory.cli.worst_case import criterion_of, method_of, own_options, replay_certificate
-    from fedtheory.worst_cases.certificates import is_certificate
+    from fedtheory.worst_cases.certificates import is_certificate, table_of
     from fedtheory.worst_cases.certificates import read as read_certificate
 
     if is_certificate(Path(name)):
-        if read_certificate(Path(name))["question"].get("kind") == "statement":
+        if table_of(read_certificate(Path(name)), "question", name).get("kind") == "statement":
             _replay_proof(Path(name), as_json, paper, proof)
         else:
             replay_certificate(Path(name), as_json, method, criterion, proof)

@@ -352,7 +352,10 @@ class _Numeric:
 
         with warnings.catch_warnings(), suppress(cp.SolverError):
             warnings.simplefilter("ignore", UserWarning)  # an inaccurate answer is no worse than another: neither is believed
-            problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+            problem.solve(
+                solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10,
+                chordal_decomposition_enable=False,  # which some versions do not survive
+            )
 
 
 def _dense(q: Quadratic, block: str, names: tuple[str, ...]) -> np.ndarray:

@@ -52,6 +52,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_WAYS = 256  # for the coins of a run to fall
+DIGITS = 15  # a float of more, the point included, was rounded
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 SHOWN = 2  # coordinates, that stand for the dimension
 ROUNDING = 1e-9  # of weights that a round makes of floats, which should add up to 1
@@ -117,7 +118,7 @@ class _Entry:
         if isinstance(other, np.ndarray):
             return NotImplemented
         if not isinstance(other, _Entry):
-            return self if exact(other) == 0 else self.no(f"adds {other!r} to a {self.what}")
+            return self if self.of.number(other) == 0 else self.no(f"adds {other!r} to a {self.what}")
         if type(other) is not type(self):
             self.no(f"adds a {other.what} to a {self.what}")
         if other.of is not self.of:
@@ -168,7 +169,7 @@ class _Entry:
             return NotImplemented
         if isinstance(number, _Entry):
             return self._product(number)
-        number = exact(number)
+        number = self.of.number(number)
         return self._like({client: self._times(number, a) for client, a in self.parts.items()})
 
     __rmul__ = __mul__
@@ -181,7 +182,7 @@ class _Entry:
             return NotImplemented
         if isinstance(number, _Entry):
             self.no(f"divides by a {number.what}")
-        return self * (1 / exact(number))
+        return self * (1 / self.of.number(number))
 
     def __rtruediv__(self, number: Any) -> Any:
         self.no(f"divides by a {self.what}")
@@ -340,6 +341,9 @@ class Square(_Entry):
         return Square(first.of, {None: Quadratic.total(parts)}, first.axes)
 
     def _with(self, other: Any, sign: int) -> Any:
+        every = frozenset(range(self.of.coordinates))
+        if not isinstance(other, _Entry | np.ndarray | Size) and self.axes == every:
+            other = Square(self.of, {None: Quadratic(constant=self.of.number(other))}, every)
         if isinstance(other, Square) and other.axes != self.axes:
             if sign < 0 or self.axes & other.axes or self.parts.keys() != other.parts.keys():
                 self.no("adds different coordinates of vectors")
@@ -360,10 +364,10 @@ class Square(_Entry):
         NotLinear
             Something of one client, or of one coordinate.
         """
-        if len(self.axes) < self.of.coordinates or any(isinstance(k, int) for k in self.parts):
+        parts: Mapping[Any, Quadratic] = self._whole(dict(self.parts))  # of one client of one there was no sum
+        if len(self.axes) < self.of.coordinates or any(isinstance(k, int) for k in parts):
             raise NotLinear(f"is about one client, or one coordinate: {NOT_LINEAR}")
         # a sum over a cohort is its expectation
-        parts: dict[Any, Quadratic] = dict(self.parts)
         return Quadratic.total(q if k is None else len(k[0]) * q.over_all for k, q in parts.items())
 
 
@@ -373,8 +377,8 @@ class Size:
     def __repr__(self) -> str:
         return "the size of a number made of vectors"
 
-    def _same(self, *_: Any) -> Any:
-        return self
+    def _same(self, *others: Any) -> Any:
+        return NotImplemented if any(isinstance(other, np.ndarray) for other in others) else self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = __pos__ = __abs__ = _same
 
@@ -390,6 +394,7 @@ class Trace:
     clients : N
     participants : P (default: all)
     coordinates : how many stand for the dimension
+    strict : whether a float that was rounded is refused
 
     Attributes
     ----------
@@ -397,8 +402,10 @@ class Trace:
     read : of 'N' and 't' those that a round asked for
     """
 
-    def __init__(self, run: Any, clients: int, participants: int | None = None, coordinates: int = SHOWN) -> None:
-        self.run, self.clients, self.coordinates = run, clients, coordinates
+    def __init__(
+        self, run: Any, clients: int, participants: int | None = None, coordinates: int = SHOWN, strict: bool = False
+    ) -> None:  # fmt: skip
+        self.run, self.clients, self.coordinates, self.strict = run, clients, coordinates, strict
         self.slots = range(clients if participants is None else participants)
         self.refused: NotLinear | None = None
         self.read: set[str] = set()
@@ -409,6 +416,12 @@ class Trace:
     def cohort(self) -> Sequence[int]:
         """The clients that take part."""
         return self.run.cohort or self.slots
+
+    def number(self, number: Any) -> Fraction:
+        """A number that vectors are multiplied by, as a fraction."""
+        if self.strict and isinstance(number, float) and len(repr(float(number)).split("e")[0].lstrip("-0.")) > DIGITS:
+            raise NotLinear(f"multiplies vectors by {number!r}, which is rounded: write Fraction(1, 3) for 1/3, and no roots")
+        return exact(number)
 
     def once(self, key: Any, make: Callable[[], Any], *kept: Any) -> Any:
         """What is made once under a key of identities, of things that are kept alive."""

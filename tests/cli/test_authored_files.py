@@ -275,10 +275,37 @@ def test_a_report_of_one_statement_says_what_it_can(tmp_path):
     assert "proved printed: for smooth convex losses, any number of clients, every dimension " in text and "no proof" not in text
 
 
+def test_a_form_that_is_proved_in_part_says_what_was_seen_beyond(written, tmp_path):
+    file = written("yield printed(le(q.F_next, q.F))", local="GradientSteps(1, lr=upto(lambda c: 1 / c.beta))")
+    text = " ".join(small_campaign(file, tmp_path / "out").stdout.split())
+    assert "every dimension, lr at its limit" in text
+    assert re.search(r"printed: beyond what is proved no violation was found on \d+ instances judged", text)
+
+
 def test_a_form_that_is_not_proved_says_why(written, tmp_path):
     text = " ".join(small_campaign(written("yield printed(le(q.F_next, abs(q.F)))"), tmp_path / "out").stdout.split())
     assert re.search(r"holds printed: no violation was found on \d+ instances judged, which is no proof", text)
     assert "Not proved for all losses: " in text and "the size of a number made of vectors" in text
+
+
+def test_a_proof_is_written_and_replayed(written, tmp_path):
+    file, out = written("yield printed(le(q.F_next, q.F))"), tmp_path / "out"
+    small_campaign(file, out)
+    [proof] = (out / "proofs").glob("*.json")
+    text = " ".join(call("replay", proof, "--paper", file).stdout.split())
+    assert "strange/a [printed]: proved for smooth convex losses, any number of clients, every dimension" in text
+    told = json.loads(call("replay", proof, "--paper", file, "--json").stdout)
+    assert told["verdict"] == told["mode"] == "proved"
+    whole, held = proof.read_text(), json.loads(proof.read_text())
+    for spoilt in (
+        whole[:-9], whole.replace("any number of clients", "any number of servers"), json.dumps(held | {"question": [1]}),
+        json.dumps({k: v for k, v in held.items() if k != "question"}), json.dumps(held | {"parts": [{}]}),
+    ):  # fmt: skip
+        proof.write_text(spoilt)
+        assert len(refused("replay", proof, "--paper", file)) > 20
+    proof.write_text(whole)
+    file.write_text(file.read_text().replace("q.F)", "q.F - q.gradient_sq / q.beta)"))
+    assert "not proved" in refused("replay", proof, "--paper", file)
 
 
 def test_a_proof_that_is_cited_is_named(written, tmp_path):

@@ -222,7 +222,7 @@ def run(
             "arrays, as in state.x + step in place of state.x += step"
         ) from error
     except (TypeError, AttributeError) as error:
-        if not world.exact or isinstance(error, NotInFractions):
+        if not world.exact or getattr(world, "vectors", False) or isinstance(error, NotInFractions):
             raise
         raise NotInFractions(f"{name} cannot be run in fractions ({error}); the verdicts in floats stand") from error
     if world.exact and not getattr(world, "vectors", False):

@@ -50,9 +50,11 @@ COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
 X_STAR = "x*"
+EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
+MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
 
@@ -78,7 +80,8 @@ class VectorWorld:
         self.run = Run(Fraction(P, clients), spread(clients, P))
         self.run.points[OPTIMUM] = replace(self.run.points[OPTIMUM], at=common(X_STAR))
         self.run.start = common("x0") + common(X_STAR)
-        self.trace = Trace(self.run, clients, P, dim)
+        self.trace = Trace(self.run, clients, P, dim, strict=True)
+        self.run.smooth = losses.smoothness is not None
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
         self.start = np.zeros(dim, dtype=object)
         L, G = losses.smoothness, losses.lipschitz
@@ -131,13 +134,11 @@ class VectorWorld:
             vector = self.trace.vector(y[at][None])
             if getattr(vector, "drawn", None):
                 raise NotLinear(f"asks for losses at a model that depends on the cohort: {NOT_LINEAR}")
-            smooth = self.losses.smoothness is not None  # else there may be another subgradient at the optimum
-            named = next((p for p in self.run.points.values() if p.at == vector and (smooth or p.name != OPTIMUM)), None)
-            if named is None:
-                name = f"q{len(self.run.points)}"
-                yield at, name, self.run.gradient(name, vector)
-            else:
-                yield at, named.name, named.gradient
+            known = self.run.known(vector)
+            if self.run.smooth and vector == self.run.best:  # else there may be another subgradient
+                known = OPTIMUM, self.run.optimum
+            name = f"q{len(self.run.points)}"
+            yield at, *(known or (name, self.run.gradient(name, vector)))
 
     def _each(self, x: Any) -> Any:
         """The same points (..., d) for every client (..., N, d)."""
@@ -193,11 +194,13 @@ class Proved:
     form : its name
     words : for which losses, numbers of clients and further numbers it is
     parts : for every inequality that it consists of, the identity and its multipliers with L D L'
+    whole : whether it is for all that the statement is about
     """
 
     form: str
     words: str
     parts: tuple[tuple[Family, Solution], ...]
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -210,12 +213,14 @@ class BestConstant:
     best : the solver's value, which is not proved
     proved : a value with which the form is proved: the simplest number that the solver's is, where that is
     exact : whether it is that number
+    words : for which losses, numbers of clients and further numbers it is
     """
 
     constant: str
     best: float
     proved: Fraction
     exact: bool
+    words: str
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -226,6 +231,8 @@ def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
     MissingCapability
         A class without such conditions.
     """
+    if problems is None:
+        raise MissingCapability("a statement over a world of its own is about no class of losses")
     if problems.weights != "equal" or problems.identical:
         raise MissingCapability("what is proved is about equal weights, and clients of any kind")
     if isinstance(problems, Smooth | NonconvexQuadratics):
@@ -266,9 +273,13 @@ def view_of(
         raise MissingCapability("what is proved is about a round, or about a run in which everybody takes part")
     if setting.scope == "run" and setting.of_statement.starts > 1:
         raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
+    if rounds and participants < clients:
+        raise MissingCapability("of cohorts one round is proved: declare rounds=0, or what may be anything before it, states={...}")
     world = VectorWorld(losses_of(setting.problems, beta), clients, participants, dim)
     with _told(setting.of_statement.id):
         view = _view(setting, world, drawn, rounds)
+        if world.trace.refused is not None:  # and the method went on
+            raise world.trace.refused
     world.run_made = True
     if setting._free and "t" in world.trace.read:
         raise MissingCapability("the method asks which round it is, and the state before it may be anything")
@@ -327,6 +338,13 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
         starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
+    if len(conditions) > MOST_CONDITIONS:
+        raise MissingCapability(
+            f"{statement.id} [{form}]: losses at {len(view.world.run.points)} points have {len(conditions)} conditions, and at most "
+            f"{MOST_CONDITIONS} are looked at in a study: declare fewer local steps, or fewer rounds"
+        )
+    if any(start.constant for start in starts):
+        conditions["1"] = Quadratic(constant=Fraction(-1))
     return [Family(start, conditions) for start in starts]
 
 
@@ -371,7 +389,7 @@ def proved(statement: Any, form: str) -> Proved:
         (family, certify(family)) for case in cases(setting)
         for family in families(statement, view_of(setting, *case), form)
     ]  # fmt: skip
-    return Proved(form, words, tuple(found))
+    return Proved(form, words, tuple(found), words == f"{setting.problems.words}, {EVERYBODY}, {EVERY_DIMENSION}")
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -406,7 +424,7 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         at = [families(statement, view.other({name: Fraction(v)}), form) for v in (0, 1, 2)]
         for zero, one, two in zip(*at, strict=True):
             step = one.start - zero.start
-            if two.start - one.start != step or not zero.terms == one.terms == two.terms:
+            if two.start - one.start != step:
                 return None
             every.append((zero.start, step, zero))
     if not any(step.gram or step.values or step.constant for _, step, _ in every):
@@ -423,9 +441,10 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         tried = [_simple(near), *(near - sign * room for room in ROOMS)]
         for at_least in tried:
             with suppress(NotCertified):
-                for start, step, of in every:
-                    certify(replace(of, start=start + at_least * step))
-                return BestConstant(name, value, at_least, at_least == tried[0])
+                for case in cases(setting):
+                    for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
+                        certify(family)
+                return BestConstant(name, value, at_least, at_least == tried[0], about(statement, form, {name: at_least}))
     return None
 
 
@@ -435,8 +454,10 @@ def _simple(value: Fraction) -> Fraction:
     return size if value > 0 else -size
 
 
-def about(statement: Any, form: str) -> str:
+def about(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> str:
     """For which losses, clients and further numbers a form is proved, in words, where it is.
+
+    constants : other values of some
 
     Raises
     ------
@@ -445,17 +466,17 @@ def about(statement: Any, form: str) -> str:
     """
     setting = MethodSetting.of(statement)
     every = cases(setting)
-    seen = [_changes(statement, setting, form, *case) for case in every]
+    seen = [_changes(statement, setting, form, case, constants or {}) for case in every]
     last, most = max(rounds for _, rounds, _ in every), setting.usual_rounds[1]
     said = [setting.problems.words]
     crowds = list(dict.fromkeys(crowd for *_, crowd in every))
     if all(n == p for n, p in crowds):
         counts = {counted for counted, _ in seen}
-        told = min(counts, key=["2 clients", "2, 3 or 5 clients", "any number of clients"].index)
+        told = min(counts, key=["2 clients", "2, 3 or 5 clients", EVERYBODY].index)
         said.append(told if isinstance(setting.sampling, Full) else f"{told} who all take part")
     else:
         said.append(", ".join(f"{p} of {n}" for n, p in crowds) + " clients")
-    said.append("every dimension")
+    said.append(EVERY_DIMENSION)
     if not all(in_units for _, in_units in seen):
         said.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
     said += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
@@ -472,7 +493,8 @@ def about(statement: Any, form: str) -> str:
 
 
 def _changes(
-    statement: Any, setting: MethodSetting, form: str, drawn: dict[str, Fraction], rounds: int, crowd: tuple[int, int]
+    statement: Any, setting: MethodSetting, form: str, case: tuple[dict[str, Fraction], int, tuple[int, int]],
+    constants: dict[str, Fraction],
 ) -> tuple[str, bool]:  # fmt: skip
     """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
 
@@ -481,9 +503,11 @@ def _changes(
     MissingCapability
         They are others in another dimension.
     """
+    drawn, rounds, crowd = case
+
     def made(**other: Any) -> tuple[list[Family], set[str]]:
         view = view_of(setting, drawn, rounds, **{"crowd": crowd, **other})
-        return families(statement, view, form), view.world.trace.read
+        return families(statement, view.other(constants), form), view.world.trace.read
 
     here, read = made()
     if made(dim=OTHERS)[0] != here:
@@ -495,7 +519,7 @@ def _changes(
         alike = all(made(crowd=(n, n))[0] == here for n in CLIENTS)
     except MissingCapability:  # a need that is met by few clients only
         alike = False
-    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else "any number of clients", in_units
+    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else EVERYBODY, in_units
 
 
 def _in_units(here: list[Family], there: list[Family], beta: Fraction) -> bool:

@@ -13,11 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import Proved, cases, families, view_of
+from fedtheory.theory.rounds.vectors import Proved, about, cases, families, view_of
 from fedtheory.worst_cases.certificates import (
     FORMAT,
     MOST_SECONDS,
@@ -33,6 +33,7 @@ from fedtheory.worst_cases.readable import Readable, write_proof
 __all__ = ["KIND", "StatementCertificate", "certificate", "load", "verify", "write", "write_proofs"]
 
 KIND = "statement"
+ASKED = ("kind", "statement", "form", "rule", "for", "source")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def load(path: Path | str) -> StatementCertificate:
     question, parts = table_of(held, "question", label), held.get("parts")
     if question.get("kind") != KIND or not isinstance(parts, list) or not all(isinstance(p, dict) for p in parts):
         raise InvalidInput(f"{label}: a certificate of a statement has 'kind': 'statement' and a list of parts")
+    if set(question) != set(ASKED) or not all(isinstance(value, str) for value in question.values()):
+        raise InvalidInput(f"{label}: the question of a statement has {', '.join(ASKED)}, words each, and nothing else")
     return StatementCertificate(question, tuple(read_proof(part, label) for part in parts))
 
 
@@ -108,6 +111,8 @@ def verify(found: StatementCertificate, statement: Any) -> None:
     of.form(form)
     setting = MethodSetting.of(of)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate of fewer rounds"):
+        if (words := about(of, form)) != found.question.get("for"):
+            raise NotCertified(f"it says that it is for {found.question.get('for')}: it can be for {words}")
         every = [family for case in cases(setting) for family in families(of, view_of(setting, *case), form)]
         if len(every) != len(found.parts):
             raise InvalidInput(f"it has {len(found.parts)} parts: {statement.id} [{form}] consists of {len(every)} inequalities")

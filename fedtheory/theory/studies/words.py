@@ -136,11 +136,14 @@ def _held(one: Any) -> Iterator[str]:
     """Say what it means that forms hold: how often they were judged, and where a proof may stand."""
     rows = [
         row for row in one.rows
-        if row.verdict == "holds" and row.form in one.statement.forms and row.form not in one.proofs
+        if row.verdict == "holds" and row.form in one.statement.forms and not (row.form in one.proofs and one.proofs[row.form].whole)
     ]  # fmt: skip
     for row in rows:
         proof = one.statement.forms[row.form].proof
         judged = f"no violation was found on {row.instances} instance{'s' * (row.instances != 1)} judged"
+        if row.form in one.proofs:
+            yield f"{row.form}: beyond what is proved {judged}"
+            continue
         walked = (
             "a form may cite one, proof=..., and docs/proofs.md has how a theorem about a run is "
             "proved from it"
@@ -152,14 +155,11 @@ def _held(one: Any) -> Iterator[str]:
 
 
 def _best(best: Any) -> str:
-    """The best value of a constant for all losses of the class, in words."""
+    """The best value of a constant, in words."""
     if best.exact:
-        told = f"{best.constant} = {best.proved} is the best value for all of these losses"
+        told = f"{best.constant} = {best.proved} is the best value for {best.words}"
         return f"{told}: it is proved with this one, and by the solver none is better"
-    return (
-        f"the best {best.constant} for all of these losses is {best.best:.9g} by the solver; proved with "
-        f"{float(best.proved):.9g}"
-    )
+    return f"the best {best.constant} for {best.words} is {best.best:.9g} by the solver; proved with {float(best.proved):.9g}"
 
 
 def _varied(statement: Any) -> list[str]:

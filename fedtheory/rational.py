@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedtheory.errors import InvalidInput
 
 __all__ = [
     "Builders", "Whole", "brief", "complexity", "fraction", "in_fractions", "integer", "made_with",
-    "near", "number", "objects", "round_numbers", "simplest", "simplest_between", "simplest_each",
+    "near", "number", "objects", "round_numbers", "simplest", "simplest_between", "simplest_each", "small_root",
     "table", "text", "to_file", "told", "vector",
 ]
 
@@ -209,6 +210,19 @@ def simplest_each(values: Any) -> np.ndarray:
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"{value!r} is no number") from error
     return out
+
+
+def small_root(x: float, error: float) -> str:
+    """The simplest (a + b sqrt(c))/d of small whole numbers within an error of a number, as 'sqrt(2)/2'; '' for none."""
+    from sympy import Rational, sqrt
+
+    found = []
+    for c, d, size, sign in product((2, 3, 5, 6, 7, 10), range(1, 13), range(1, 13), (1, -1)):
+        b = sign * size
+        a = round(d * x - b * c**0.5)
+        if abs(a) <= 24 and abs((a + b * c**0.5) / d - x) <= error:
+            found.append((abs(a) + size + c + d, str(Rational(a, d) + Rational(b, d) * sqrt(c))))
+    return min(found)[1] if found else ""
 
 
 def near(x: Fraction, width: Fraction) -> Fraction:

@@ -602,6 +602,18 @@ def test_the_best_value_is_one_with_which_it_is_proved():
     assert "beta = 1" in best_constants(without_units, "printed")[0].words
 
 
+def test_a_best_value_with_a_root_is_recognised_and_not_called_exact():
+    """C a <= 1/2 + a^2 on parabolas of curvature a <= 1: sqrt(2), near which 1393/985 is proved and not best."""
+
+    def of(q):
+        sizes = q.beta * q.sq(q.x - q.x_star) / 2 + q.gradient_sq / q.beta
+        yield printed(le(q.constant("C", 1) * q.dot(q.gradient, q.x - q.x_star), sizes))
+
+    [best] = best_constants(sentence(of, problems=CONVEX, local=GRADIENT), "printed")
+    assert not best.exact and best.recognised == "sqrt(2)" and best.best == pytest.approx(2**0.5, abs=1e-6)
+    assert F(14142, 10000) < best.proved and best.proved**2 < 2
+
+
 # --- certificates ---------------------------------------------------------------------------------
 def lemma(q):
     """A bound, an equality and a mean over a cohort's clients."""

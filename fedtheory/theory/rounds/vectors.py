@@ -21,7 +21,7 @@ import numpy as np
 from fedtheory.errors import FedTheoryError, MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
-from fedtheory.rational import Whole, in_fractions, simplest_between
+from fedtheory.rational import Whole, in_fractions, simplest_between, small_root
 from fedtheory.theory.rounds.declare import Above, Among, Watched
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import Best, everyone
@@ -52,6 +52,7 @@ OTHERS = 3  # coordinates, beside `SHOWN`
 X_STAR = "x*"
 EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
+FEW = 60  # the largest denominator of a number that is recognised
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
 MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
@@ -212,7 +213,8 @@ class BestConstant:
     constant : its name
     best : the solver's value, which is not proved
     proved : a value with which the form is proved: the simplest number that the solver's is, where that is
-    exact : whether it is that number
+    exact : True if that is a number of few digits, and no other is as near to the solver's
+    recognised : the number with a small root that the solver's is, where one is; this is not proved
     words : for which losses, numbers of clients and further numbers it is
     """
 
@@ -221,6 +223,7 @@ class BestConstant:
     proved: Fraction
     exact: bool
     words: str
+    recognised: str = ""
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -444,7 +447,9 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
                 for case in cases(setting):
                     for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
                         certify(family)
-                return BestConstant(name, value, at_least, at_least == tried[0], about(statement, form, {name: at_least}))
+                exact = at_least == tried[0] and at_least.denominator <= FEW
+                root = "" if exact else small_root(value, float(NEAR))
+                return BestConstant(name, value, at_least, exact, about(statement, form, {name: at_least}), root)
     return None
 
 

@@ -159,7 +159,9 @@ def _best(best: Any) -> str:
     if best.exact:
         told = f"{best.constant} = {best.proved} is the best value for {best.words}"
         return f"{told}: it is proved with this one, and by the solver none is better"
-    return f"the best {best.constant} for {best.words} is {best.best:.9g} by the solver; proved with {float(best.proved):.9g}"
+    seems = f" (recognised as {best.recognised}, not proved)" if best.recognised else ""
+    told = f"the best {best.constant} for {best.words} is {best.best:.9g} by the solver{seems}"
+    return f"{told}; proved with {float(best.proved):.9g}"
 
 
 def _varied(statement: Any) -> list[str]:

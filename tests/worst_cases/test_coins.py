@@ -110,12 +110,14 @@ class Delayed(Algorithm):
 
 @dataclass(frozen=True)
 class Elsewhere(LazyDescent):
-    """Takes its gradients after the coin, at x or at 2 x."""
+    """Takes a gradient step, and then one from there or from twice as far, as its coin says."""
 
     name: ClassVar[str] = "elsewhere"
 
     def round(self, state, clients):
-        x = clients.spread(clients.xp.where(clients.coin(self.p), state.x, 2 * state.x))
+        x = clients.spread(state.x)
+        after = clients.mean(clients.minimise(LocalObjective(center=x), start=x).y)
+        x = clients.spread(clients.xp.where(clients.coin(self.p), after, 2 * after - state.x))
         return FedAvgState(clients.mean(clients.minimise(LocalObjective(center=x), start=x).y))
 
 
@@ -187,7 +189,8 @@ def test_the_branches_of_a_run_share_what_they_have_in_common():
 def test_gradients_after_the_coin_have_names_of_their_own():
     run, _ = branches(asked(Elsewhere, {"step": F(1)}, rounds=1))
     at = {name: point.at for name, point in run.points.items()}
-    assert list(at) == ["*", "g0+.0", "g0-.0"] and at["g0-.0"] == 2 * at["g0+.0"] == 2 * Run.start
+    assert list(at) == ["*", "g0.0", "g0+.1", "g0-.1"]
+    assert at["g0-.1"] - Run.start == 2 * (at["g0+.1"] - Run.start) != Run.zero
 
 
 @pytest.mark.parametrize("criterion", ["gap", "distance", "gradient", "best-gap"])

@@ -249,7 +249,7 @@ class FedMLS(Algorithm):
         if not everyone and not (clients.cohort.size() == clients.num_clients).all():
             raise InvalidInput("FedMLS needs every client in every round: leave out the sampling (full participation)")
         solver = self._solver(clients)
-        if k == 1:
+        if k == 1 and isinstance(clients.problem, Problem):
             self._check_duration(clients, solver, state.x)
         gamma = 2 / (k + 1)  # line 4
         x_local, z_local = clients.take(state.x_local), clients.take(state.z_local)
@@ -295,7 +295,7 @@ class FedMLS(Algorithm):
 
     # --- how long it will take ----------------------------------------------------------------------------------------
     def _check_duration(self, clients: Clients, solver: SubgradientSliding | ExactProx, x: Array) -> None:
-        if self.allow_long or not isinstance(clients.problem, Problem):
+        if self.allow_long:
             return
         steps = self.total_steps()
         if not self.solved and steps * clients.num_clients * len(clients.scenarios) < ALWAYS_SHORT and self.rounds < 10**5:

@@ -306,7 +306,7 @@ def report_command(
 
 
 @app.command(
-    "replay", first=("paper", "method", "criterion", "json", "out"), rich_help_panel=THEOREM,
+    "replay", first=("paper", "method", "criterion", "proof", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
         "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
@@ -330,6 +330,10 @@ def replay_command(
         metavar="FILE.py:FUNCTION", help="The criterion that a certificate is about, where it is "
         "yours; the file is run.",
     )] = None,
+    proof: Annotated[Path | None, Option(
+        metavar="FILE", help="Write the proof of a certificate to be read: NAME.tex in LaTeX, or "
+        "NAME.py, a script that checks itself with SymPy.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -339,7 +343,7 @@ def replay_command(
     prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
-    replaying.replay(file, json, out, paper, method, criterion)
+    replaying.replay(file, json, out, paper, method, criterion, proof)
 
 
 def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:
@@ -422,6 +426,9 @@ def worst_case_command(
     lyapunov: Annotated[bool, Option(
         "--lyapunov", help="Find the best constants of a bound on one round.",
     )] = False,
+    fewest: Annotated[bool, Option(
+        "--fewest", help="Leave out the inequalities that the proof can do without.",
+    )] = False,
     free: Annotated[bool, Option(
         "--free", help="With --lyapunov: the best quadratic potential, cross terms and values of F "
         "included. Of a class of yours it is the only one.",
@@ -458,7 +465,7 @@ def worst_case_command(
             check_instance(instance, True)
         of_runs = {
             "rounds": rounds if rounds != 1 else None,
-            "criterion": criterion if criterion != "gap" else None,
+            "criterion": criterion if criterion != "gap" else None, "fewest": fewest or None,
             **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D", "given")),
         }
         refused = {flag(name): value for name, value in of_runs.items() if value is not None}
@@ -477,4 +484,4 @@ def worst_case_command(
     potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND} | {"--free": free or None})
     numbers = given(p.name for p in _OF_LOSSES)
     of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
-    worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance)
+    worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance, fewest)

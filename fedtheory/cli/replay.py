@@ -63,10 +63,10 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
     return chosen
 
 
-def _replay_proof(path: Path, as_json: bool, paper: Path | None) -> None:
+def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | None) -> None:
     """Check the certificate of a statement in fractions, and say what it proves."""
     from fedtheory.theory.judge.registry import get, load_file, paper_of
-    from fedtheory.theory.studies.certificates import load, source_of, verify
+    from fedtheory.theory.studies.certificates import load, source_of, verify, write_proofs
 
     found = load(path)
     id = str(found.question.get("statement"))
@@ -81,7 +81,9 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None) -> None:
         verify(found, statement)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
+    files = [] if proof is None else write_proofs(proof, found, statement)
     told = {"question": dict(found.question), "verdict": "proved", "mode": "proved", "parts": len(found.parts)}
+    told["files"] = [str(file) for file in files]
     if as_json:
         emit(told)
         return
@@ -93,12 +95,14 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None) -> None:
         sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in factors.values()) or "none"
         of = f"inequality {i} of {len(found.parts)}: " if len(found.parts) > 1 else ""
         console.print(f"{of}{len(multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")
+    if files:
+        console.print(f"The proof to read: {', '.join(map(str, files))}", soft_wrap=True)
 
 
 def replay(
     name: str, as_json: bool, out: Path | None, paper: Path | None = None, method: str | None = None,
-    criterion: str | None = None,
-) -> None:
+    criterion: str | None = None, proof: Path | None = None,
+) -> None:  # fmt: skip
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
     where that is not installed; ``method``, ``criterion``: FILE.py:NAME that a certificate is about."""
     from fedtheory.cli.worst_case import criterion_of, method_of, own_options, replay_certificate
@@ -107,9 +111,9 @@ def replay(
 
     if is_certificate(Path(name)):
         if read_certificate(Path(name))["question"].get("kind") == "statement":
-            _replay_proof(Path(name), as_json, paper)
+            _replay_proof(Path(name), as_json, paper, proof)
         else:
-            replay_certificate(Path(name), as_json, method, criterion)
+            replay_certificate(Path(name), as_json, method, criterion, proof)
         return
     from fedtheory.worst_cases.below import read
 
@@ -120,6 +124,8 @@ def replay(
         own = None if method is None else method_of(method), None if criterion is None else criterion_of(criterion)
         replay_instance(Path(name), *reached, as_json, *own)
         return
+    if proof is not None:
+        raise InvalidInput(f"--proof {proof}: {name} is no certificate; leave it out")
     if method is not None or criterion is not None:
         given = own_options(method or "", criterion or "").strip()
         raise InvalidInput(f"{given}: {name} is no certificate of `worst-case`, and no losses of one; leave it out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 
     proof, subject = files.certificate(found), getattr(found.question, "subject", None)
     own = getattr(found.question, "criterion", None)
-    files.verify(proof, None if subject is None else type(subject.made), None if isinstance(own, str) else own)
+    files.verify(proof, None if subject is None else type(subject.plain), None if isinstance(own, str) else own)
     if out is None:
         return None
     with writing(out):
@@ -47,9 +48,12 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 def worst_case(
     method: str, clients: int, participants: int | None, local_steps: int, rounds: int,
     criterion: str, numbers: dict[str, str | None], options: dict[str, Any], as_json: bool,
-    out: Path | None, instance: Path | None = None,
+    out: Path | None, instance: Path | None = None, fewest: bool = False,
 ) -> None:
-    """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too."""
+    """Compute, prove, print, and write the certificate; with ``instance`` the worst losses, too.
+
+    fewest : leave out the inequalities that can be left out
+    """
     if participants is not None and not 1 <= participants <= clients:
         raise InvalidInput(f"--participants {participants} of --clients {clients}: at least 1 and at most all take part")
     if instance is not None:
@@ -61,6 +65,7 @@ def worst_case(
         from fedtheory.worst_cases.bounds import answer
 
         found = answer(q, bar.say)
+        found = with_fewest(found) if fewest else found
     path = written(found, out, _name(found.asked))
     told = _told(found) | {"certificate": None if path is None else str(path)}
     if instance is not None:
@@ -72,6 +77,15 @@ def worst_case(
     tell_proof(path, method, criterion)
     if instance is not None:
         show_instance(told["instance"], own_options(method, criterion))
+
+
+def with_fewest(found: Any) -> Any:
+    """A worst case with a proof of as few inequalities as can be found."""
+    from fedtheory.worst_cases.bounds import BOUND
+    from fedtheory.worst_cases.readable import fewest
+
+    solution = fewest(found.family, BOUND, found.solution)
+    return replace(found, solution=solution, bound=-solution.numbers.get(BOUND, Fraction(0)))
 
 
 def method_of(name: str) -> Any:
@@ -167,6 +181,7 @@ def tell_proof(path: Path | None, method: str = "", criterion: str = "") -> None
         own = own_options(method, criterion)
         out_console().print(f"\nThe proof in fractions: {path}", soft_wrap=True)
         out_console().print(f"Check it without a solver: fedtheory replay {path}{own}", soft_wrap=True)
+        out_console().print("Read it: add --proof proof.tex, or proof.py, a script that checks itself", soft_wrap=True)
 
 
 def _show(told: dict[str, Any], found: Any) -> None:
@@ -183,7 +198,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     steps = work if subject.local_steps is None else f"K = {subject.local_steps}"
     parts = [f"T = {asked['rounds']}", steps, options]
     console.print(Text(f"{told['method']}: {', '.join(filter(None, parts))}", "bold"), soft_wrap=True)
-    if (about := first_line(type(subject.made))) is not None:
+    if (about := first_line(type(subject.plain))) is not None:
         console.print(about, soft_wrap=True)
     own = "" if asked["heterogeneity"] is None else f", root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
     console.print(f"{losses}; ||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
@@ -197,6 +212,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     table = Table(f"{who}, any dimension", what)
     table.add_row("upper bound, by the solver" if found.relaxed else "worst case, by the solver", f"{told['solver']:.9g}")
     table.add_row("proved in fractions: at most", f"{told['bound']:.9g}")
+    table.add_row("inequalities in the proof", str(len(found.solution.numbers)))
     console.print(table)
     if found.relaxed:
         console.print(f"An upper bound on the worst case: {found.relaxed}.", soft_wrap=True)
@@ -219,7 +235,7 @@ def _own_steps(subject: Any, rounds: int) -> str:
     """T_k of FedMLS and MOPES, whose last round has none that matter; '' of other methods."""
     from fedtheory.algorithms import FedMLS
 
-    method = subject.algorithm
+    method: Any = subject.algorithm
     if not isinstance(method, FedMLS):
         return "" if subject.made.local_work != "none" else "no local steps"
     counts = [] if method.solved else [method.steps(k) for k in range(1, rounds)]
@@ -232,31 +248,43 @@ def _short(value: Any) -> str:
 
 
 def replay_certificate(
-    path: Path, as_json: bool, method: str | None = None, criterion: str | None = None
-) -> None:
+    path: Path, as_json: bool, method: str | None = None, criterion: str | None = None,
+    proof: Path | None = None,
+) -> None:  # fmt: skip
     """Check a certificate file in fractions and say what it proves."""
     from fedtheory.worst_cases import certificates as files
-    from fedtheory.worst_cases.methods import source_of
+    from fedtheory.worst_cases import criteria, methods
 
     found = files.load(path)
     cls = None if method is None else method_of(method)
+    function = None if criterion is None else criterion_of(criterion)
     try:
-        files.verify(found, cls, None if criterion is None else criterion_of(criterion))
+        files.verify(found, cls, function)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
+    if proof is not None:
+        from fedtheory.worst_cases.readable import of_certificate, write_proof
+
+        with writing(proof.parent):
+            write_proof(proof, of_certificate(found, cls, function))
     told = {
         "question": dict(found.question), "verdict": "proved", "mode": "proved",
         "claim": {name: str(number) for name, number in found.claim.items()},
         "multipliers": len(found.multipliers),
     }
+    sources = {"source": (method, cls, methods.source_of), "criterion source": (criterion, function, criteria.source_of)}
+    made_with = {key: found.question.get(key) == of(own) for key, (_, own, of) in sources.items() if own is not None}
     if as_json:
-        emit(told)
+        emit(told | ({"made_with_these_files": all(made_with.values())} if made_with else {}))
         return
     console = out_console()
     console.print(Text(", ".join(f"{name}: {value}" for name, value in found.question.items()), "bold"), soft_wrap=True)
     for name, number in found.claim.items():
         console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
     sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in found.factors.values())
-    if cls is not None and found.question.get("source") != source_of(cls):
-        console.print(f"The file of {method} is not the one that the certificate was made with; it is proved for this one.")
+    for key in (key for key, same in made_with.items() if not same):
+        told_of = f"The file of {sources[key][0]} is not the one that the certificate was made with"
+        console.print(f"{told_of}; it is proved for this one.", soft_wrap=True)
     console.print(f"proved: {len(found.multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")
+    if proof is not None:
+        console.print(f"The proof to read: {proof}", soft_wrap=True)

@@ -32,8 +32,11 @@ def check_instance(path: Path, potential: bool, clients: int = 2) -> None:
 
 def check_losses(question: Any) -> None:
     """Refuse, before any work, a method of which no losses are made."""
+    from fedtheory.algorithms import Compressed
     from fedtheory.worst_cases.bounds import relaxed
 
+    if isinstance(question.subject.made, Compressed):
+        raise InvalidInput("--instance: no losses are made under a contraction, whose worst compressor is none that can be run")
     left_out = relaxed(question)
     if left_out or question.subject.one_loss:
         why = "its value is an upper bound only" if left_out else "its value is that of any convex set"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +20,8 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, check, maximise
-from fedtheory.worst_cases.runs import Run, spread
-from fedtheory.worst_cases.traced import not_too_many_ways
+from fedtheory.worst_cases.runs import NeedsTree, Run, spread
+from fedtheory.worst_cases.traced import SHOWN, not_too_many_ways
 from fedtheory.worst_cases.tree import Tree
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
-OTHERS = (101, 1009, 10_007)  # numbers of clients at which a run is looked at beside 2
+OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -78,10 +79,16 @@ class Question:
         R = self.distance or ((self.heterogeneity or Fraction(1)) / L if L else Fraction(1))
         return Units(R, L * R if L else self.losses.lipschitz or Fraction(1))
 
-    @property
+    @cached_property
     def tree(self) -> bool:
         """True if every cohort that may be drawn is looked at."""
-        return self.participants < self.clients and not (self.rounds == 1 and self.criterion == "distance")
+        if self.participants == self.clients or self.rounds > 1 or self.criterion != "distance":
+            return self.participants < self.clients
+        try:
+            _walked(self)
+        except NeedsTree:
+            return True
+        return False
 
     def check(self) -> None:
         """Refuse what cannot be asked.
@@ -119,7 +126,6 @@ class WorstCase:
     family : the identity that they are put into
     question : what was asked
     relaxed : what of the problem is left out, so that the value is an upper bound only; '' where nothing is
-    any_number : the value is the same for every number of clients from 2 on, as far as `alike` tells
     """
 
     bound: Fraction
@@ -128,7 +134,11 @@ class WorstCase:
     family: Family
     question: Question
     relaxed: str
-    any_number: bool
+
+    @cached_property
+    def any_number(self) -> bool:
+        """True if the value is the same for every number of clients from 2 on, as far as `alike` tells."""
+        return alike(self.question)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -163,7 +173,8 @@ def worst_case(
     losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
         convex, gradients of at most 1)
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
-        (default: 1 for smooth losses; no bound beside the losses' own for others)
+        (default: 1; no bound beside the losses' own where they have bounded subgradients alone, or
+        the method is made for such losses)
     distance : the largest ||x_0 - x*||
     clients, participants : N and P (default: all). Where all take part the value is the same for
         every N >= 2, unless the method's numbers depend on N.
@@ -212,7 +223,7 @@ def answer(q: Question, announce: Announce | None = None) -> WorstCase:
     found, relaxed = _family(q, announce)
     solution = _solved(found, q.units)
     bound = -solution.numbers.get(BOUND, Fraction(0))
-    return WorstCase(bound, -solution.best, solution, found, q, relaxed, alike(q))
+    return WorstCase(bound, -solution.best, solution, found, q, relaxed)
 
 
 def asked(
@@ -236,7 +247,7 @@ def asked(
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
     R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
-    if zeta is None and smooth:
+    if zeta is None and smooth and (losses.smoothness or losses.lipschitz is None):
         zeta = Fraction(1)
     scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, T)
     of = subject(method, options, local_steps, scale)
@@ -252,16 +263,17 @@ def alike(q: Question) -> bool:
     """
     if q.participants < q.clients or q.clients == 1:
         return False
-
-    def numbers(n: int) -> Any:
-        run, *asked = _walked(replace(q, clients=n, participants=n))
-        return run.points, run.conditions, asked
-
-    here = numbers(q.clients)
     try:
-        return all(numbers(n) == here for n in (2, *OTHERS))
-    except MissingCapability:
+        found = _told(_walked(q))
+        return all(_told(_walked(replace(q, clients=n, participants=n))) == found for n in (2, *OTHERS))
+    except MissingCapability:  # a round of other clients is not linear
         return False
+
+
+def _told(walked: tuple[Run, Any, Any]) -> Any:
+    """All that a worst case is made of."""
+    run, *criterion = walked
+    return run.points, run.conditions, run.relaxed, *criterion
 
 
 def _solved(found: Family, units: Units) -> Solution:
@@ -316,13 +328,23 @@ def asked_points(q: Question) -> list[Point]:
 
 def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, str]:
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
-    run, start, extra = _walked(q)
+    run, start, extra = walked = _walked(q)
+    _same_in_other_dimensions(q, _told(walked), lambda d: _told(_walked(q, d)))
     _tell(announce, len(run.points) * (len(run.points) - 1), 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
     _not_too_many(len(conditions))
     terms |= {name: -condition for name, condition in conditions.items()}
     return Family(start, terms, frozenset({BOUND})), run.relaxed
+
+
+def _same_in_other_dimensions(q: Question, found: Any, again: Callable[[int], Any]) -> None:
+    """Refuse a class of anyone's whose rounds are others when they are run once more, in another dimension."""
+    if q.subject.source and again(SHOWN + 1) != found:
+        raise MissingCapability(
+            f"{q.subject.name}: its rounds differ between runs: they draw random numbers, keep something outside of the "
+            "state, or depend on the dimension"
+        )
 
 
 class Branch(NamedTuple):
@@ -345,10 +367,11 @@ class Branch(NamedTuple):
         return self.state.history if self.state else ""
 
 
-def branches(q: Question) -> tuple[Run, list[Branch]]:
+def branches(q: Question, coordinates: int = SHOWN) -> tuple[Run, list[Branch]]:
     """The run of a question in which everybody takes part, with every way for its coins to fall."""
-    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss)
-    page = q.subject.page(q.clients, q.participants)
+    smooth = q.losses.smoothness is not None
+    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss, smooth)
+    page = q.subject.page(q.clients, q.participants, coordinates)
     found = [Branch(Fraction(1), [run.start])]
     for t in range(q.rounds):
         after: list[Branch] = []
@@ -361,9 +384,9 @@ def branches(q: Question) -> tuple[Run, list[Branch]]:
     return run, found
 
 
-def _walked(q: Question) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
+def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
     """The run, minus the criterion, and what more has a multiplier."""
-    run, found = branches(q)
+    run, found = branches(q, coordinates)
     if not isinstance(q.criterion, str):
         criterion = q.criterion
         return run, -_mean(found, lambda b: form_of(criterion, run, b.models, q.clients)), {}
@@ -384,12 +407,19 @@ def _of_the_tree(q: Question, announce: Announce | None) -> tuple[Family, str]:
 
 def grown(q: Question, announce: Announce | None = None) -> tuple[Tree, Quadratic, dict[str, Quadratic]]:
     """The tree of cohorts, minus the criterion, and what more has a multiplier."""
-    tree = Tree(q.clients, q.participants)
+    tree = Tree(q.clients, q.participants, q.losses.smoothness is not None)
     per_round = q.subject.local_steps or 1
     size = tree.size(q.rounds, per_round, 0 if q.criterion in ("distance", "best-gap") else 1)
     _not_too_many(size, "fewer rounds or clients")
     _tell(announce, size, len(tree.group))
     models = tree.walk(q.subject.page(q.clients, q.participants), q.rounds)
+
+    def again(coordinates: int) -> Any:
+        other = Tree(q.clients, q.participants, tree.smooth)
+        ends = other.walk(q.subject.page(q.clients, q.participants, coordinates), q.rounds)
+        return ends, other.points, other.extra
+
+    _same_in_other_dimensions(q, (models, tree.points, tree.extra), again)
     return tree, *_criterion(str(q.criterion), tree, [Branch(Fraction(1), models)])
 
 

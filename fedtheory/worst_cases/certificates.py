@@ -8,7 +8,7 @@ D L' with D >= 0 is the matrix that is left. No solver is needed, and none is lo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -25,7 +25,7 @@ from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, fami
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
 from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
-from fedtheory.worst_cases.quadratic_potentials import QuadraticPotential, potential_question
+from fedtheory.worst_cases.quadratic_potentials import PotentialQuestion, QuadraticPotential, potential_question
 from fedtheory.worst_cases.rounds import ROUNDS
 
 __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certificate", "load", "text", "verify", "write"]
@@ -114,10 +114,10 @@ def _verify(found: Certificate, method: type[Algorithm] | None, criterion: Any) 
         return
     asked = _potential(found.question) if found.question.get("kind") == "potential" else None
     identity = family(asked_question(found.question, method, criterion)) if asked is None else asked.family
+    check_identity(identity, found.multipliers, found.factors)
     claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))} if asked is None else asked.claim(found.multipliers)
     if dict(found.claim) != claimed:
         raise NotCertified(f"the file claims {_written(found.claim)}, its multipliers say {_written(claimed)}")
-    check_identity(identity, found.multipliers, found.factors)
 
 
 def _verify_quadratic(found: Certificate, method: type[Algorithm] | None) -> None:
@@ -125,13 +125,29 @@ def _verify_quadratic(found: Certificate, method: type[Algorithm] | None) -> Non
     question, rho, valued = found.question, found.claim.get("rho"), found.question.get("values")
     if rho is None or set(found.claim) != {"rho", "c"} or not isinstance(valued, bool):
         raise InvalidInput("a quadratic potential claims rho and c, and says whether it has values of F")
-    losses = Losses(*(fraction(question.get(name), name) for name in ("smoothness", "strong convexity")))
-    counts = {name.replace(" ", "_"): integer(question.get(name), name, 1, MOST) for name in ("local steps", "clients", "participants")}
-    q = potential_question(_method(question, method), _options(question), losses=losses, **counts)
+    q = quadratic_question(question, method)
     s = found.multipliers.get("s", Fraction(0))
     if s <= 0 or found.claim["c"] != found.multipliers.get("c", Fraction(0)) / s:
         raise NotCertified("V is at least s ||x - x*||^2 for no s > 0, or c is another one")
     check_identity(q.family(rho, valued), found.multipliers, found.factors)
+
+
+def quadratic_question(
+    question: Mapping[str, Any], method: type[Algorithm] | None = None
+) -> PotentialQuestion:
+    """Read the question of a quadratic potential from a file.
+
+    Raises
+    ------
+    InvalidInput
+        A question that is none.
+    """
+    losses = Losses(*(fraction(question.get(name), name) for name in ("smoothness", "strong convexity")))
+    counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "clients", "participants")}
+    return potential_question(
+        _method(question, method), _options(question), losses=losses,
+        **{name.replace(" ", "_"): count for name, count in counts.items()},
+    )  # fmt: skip
 
 
 def check_identity(
@@ -206,19 +222,21 @@ def asked_question(
     options = _options(question)
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     zeta = question.get("heterogeneity")
-    return asked(
+    found = asked(
         _method(question, method), options, losses=losses, criterion=_criterion(question, criterion),
-        heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"),
         distance=fraction(question.get("distance"), "distance"),
         **{name.replace(" ", "_"): count for name, count in counts.items()},
     )
+    return replace(found, heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"))
 
 
 def _method(question: Mapping[str, Any], method: type[Algorithm] | None) -> Any:
     """The class that is given, or the name of one of the package."""
     if method is None and question.get("source"):
         raise InvalidInput(f"it is about {question['source']}: give the method's class, or --method FILE.py:CLASS")
-    return method or str(question.get("method"))
+    if method is None and not isinstance(question.get("method"), str):
+        raise InvalidInput(f"method {question.get('method')!r}: the name of a method is needed")
+    return method or question["method"]
 
 
 def _criterion(question: Mapping[str, Any], criterion: Any) -> Any:

@@ -43,24 +43,31 @@ class Models:
 
     def gap(self, x: Any) -> Any:
         """F(x) - F* at a point."""
-        at = self._trace.vector(x)
-        return self._number(self._run.gap(self._name(), at))
+        return self._number(self._run.gap(self._name(), self._trace.point(x)))
 
     def distance_sq(self, x: Any) -> Any:
         """||x - x*||^2."""
-        return self.sq(x)
+        at = self._trace.point(x)
+        return self._number(self._run.product(at, at))
 
     def gradient_sq(self, x: Any) -> Any:
         """||grad F(x)||^2 at a point."""
-        return self._number(self._run.squared_gradient(self._name(), self._trace.vector(x)))
+        return self._number(self._run.squared_gradient(self._name(), self._trace.point(x)))
 
     def sq(self, v: Any) -> Any:
-        """||v||^2."""
+        """||v||^2 of a difference of points."""
         return self.dot(v, v)
 
     def dot(self, v: Any, w: Any) -> Any:
-        """<v, w>."""
-        return self._number(self._run.product(self._trace.vector(v), self._trace.vector(w)))
+        """<v, w> of differences of points."""
+        a, b = self._difference(v), self._difference(w)
+        return self._number(self._run.product(a, b))
+
+    def _difference(self, v: Any) -> Any:
+        found = self._trace.vector(v)
+        if any(weight != 0 for weight in self._run.weights_of_start(found)):
+            raise NotLinear("asks for a product of points, which depends on where the origin is: take their differences")
+        return found
 
     def _name(self) -> str:
         return f"end {len(self._run.points)}"

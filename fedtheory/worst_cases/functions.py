@@ -14,8 +14,10 @@ from math import comb
 
 import numpy as np
 
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import require, whole_number
+from fedtheory.local import Exact, ExactProx
 from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
 from fedtheory.worst_cases.bounds import WorstCase
@@ -71,9 +73,11 @@ class WorstFunction:
         q = self.found.question
         if self.ways > MOST_RUNS:
             raise InvalidInput(f"{self.ways:,} ways to draw the cohorts: at most {MOST_RUNS:,} are run; take fewer clients or rounds")
+        kinks = isinstance(q.subject.local, Exact) and q.losses.smoothness is None
         seen = [np.zeros((self.ways, self.problem.dim))]
         simulate(
-            self.problem, q.subject.made, rounds=q.rounds, local_solver=q.subject.local, scenarios=self.ways,
+            self.problem, q.subject.made, rounds=q.rounds, scenarios=self.ways,
+            local_solver=ExactProx() if kinks else q.subject.local,
             sampling=EveryCohort(q.participants) if q.participants < q.clients else None,
             on_round=lambda t, old, new, clients: seen.append(np.array(new.x)),
         )  # fmt: skip
@@ -106,6 +110,8 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
     require(isinstance(found, WorstCase), "found", found, "use the WorstCase that worst_case(...) returned")
     q = found.question
     clients = whole_number("clients", q.clients if clients is None else clients, least=2, remedy="one client is a mean, too: take 2")
+    if isinstance(q.subject.made, Compressed):
+        raise InvalidInput(f"no worst function of {q.subject.name} under a contraction: its worst compressor is none that can be run")
     if found.relaxed or q.subject.one_loss:
         why = f"is an upper bound only: {found.relaxed}" if found.relaxed else "is that of any convex set"
         raise InvalidInput(f"no worst function of {q.subject.name}, whose value {why}")

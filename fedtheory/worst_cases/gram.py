@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["Quadratic", "Vector", "common", "inner", "own", "square", "value"]
+__all__ = ["Quadratic", "Vector", "common", "inner", "inner_of_each", "own", "square", "value"]
 
-MEAN, DEVIATION = "mean", "deviation"
+MEAN, DEVIATION, CROSS = "mean", "deviation", "cross"  # the last one is 0 in the mean over the clients
 Key = tuple[str, str]
 Name = Any  # of a vector or a point: a word, or what stands for it in a tree of cohorts
 
@@ -150,6 +150,11 @@ class Quadratic:
     def __neg__(self) -> Quadratic:
         return -1 * self
 
+    @property
+    def over_all(self) -> Quadratic:
+        """The mean over the clients of what it is for one of them."""
+        return Quadratic({key: number for key, number in self.gram.items() if key[0] != CROSS}, self.values, self.constant)
+
     @staticmethod
     def total(parts: Iterable[Quadratic]) -> Quadratic:
         """The sum of them."""
@@ -167,6 +172,16 @@ class Quadratic:
 def inner(a: Vector, b: Vector) -> Quadratic:
     """(1/N) sum_k <a_k, b_k>."""
     return a.inner(b)
+
+
+def inner_of_each(a: Vector, b: Vector) -> Quadratic:
+    """<a_k, b_k> of a client that stands for each: as `inner`, and the products of means and deviations."""
+    gram: dict[Any, Any] = {}
+    for u, v in ((a, b), (b, a)):
+        for x, p in u.mean.items():
+            for y, q in v.deviation.items():
+                gram[CROSS, x, y] = gram.get((CROSS, x, y), 0) + p * q
+    return inner(a, b) + Quadratic(without_zeros(gram))
 
 
 def square(a: Vector) -> Quadratic:

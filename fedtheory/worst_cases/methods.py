@@ -17,6 +17,7 @@ from typing import Any
 
 from fedtheory import algorithms
 from fedtheory.algorithms.base import Algorithm
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.central.mopes import OverAnySet
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.inputs import shown, whole_number
@@ -25,11 +26,12 @@ from fedtheory.local.objective import LocalSolver
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.numbers import exact
 from fedtheory.worst_cases.runs import Run
-from fedtheory.worst_cases.traced import NoCurvature, Page
+from fedtheory.worst_cases.traced import SHOWN, Contraction, NoCurvature, Page
 
 __all__ = ["Scale", "Subject", "class_of", "names", "source_of", "subject"]
 
 STEP = "step"  # of local gradient steps, unless the method itself has a number of this name
+WIRE = ("contraction", "contraction_down", "feedback")  # of messages that are compressed in any way
 OWN_WORK = ("sliding", "none")  # of methods that do their own local work, or none
 
 
@@ -76,7 +78,7 @@ class Subject:
     @property
     def name(self) -> str:
         """Its name, or that of its class."""
-        return str(getattr(self.made, "name", type(self.made).__name__))
+        return str(getattr(self.made, "name", type(self.plain).__name__))
 
     @property
     def local_steps(self) -> int | None:
@@ -84,19 +86,25 @@ class Subject:
         return self.solver.steps if isinstance(self.solver, GradientSteps) else None
 
     @property
+    def plain(self) -> Algorithm:
+        """The method itself, without its compressors."""
+        return self.made.method if isinstance(self.made, Compressed) else self.made
+
+    @property
     def hyperparameters(self) -> dict[str, Any]:
         """Those that are not the class's defaults."""
-        every = fields(self.algorithm)
-        return {f.name: v for f in every if (v := getattr(self.algorithm, f.name)) != _default(f)}
+        of: Any = self.algorithm
+        of = of.method if isinstance(of, Compressed) else of
+        return {f.name: v for f in fields(of) if (v := getattr(of, f.name)) != _default(f)}
 
     @property
     def one_loss(self) -> bool:
         """True if it has no clients, but one loss."""
-        return isinstance(self.made, OverAnySet)
+        return isinstance(self.plain, OverAnySet)
 
-    def page(self, clients: int, participants: int) -> Page:
+    def page(self, clients: int, participants: int, coordinates: int = SHOWN) -> Page:
         """Its round on the vectors of a worst case."""
-        return Page(self.algorithm, self.solver, clients, participants)
+        return Page(self.algorithm, self.solver, clients, participants, coordinates)
 
 
 def names() -> list[str]:
@@ -126,7 +134,9 @@ def subject(
     ----------
     method : a name, a class, or a method with its hyperparameters
     given : hyperparameters by name, and ``step`` of local gradient steps. Without a step local
-        problems are solved exactly where they can be, and the step is 1/L elsewhere
+        problems are solved exactly where they can be, and the step is 1/L elsewhere.
+        ``contraction`` and ``contraction_down`` are delta of E||C(m) - m||^2 <= (1 - delta) ||m||^2 of the
+        clients' messages and of the server's step, with ``feedback`` as of `Compressed`
 
     Raises
     ------
@@ -134,24 +144,70 @@ def subject(
         What is no method, or none of its hyperparameters.
     """
     whole_number("local_steps", local_steps)
+    given, wire = dict(given), None
+    if isinstance(method, Compressed):
+        wire = _wire_of(method)
+        method = method.method
+        if twice := [n for n in WIRE if n in given]:
+            raise InvalidInput(f"{', '.join(twice)}: the method is compressed already; leave them out")
     cls: Any = class_of(method) if isinstance(method, str) else method
     cls = cls if isinstance(cls, type) else type(cls)
     if not issubclass(cls, Algorithm):
         raise InvalidInput(f"method = {shown(method)}: give a name, such as 'fedavg', or an Algorithm")
-    has, given = {f.name: f for f in fields(cls)}, dict(given)
+    if not hasattr(cls, "__dataclass_fields__"):
+        raise InvalidInput(f"{cls.__name__} is no dataclass: put @dataclass(frozen=True) above it; its fields are the hyperparameters")
+    has = {f.name: f for f in fields(cls)}
+    wire = {n: given.pop(n) for n in WIRE if n in given and n not in has} if wire is None else wire
     step = None if STEP in has else given.pop(STEP, None)
     made, numbers = (method, {}) if isinstance(method, Algorithm) else _made(cls, has, given, scale)
     if made is method and given:
         raise InvalidInput(f"{', '.join(given)}: the method has its hyperparameters; leave them out, or give its class")
-    algorithm = in_fractions(made, numbers)
+    algorithm, wire = in_fractions(made, numbers), _checked(wire)
     local, solver = _local_work(algorithm, None if step is None else exact(STEP, step), local_steps, scale)
-    found = Subject(made, local, algorithm, solver, {}, source_of(cls))
+    found = Subject(_sent(made, wire), local, _sent(algorithm, wire), solver, {}, source_of(cls))
     settled = {} if made is method else cls.usual_parameters(scale, given)
     every = {n: getattr(algorithm, n) for n in has} if found.source else found.hyperparameters
     open_ = {n for n in every if n in given or n not in settled or isinstance(settled[n], Fraction)}
-    options = {n: v for n, v in every.items() if n in open_}
+    options = {n: v for n, v in every.items() if n in open_} | wire
     options |= {STEP: solver.lr} if isinstance(solver, GradientSteps) else {}
     return replace(found, options=options)
+
+
+def _wire_of(method: Compressed) -> dict[str, Any]:
+    """The contractions of a compressed method.
+
+    Raises
+    ------
+    MissingCapability
+        Another compressor, or a second message that is compressed.
+    """
+    sides = {"contraction": method.up, "contraction_down": method.down}
+    if other := [c for c in (*sides.values(), method.control) if c is not None and not isinstance(c, Contraction)]:
+        raise MissingCapability(
+            f"{method.name} compresses messages by {other[0].name}: a worst case is one of every compressor that is "
+            "as near; take worst_cases.Contraction(delta)"
+        )
+    if method.control is not None:
+        raise MissingCapability(f"{method.name}: of its second message no contraction is computed; leave control out")
+    found = {name: c.delta for name, c in sides.items() if isinstance(c, Contraction)}
+    return found | ({} if method.feedback is None else {"feedback": method.feedback})
+
+
+def _checked(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """Contractions as fractions; ``feedback`` goes with one."""
+    words = {"true": True, "false": False}
+    found = {n: words.get(str(v).lower(), v) if n == "feedback" else exact(n, v) for n, v in wire.items()}
+    if set(found) == {"feedback"}:
+        raise InvalidInput(f"feedback = {found['feedback']}: no message is compressed; give a contraction, or leave it out")
+    return found
+
+
+def _sent(method: Algorithm, wire: Mapping[str, Any]) -> Algorithm:
+    """The method, its messages compressed where there are contractions."""
+    if not wire:
+        return method
+    up, down = (None if n not in wire else Contraction(wire[n]) for n in ("contraction", "contraction_down"))
+    return Compressed(method, up=up, down=down, feedback=wire.get("feedback"))
 
 
 def _default(field: Any) -> Any:
@@ -189,10 +245,12 @@ def _local_work(
         return None, exactly
     if step is None and _solves(algorithm, exactly):
         if steps > 1:
-            told = f"{algorithm.name} solves its local problems exactly; give it a step, or leave it out"
+            told = f"{algorithm.name} solves its local problems exactly; leave local steps out, or give a step"
             raise InvalidInput(f"local_steps = {steps}: {told}")
         return exactly, exactly
     step = 1 / scale.L if step is None else step
+    if step <= 0:
+        raise InvalidInput(f"step = {step}: the size of local steps must be above 0")
     local = GradientSteps(steps, float(step))
     return local, in_fractions(local, {"lr": step})
 

@@ -15,7 +15,7 @@ from fedtheory.worst_cases.identity import Family
 
 __all__ = ["Units", "exact"]
 
-POSITION = re.compile(r"(x0|n\d+)\b")  # names of vectors that are positions: the start, and normals of a convex set
+POSITION = re.compile(r"(x0|n\d+)\b|x\*")  # names of vectors that are positions: the start, normals of a convex set, the optimum
 
 
 def exact(name: str, number: Any) -> Fraction:

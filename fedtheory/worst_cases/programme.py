@@ -284,7 +284,7 @@ class _Numeric:
         index = {name: i for i, name in enumerate(self.names)}
         n = len(self.names)
         self.x, self.slack = cp.Variable(n), cp.Variable()
-        self.signs = np.array([name in family.signed for name in self.names])
+        self.signs = np.array([name in family.signed for name in self.names], dtype=bool)
         left = np.zeros((len(equations), n))
         for i, (row, _) in enumerate(equations):
             for name, c in row.items():

@@ -20,10 +20,12 @@ and V are proved in fractions.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations_with_replacement as pairs
 from typing import Any
 
@@ -38,7 +40,7 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
 from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
-from fedtheory.worst_cases.traced import SHOWN, Coins, Coordinate, Trace, VectorClients, cut, every_way
+from fedtheory.worst_cases.traced import ROUNDING, SHOWN, Coins, Coordinate, Trace, VectorClients, every_way
 
 __all__ = [
     "BISECTIONS", "PotentialQuestion", "QuadraticPotential", "System", "answer", "potential_question",
@@ -51,7 +53,7 @@ DIGITS = 10**6  # of rho
 BISECTIONS = 20
 ENOUGH = 1e-6  # of s, below which the solver's is 0
 ROOM = (0, 1, 3, 10, 30, 100, 1000)  # by how many digits a rho that is proved may be larger than the solver's
-OTHERS = (101, 1009, 10_007)  # numbers of clients at which a round is looked at beside 2
+OTHERS = (3, 7, 101)  # numbers of clients at which a round is looked at beside 2
 CURVATURES = 33  # parabolas, of which the slowest is a lower bound
 
 
@@ -148,8 +150,9 @@ class System:
         """The same with V a form of the gradients at x, too, and with a multiple of F(x) - F*."""
         def point(name: str, at: Vector) -> str:
             known = self.run.known(at)
-            gradient = self.run.gradient(name, at) if known is None else known
-            return next(p.name for p in self.run.points.values() if p.gradient is gradient)
+            if known is None:
+                self.run.gradient(name, at)
+            return name if known is None else known[0]
 
         x, outcomes, valued = point("at x", Vector({"x": Fraction(1)})), [], []
         for i, o in enumerate(self.outcomes):
@@ -207,31 +210,34 @@ class _Round:
 
     def __init__(self, subject: Subject, clients: int, participants: int) -> None:
         self.subject, self.clients, self.participants = subject, clients, participants
-        trace = Trace(Run(), clients)
-        self.begun = cut(subject.algorithm.init(trace.of_server(common("x")), clients), clients, trace.shown)
+        trace = Trace(Run(), clients, participants)
+        self.begun = subject.algorithm.init(trace.of_server(common("x")), clients)
         self.fields = [n for n, v in self.begun._asdict().items() if v is not None and _is_vector(v)]
         self.of_clients = [n for n in self.fields if np.ndim(getattr(self.begun, n)) == 3]
         self.first = [trace.vector(getattr(self.begun, n)).mean.get("x", Fraction(0)) for n in self.fields]
+        self.weights = dict(zip(self.fields, self.first, strict=True))  # by how much each moves along with the start
 
     def run(self) -> Run:
         """A run without points."""
         N, P = self.clients, self.participants
-        return Run(Fraction(P, N), spread(N, P))
+        return Run(Fraction(P, N), spread(N, P), weights=self.weights)
 
     def __call__(self, run: Run, at: Mapping[str, Vector]) -> tuple[Outcome, ...]:
         """The fields after a round, for each way that its coins fall."""
-        trace = Trace(run, self.clients)
+        trace = Trace(run, self.clients, self.participants)
         made = {n: trace.of_clients(at[n]) if n in self.of_clients else trace.of_server(at[n]) for n in self.fields}
         before, subject = self.begun._replace(**made), self.subject
 
         def after(coins: Coins) -> Any:
             seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [], coins=coins)
-            return subject.algorithm.round(before, seen)
+            return subject.algorithm.round(copy.deepcopy(before), seen)
 
         return tuple(self._outcome(run, trace, coins.weight, new) for coins, new in every_way(after))
 
     def _outcome(self, run: Run, trace: Trace, weight: Fraction, after: Any) -> Outcome:
         subject = self.subject
+        if trace.refused is not None:
+            raise trace.refused
         if run.conditions:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         new = {n: trace.vector(getattr(after, n)) for n in self.fields}
@@ -240,6 +246,9 @@ class _Round:
             if drawn.drawn:
                 raise MissingCapability(f"{subject.name}: what a client keeps in {n} depends on who else was drawn")
         server = {n: v for n, v in new.items() if n not in self.of_clients}
+        for n, v in (*server.items(), *((n, d) for n, (d, _) in kept.items())):
+            if any(abs(weight - self.weights[n]) > ROUNDING for weight in run.weights_of_start(v)):
+                raise MissingCapability(f"{subject.name}: its {n} depends on where the origin is, as with weight decay")
         return Outcome(weight, server, {n: d for n, (d, _) in kept.items()}, {n: o for n, (_, o) in kept.items()})
 
 
@@ -445,7 +454,6 @@ class QuadraticPotential:
     solution, family : multipliers with L D L', and the identity
     question : what was asked
     valued : whether V has values of F, and gradients at x
-    any_number : it is one for every number of clients from 2 on, as far as `alike` tells
     """
 
     rho: Fraction
@@ -458,7 +466,11 @@ class QuadraticPotential:
     family: Family
     question: PotentialQuestion
     valued: bool
-    any_number: bool
+
+    @cached_property
+    def any_number(self) -> bool:
+        """True if it is one for every number of clients from 2 on, as far as `alike` tells."""
+        return alike(self.question, self.valued)
 
     @property
     def at_x(self) -> str:
@@ -514,13 +526,13 @@ def answer(q: PotentialQuestion, advance: Callable[[int], Any] | None = None) ->
     return found
 
 
-def alike(q: PotentialQuestion, found: System) -> bool:
+def alike(q: PotentialQuestion, valued: bool) -> bool:
     """True if the round has the same numbers for every number of clients from 2 on, as far as 2 and each of `OTHERS` tell."""
     if q.participants < q.clients or q.clients == 1:
         return False
-    here = found.family(q.losses, 1)
+    here = q.family(Fraction(1), valued)
     try:
-        others = [replace(q, clients=n, participants=n).family(Fraction(1), bool(found.valued)) for n in (2, *OTHERS)]
+        others = [replace(q, clients=n, participants=n).family(Fraction(1), valued) for n in (2, *OTHERS)]
     except MissingCapability:
         return False
     return all((here.start, here.terms) == (o.start, o.terms) for o in others)
@@ -569,4 +581,4 @@ def _made(
         for block, names in ((MEAN, found.mean), (DEVIATION, found.deviation))
     }
     c, value = (solved.numbers.get(name, Fraction(0)) / s for name in (NOISE, "V value"))
-    return QuadraticPotential(rho, best, below, c, matrices, value, solved, family, q, bool(found.valued), alike(q, found))
+    return QuadraticPotential(rho, best, below, c, matrices, value, solved, family, q, bool(found.valued))

@@ -8,18 +8,22 @@ the gradient at the solution comes first, the solution is what the condition say
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, own, square, value
+from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, inner_of_each, own, plus, square, value
 
-__all__ = ["OPTIMUM", "Run", "spread"]
+__all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
 
 OPTIMUM = "*"
+
+
+class NeedsTree(MissingCapability):
+    """What is asked depends on who takes part."""
 
 
 def spread(clients: int, participants: int) -> Fraction:
@@ -41,41 +45,71 @@ class Run:
     points : the optimum first
     conditions : dict name -> what is at least 0 besides the losses' conditions
     relaxed : what of the problem is left out, so that the value is an upper bound only
+    smooth : a loss has one gradient at a point
+    weights : dict name -> by how much that vector moves where the start is moved by 1
     """
 
     share: Fraction = Fraction(1)
     spread: Fraction = Fraction(0)
     one_loss: bool = False
+    smooth: bool = True
     points: dict[str, Point] = field(default_factory=dict)
     conditions: dict[str, Quadratic] = field(default_factory=dict)
     relaxed: str = ""
+    weights: Mapping[str, Any] = field(default_factory=lambda: {"x0": 1})
 
     zero = Vector()
     start = common("x0")
+    cohort: ClassVar[tuple[int, ...]] = ()
+    history: ClassVar[tuple[Any, ...]] = ()
 
     def __post_init__(self) -> None:
         self.optimum = common("g*") if self.one_loss else own("g*", mean_zero=True)
         self.points[OPTIMUM] = Point(OPTIMUM, Vector(), self.optimum)
+        self._asked: set[str] = set()
+
+    @property
+    def best(self) -> Vector:
+        """Where the optimum is."""
+        return self.points[OPTIMUM].at
 
     # --- what a method writes ---------------------------------------------------------------------
     def gradient(self, name: str, at: Vector) -> Vector:
         """The clients' gradients at a point."""
+        self._asked.add(name)
         return self.solved(name, lambda _: at)
 
     def solved(self, name: str, where: Callable[[Vector], Vector]) -> Vector:
-        """The clients' gradients at the point that an optimality condition makes of them."""
+        """The clients' gradients at the point that an optimality condition makes of them.
+
+        Raises
+        ------
+        NeedsTree
+            A point that depends on who takes part.
+        """
         found = common(name) if self.one_loss else own(name)
-        self.points[name] = Point(name, where(found), found)
+        at = where(found)
+        if at.drawn:
+            raise NeedsTree("gradients at a point that depends on the cohort: ask for the tree of cohorts")
+        self.points[name] = Point(name, at, found)
         return found
 
-    def known(self, at: Vector) -> Vector | None:
-        """The clients' gradients where they were asked before; None elsewhere.
+    def known(self, at: Vector) -> tuple[str, Vector] | None:
+        """The name of a point and the clients' gradients where they were asked before; None elsewhere.
 
-        Two vectors of one point would leave the programme no interior.
+        Two vectors of one point would leave the programme no interior. A loss that has a kink at the
+        solution of a local problem may be asked for another subgradient there.
         """
-        return next((p.gradient for p in self.points.values() if p.at == at and p.name != OPTIMUM), None)
+        for name, p in self.points.items():
+            if p.at == at and name != OPTIMUM and (self.smooth or name in self._asked):
+                return name, p.gradient
+        return None
 
-    def vector(self, name: str, everybody: bool = False) -> Vector:
+    def weights_of_start(self, v: Vector) -> list[Any]:
+        """By how much a vector moves, for each client, where the start is moved by 1."""
+        return [sum((c * self.weights.get(name, 0) for name, c in v.mean.items()), 0)]
+
+    def vector(self, name: str, everybody: bool = False, beside: Vector | None = None) -> Vector:
         """A vector of every client, or one that is the same for all."""
         return common(name) if everybody else own(name)
 
@@ -83,9 +117,13 @@ class Run:
         """<a_k, b_k> >= 0 for every client."""
         self.conditions[name] = inner(a, b)
 
+    def contract(self, name: str, wanted: Vector, found: Vector, delta: Any) -> None:
+        """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""
+        self.conditions[name] = (1 - delta) * self.product(wanted, wanted) - self.product(found - wanted, found - wanted)
+
     def mean(self, v: Vector) -> Vector:
         """The mean over the cohort."""
-        return Vector(v.mean, {}, v.deviation if self.spread else {})
+        return Vector(v.mean, {}, plus(v.drawn, v.deviation) if self.spread else v.drawn)
 
     def put(self, old: Vector, new: Vector) -> Vector | _Kept:
         """Return what the clients keep: those of the cohort the new, the others the old."""
@@ -96,16 +134,22 @@ class Run:
         """True if some clients take part, and others do not."""
         return self.share < 1
 
-    def product(self, a: Any, b: Any) -> Quadratic:
-        """E of the mean over the clients of <a_k, b_k>."""
+    def product(self, a: Vector, b: Vector) -> Quadratic:
+        """E <a, b> of vectors of the server."""
+        return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
+
+    def product_of_each(self, a: Any, b: Any) -> Quadratic:
+        """E <a_k, b_k> of vectors of a client that stands for each, none of which has a drawn part."""
         if isinstance(a, _Kept) or isinstance(b, _Kept):
             a, b = (v if isinstance(v, _Kept) else _Kept(v, v, self.share) for v in (a, b))
-            return (1 - self.share) * inner(a.old, b.old) + self.share * inner(a.new, b.new)
-        return inner(a, b) + self.spread * inner(Vector({}, a.drawn), Vector({}, b.drawn))
+            return (1 - self.share) * inner_of_each(a.old, b.old) + self.share * inner_of_each(a.new, b.new)
+        return inner_of_each(a, b)
 
     def expectation(self, a: Any) -> Vector:
         """E of a vector of every client, or of the server's, over the cohort."""
         if isinstance(a, _Kept):
+            if a.drawn:
+                raise MissingCapability("what clients keep depends on who else takes part")
             a = (1 - self.share) * a.old + self.share * a.new
         return Vector(a.mean, a.deviation)
 
@@ -125,7 +169,7 @@ class Run:
     def squared_gradient(self, name: str, at: Vector) -> Quadratic:
         """E ||grad F(at)||^2."""
         known = self.known(at)
-        return square((self.gradient(name, at) if known is None else known).average)
+        return square((self.gradient(name, at) if known is None else known[1]).average)
 
     def heterogeneity(self) -> Quadratic:
         """(1/N) sum_k ||grad f_k(x*)||^2."""
@@ -158,9 +202,13 @@ class _Kept:
         return _Kept(self.old.plus(a, sign), self.new.plus(b, sign), self.share)
 
     @property
+    def drawn(self) -> dict[str, Any]:
+        return {**self.old.drawn, **self.new.drawn}
+
+    @property
     def average(self) -> Vector:
         turned = self.new - self.old
-        return self.old.average + self.share * Vector(turned.mean, {}, turned.deviation)
+        return self.old.average + self.share * Vector(turned.mean, {}, plus(turned.drawn, turned.deviation))
 
     def __getattr__(self, name: str) -> Any:
-        raise InvalidInput("a second round of a cohort: ask for the tree of cohorts")
+        raise NeedsTree("a second round of a cohort: ask for the tree of cohorts")

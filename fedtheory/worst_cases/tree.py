@@ -21,7 +21,7 @@ from itertools import combinations, permutations
 from math import comb, factorial
 from typing import Any
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, entry, plus, without_zeros
 from fedtheory.worst_cases.runs import OPTIMUM
@@ -60,30 +60,41 @@ class Row:
 
 @dataclass(frozen=True)
 class Each:
-    """A vector of every client."""
+    """A vector of every client.
+
+    Attributes
+    ----------
+    rows : by client
+    cohorts : it depends on that many cohorts, from the first on
+    """
 
     rows: tuple[Row, ...]
+    cohorts: int = field(default=0, compare=False)
 
     def __add__(self, other: Each) -> Each:
-        return Each(tuple(a.plus(b, Fraction(1)) for a, b in zip(self.rows, other.rows, strict=True)))
+        return self._plus(other, Fraction(1))
 
     def __sub__(self, other: Each) -> Each:
-        return Each(tuple(a - b for a, b in zip(self.rows, other.rows, strict=True)))
+        return self._plus(other, Fraction(-1))
+
+    def _plus(self, other: Each, times: Fraction) -> Each:
+        rows = zip(self.rows, other.rows, strict=True)
+        return Each(tuple(a.plus(b, times) for a, b in rows), max(self.cohorts, other.cohorts))
 
     def __rmul__(self, number: Any) -> Each:
-        return Each(tuple(Row({}).plus(row, number) for row in self.rows))
+        return Each(tuple(Row({}).plus(row, number) for row in self.rows), self.cohorts)
 
     @property
     def average(self) -> Each:
         """The clients' mean, for everybody."""
-        return self.over(range(len(self.rows)))
+        return self.over(range(len(self.rows)), self.cohorts)
 
-    def over(self, cohort: Any) -> Each:
+    def over(self, cohort: Any, cohorts: int) -> Each:
         """The mean over a cohort, for everybody."""
         total = Row({})
         for k in cohort:
             total = total.plus(self.rows[k], Fraction(1, len(cohort)))
-        return Each((total,) * len(self.rows))
+        return Each((total,) * len(self.rows), cohorts)
 
 
 @dataclass
@@ -94,13 +105,16 @@ class Tree:
     ----------
     clients, participants : N and P
     history, cohort : where the method is now, and the cohort of this round
-    points : dict (name, history) -> every client's `Point`
+    points : dict (name, history) -> every client's `Point`; a point that depends on the cohort of
+        its round has that in its history
     extra : dict name -> what is at least 0 for every client
     relaxed : what of the problem is left out, so that the value is an upper bound only
+    smooth : a loss has one gradient at a point
     """
 
     clients: int
     participants: int
+    smooth: bool = True
     history: History = ()
     cohort: tuple[int, ...] = ()
     points: dict[tuple[str, History], tuple[Point[Row], ...]] = field(default_factory=dict)
@@ -114,39 +128,56 @@ class Tree:
                 f"clients = {N}: a tree of cohorts is computed for at most {MOST_CLIENTS}; more "
                 "fit where all take part, and in one round of the criterion distance"
             )
-        self.zero = Each((Row({}),) * N)
+        self._asked: set[str] = set()
+        self.zero = self.best = Each((Row({}),) * N)
         self.start = Each((Row({("x0", COMMON, ()): Fraction(1)}),) * N)
         raw = Each(tuple(Row({("g*", k, ()): Fraction(1)}) for k in range(N)))
         self.optimum = raw - raw.average
-        self.points[OPTIMUM, ()] = self._points(OPTIMUM, self.zero, self.optimum)
+        self.points[OPTIMUM, ()] = self._points((OPTIMUM, ()), self.zero, self.optimum)
 
     # --- what a method writes ---------------------------------------------------------------------
     def gradient(self, name: str, at: Each) -> Each:
         """The clients' gradients at a point of this history."""
+        self._asked.add(name)
         return self.solved(name, lambda _: at)
 
     def solved(self, name: str, where: Callable[[Each], Each]) -> Each:
         """The clients' gradients at the point that an optimality condition makes of them."""
-        found = self.vector(name)
-        if (name, self.history) not in self.points:
-            self.points[name, self.history] = self._points(name, where(found), found)
+        found = self.vector(name, beside=where(self.zero))
+        history = self._seen(found)
+        points = self._points((name, history), where(found), found)
+        if self.points.setdefault((name, history), points) != points:
+            raise MissingCapability(f"the point {name} is not the same for all cohorts after {history}")
         return found
 
-    def known(self, at: Each) -> Each | None:
-        """The clients' gradients where they were asked before in this history; None elsewhere."""
+    def known(self, at: Each) -> tuple[str, Each] | None:
+        """The name of a point and the clients' gradients where they were asked before in this history; None elsewhere."""
         for (name, history), points in self.points.items():
-            if history == self.history and name != OPTIMUM and tuple(p.at for p in points) == at.rows:
-                return Each(tuple(p.gradient for p in points))
+            here = history in (self.history, self._seen(at)) and name != OPTIMUM
+            if here and (self.smooth or name in self._asked) and tuple(p.at for p in points) == at.rows:
+                return name, Each(tuple(p.gradient for p in points), len(history))
         return None
 
-    def vector(self, name: str, everybody: bool = False) -> Each:
-        """A vector of every client, or one that is the same for all."""
-        return Each(tuple(Row({(name, COMMON if everybody else k, self.history): Fraction(1)}) for k in range(self.clients)))
+    def weights_of_start(self, v: Each) -> list[Any]:
+        """By how much a vector moves, for each client, where the start is moved by 1."""
+        return [row.of.get(("x0", COMMON, ()), 0) for row in v.rows]
+
+    def vector(self, name: str, everybody: bool = False, beside: Each | None = None) -> Each:
+        """A vector of every client, or one that is the same for all; of this round's cohort where
+        the vector beside it is."""
+        history = self._seen(self.zero if beside is None else beside)
+        rows = (Row({(name, COMMON if everybody else k, history): Fraction(1)}) for k in range(self.clients))
+        return Each(tuple(rows), len(history))
 
     def require(self, name: str, a: Each, b: Each) -> None:
         """<a_k, b_k> >= 0 for every client."""
         for k, (p, q) in enumerate(zip(a.rows, b.rows, strict=True)):
-            self.extra[name, k, self.history] = p.inner(q)
+            self.extra[name, k, self._seen(a, b)] = p.inner(q)
+
+    def contract(self, name: str, wanted: Each, found: Each, delta: Any) -> None:
+        """||found_k - wanted_k||^2 <= (1 - delta) ||wanted_k||^2 for every client."""
+        for k, (p, q) in enumerate(zip(wanted.rows, found.rows, strict=True)):
+            self.extra[name, k, self.history] = (1 - delta) * p.inner(p) - (q - p).inner(q - p)
 
     @property
     def drawn(self) -> bool:
@@ -155,11 +186,17 @@ class Tree:
 
     def mean(self, v: Each) -> Each:
         """The mean over the cohort."""
-        return v.over(self.cohort)
+        return v.over(self.cohort, len(self.history) + 1)
 
     def put(self, old: Each, new: Each) -> Each:
         """Return what the clients keep: those of the cohort the new, the others the old."""
-        return Each(tuple(new.rows[k] if k in self.cohort else old.rows[k] for k in range(self.clients)))
+        rows = (new.rows[k] if k in self.cohort else old.rows[k] for k in range(self.clients))
+        return Each(tuple(rows), len(self.history) + 1)
+
+    def _seen(self, *vectors: Each) -> History:
+        """The cohorts that vectors of this round depend on: those before it, or its own as well."""
+        own = max(v.cohorts for v in vectors) > len(self.history)
+        return (*self.history, self.cohort) if own else self.history
 
     def walk(self, page: Callable[[Any, int, Any, Any], tuple[Any, Any]], rounds: int) -> list[dict[History, Each]]:
         """The models of every round, by history."""
@@ -176,9 +213,10 @@ class Tree:
             models.append({history: x for history, (x, _) in level.items()})
         return models
 
-    def _points(self, name: str, at: Each, gradient: Each) -> tuple[Point[Row], ...]:
+    def _points(self, of: tuple[str, History], at: Each, gradient: Each) -> tuple[Point[Row], ...]:
+        name, history = of
         rows = zip(at.rows, gradient.rows, strict=True)
-        return tuple(Point((name, k, self.history), x, g) for k, (x, g) in enumerate(rows))
+        return tuple(Point((name, k, history), x, g) for k, (x, g) in enumerate(rows))
 
     # --- what is asked of it ----------------------------------------------------------------------
     def square(self, models: Mapping[History, Each]) -> Quadratic:

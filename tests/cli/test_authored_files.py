@@ -272,11 +272,17 @@ def test_a_report_of_one_statement_says_what_it_can(tmp_path):
     assert judged == planned != "0"
     assert "nothing is on record for this statement" in text and "| printed statements | 0 | 1 | 0 |" in report
     assert "1 verdicts" not in report
+    assert "proved printed: for smooth convex losses, any number of clients, every dimension " in text and "no proof" not in text
+
+
+def test_a_form_that_is_not_proved_says_why(written, tmp_path):
+    text = " ".join(small_campaign(written("yield printed(le(q.F_next, abs(q.F)))"), tmp_path / "out").stdout.split())
     assert re.search(r"holds printed: no violation was found on \d+ instances judged, which is no proof", text)
+    assert "Not proved for all losses: " in text and "the size of a number made of vectors" in text
 
 
 def test_a_proof_that_is_cited_is_named(written, tmp_path):
-    file = written('yield printed(le(q.F_next, q.F), holds=True, proof="Lemma 1 of the book")')
+    file = written('yield printed(le(q.F_next, abs(q.F)), holds=True, proof="Lemma 1 of the book")')
     text = " ".join(small_campaign(file, tmp_path / "out").stdout.split())
     assert "instances judged; cited as its proof: Lemma 1 of the book" in text and "no proof" not in text
 
@@ -332,7 +338,7 @@ def test_a_rule_has_its_figure_its_findings_and_its_column(damped, tmp_path):
             heading = figure.picture(content["data"]).texts[0].get_text().replace("\n", " ")
         assert heading.startswith(f"a, {rule} rule: printed {'fails' if rule == 'printed' else 'holds'}")
     report = (out / "report.md").read_text()
-    assert "**refuted, printed rule**: printed: " in report and "**holds, repaired rule**: printed: " in report
+    assert "**refuted, printed rule**: printed: " in report and "**proved, repaired rule**: printed: " in report
     assert "| a | The loss goes down. | ✗ violated | ✓ holds |" in report and report.count("](figures/bound_a_") == 2
     tiles = figures_verdicts.table(json.loads((out / "campaign.json").read_text()))["strange/a"]
     assert {role: row["verdict"] for role, row in tiles.items()} == {"printed": "violated", "repaired": "holds"}

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from cases import each
@@ -54,9 +58,9 @@ def test_a_changed_certificate_is_refused(tmp_path):
     [
         (["fedavg", "-P", "3"], "a tree of cohorts is computed for at most 6"),
         (["fedavg", "-N", "6", "-P", "3", "-T", "3"], "take fewer --rounds or clients"),
-        (["fedmls", "-N", "6", "-P", "3"], "fedmls asks everybody in every round"),
-        (["feddyn", "-K", "3"], "solves its local problems exactly; give it a step"),
-        (["fedelasticnet", "-K", "3"], "solves its local problems exactly; leave it out"),
+        (["fedmls", "-N", "6", "-P", "3"], "FedMLS needs every client in every round"),
+        (["feddyn", "-K", "3"], "solves its local problems exactly; leave local steps out"),
+        (["fedelasticnet-dyn", "-K", "3"], "solves its local problems exactly; leave local steps out"),
         (["fedavg", "-N", "3", "-P", "4"], "at most all take part"),
         (["fedavg", "--lyapunov", "--l2-over-beta", "2"], "no option of fedavg with --lyapunov, which has --step, --dissimilarity"),
         (["subgradient", "--lyapunov"], "potentials are of feddyn, fedelasticnet-dyn, fedavg"),
@@ -70,13 +74,11 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["fedavg", "--lyapunov", "-K", "2", "--rho", "least"], "give rho as a number"),
         (["fedprox", "--lyapunov", "--rho", "1/2"], "F itself decreases"),
         (["efl", "--lyapunov", "-P", "3"], "everybody is active here"),
-        (["efl"], "add --lyapunov"),
         (["fedavg", "--rho", "1/2"], "add --lyapunov"),
-        (["fedelasticnet", "--lyapunov", "--l2-over-beta", "7/5"], "no potential of this kind exists"),
+        (["fedelasticnet-dyn", "--lyapunov", "--l2-over-beta", "7/5"], "no potential of this kind exists"),
         (["feddyn", "--lyapunov"], "add --l2-over-beta 2"),
         (["fedavg", "--step", "1e9"], "--step 1e9: write a number such as"),
         (["fedavg", "--step", "1/0"], "--step 1/0"),
-        (["fedavg", "--lipschitz", "1"], "--smoothness is given instead"),
         (["subgradient", "--smoothness", "1"], "convex with gradients of at most --lipschitz"),
         (["fedsgd"], "unknown method"),
         (["subgradient", "--distance", "0"], "--distance 0: the default of step is a multiple of it; take one above 0, or give step"),
@@ -147,7 +149,7 @@ def test_worst_losses_where_cohorts_are_drawn(words, says, tmp_path):
     [
         (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--instance", "a.json"], "constants of one round have no run"),
         (["fedavg", "--instance", "a.txt"], "--instance a.txt: write a file NAME.json"),
-        (["fedelasticnet", "--instance", "a.json"], "no losses are made for fedelasticnet: its value is an upper bound only"),
+        (["fedelasticnet-dyn", "--instance", "a.json"], "no losses are made for fedelasticnet-dyn: its value is an upper bound only"),
         (["mopes", "--instance", "a.json"], "its value is that of any convex set"),
         (["fedavg", "--instance", "nowhere/a.json"], "there is no folder nowhere"),
         (["fedavg", "-N", "1", "--instance", "a.json"], "worst losses are those of at least 2 clients"),
@@ -156,3 +158,110 @@ def test_worst_losses_where_cohorts_are_drawn(words, says, tmp_path):
 def test_worst_losses_that_are_refused(words, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert says in " ".join(refused("worst-case", *words).split())
+
+
+OTHERS = """
+
+class Other(Heavy):
+    def round(self, state, clients):
+        return super().round(state._replace(m=2 * state.m), clients)
+
+
+class Nothing:
+    pass
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder with a method of one's own: FedAvg with server momentum."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "server_momentum.py").read_text()
+    (tmp_path / "mine.py").write_text(text + OTHERS)
+    return tmp_path / "mine.py"
+
+
+def test_a_method_of_ones_own_is_bounded_and_its_certificate_checked(mine):
+    words = ("worst-case", "mine.py:Heavy", "-N", "2", "-T", "2", "-K", "2", "--step", "1/4", "--given", "beta=1/3", "--out", "o")
+    told = json.loads(call(*words, "--json").stdout)
+    assert told["method"] == "heavy" and told["every_number_of_clients"] and told["solver"] <= told["bound"]
+    assert told["asked"]["options"] == {"aggregation": "samples", "send": "model", "beta": "1/3", "step": "1/4"}
+    assert told["asked"]["source"].startswith("mine.py:Heavy, sha256 ")
+    shown = " ".join(call(*words).stdout.split())
+    path = told["certificate"]
+    assert "FedAvg with server momentum." in shown and f"fedtheory replay {path} --method mine.py:Heavy" in shown
+    refusal = refused("replay", path)
+    assert "it is about mine.py:Heavy, sha256" in refusal and "--method FILE.py:CLASS" in refusal
+    checked = json.loads(call("replay", path, "--method", "mine.py:Heavy", "--json").stdout)
+    assert checked["verdict"] == "proved" and checked["made_with_these_files"] is True
+    assert checked["claim"]["bound"] == told["bound_exact"]
+    assert "is not the one" not in call("replay", path, "--method", "mine.py:Heavy").stdout
+    assert "not proved: L D L' of the block" in refused("replay", path, "--method", "mine.py:Other")
+    assert "unknown option of fedavg 'beta'" in refused("replay", path, "--method", "fedavg")
+
+
+def test_a_file_that_has_changed_is_told(mine):
+    call("worst-case", "mine.py:Heavy", "-N", "2", "--out", "o")
+    (path,) = mine.parent.glob("o/*.json")
+    mine.write_text(mine.read_text() + "\n# another line\n")
+    shown = " ".join(call("replay", path, "--method", "mine.py:Heavy").stdout.split())
+    assert "The file of mine.py:Heavy is not the one that the certificate was made with; it is proved for this" in shown
+    told = json.loads(call("replay", path, "--method", "mine.py:Heavy", "--json").stdout)
+    assert told["verdict"] == "proved" and told["made_with_these_files"] is False
+    mine.write_text(mine.read_text().replace("HeavyState(state.x + m, m)", "HeavyState(state.x + 2 * m, m)"))
+    assert "not proved" in refused("replay", path, "--method", "mine.py:Heavy")
+
+
+def test_the_worst_losses_of_a_method_of_ones_own(mine):
+    words = ("worst-case", "mine.py:Heavy", "-N", "2", "-P", "1", "-T", "2", "--out", "o", "--instance", "worst.json")
+    told = json.loads(call(*words, "--json").stdout)["instance"]
+    assert told["reproduced"] and told["run"] == "" and told["ways"] == 4
+    assert "fedtheory replay worst.json --method mine.py:Heavy" in " ".join(call(*words).stdout.split())
+    checked = json.loads(call("replay", "worst.json", "--method", "mine.py:Heavy", "--json").stdout)
+    assert checked["verdict"] == "reached" and checked["claim"]["at least"] == told["at_least"]
+    assert "--method FILE.py:CLASS" in refused("replay", "worst.json")
+    assert "not reached" in refused("replay", "worst.json", "--method", "mine.py:Other")
+
+
+def test_a_criterion_of_ones_own_and_a_proof_to_read(mine):
+    """||x_3 - x_2||^2 of gradient descent with step 1/2 is at most 1/16, with fewer inequalities; the script checks itself."""
+    Path("goal.py").write_text("def last_step(q):\n    return q.sq(q.x[-1] - q.x[-2])\n")
+    words = ("worst-case", "fedavg", "-T", "3", "--step", "1/2", "--heterogeneity", "0", "--criterion", "goal.py:last_step", "--out", "o")
+    every, fewest = (json.loads(call(*words, *more, "--json").stdout) for more in ((), ("--fewest",)))
+    assert every["solver"] == pytest.approx(1 / 16, rel=1e-6) and 1 / 16 <= every["bound"] < 0.06251
+    path = fewest["certificate"]
+    assert "--criterion FILE.py:FUNCTION" in refused("replay", path)
+    for name in ("p.py", "p.tex"):
+        call("replay", path, "--criterion", "goal.py:last_step", "--proof", name)
+    told = subprocess.run([sys.executable, "p.py"], capture_output=True, text=True, check=True).stdout
+    assert told.startswith("The identity holds") and r"\begin{" in Path("p.tex").read_text()
+    script = Path("p.py").read_text()
+    Path("p.py").write_text(script.replace("START = ", "START = -1 + ", 1))
+    assert subprocess.run([sys.executable, "p.py"], capture_output=True, check=False).returncode != 0
+    Path("goal.py").write_text("def last_step(q):\n    return 2 * q.sq(q.x[-1] - q.x[-2])\n")
+    assert "not proved" in refused("replay", path, "--criterion", "goal.py:last_step")
+
+
+@each(
+    ("words", "says"),
+    [
+        (["mine.py"], "name the class as well, as in mine.py:MyMethod"),
+        (["mine.py:Nope"], "unknown method 'Nope': known: FedAvg, Heavy, Other"),
+        (["mine.py:Nothing"], "mine.py:Nothing is no method: a class of fedtheory.algorithms.Algorithm is needed"),
+        (["other.py:Heavy"], "other.py: no such file; give a Python file"),
+        (["os:path"], "os:path is no method"),
+        (["mine.py:Heavy", "--given", "gamma=1"], "unknown option of heavy 'gamma': known: aggregation, beta, send, step"),
+        (["mine.py:Heavy", "--given", "beta"], "write it as --given NAME=VALUE"),
+        (["mine.py:Heavy", "--given", "beta=x"], "--given beta=x: it must be a finite number"),
+        (["mine.py:Heavy", "--alpha", "1"], "unknown option of heavy 'alpha'"),
+        (["mine.py:Heavy", "--step", "0"], "the size of local steps must be above 0"),
+    ],
+)
+def test_what_is_no_method_of_ones_own(words, says, mine):
+    assert says in " ".join(refused("worst-case", *words).split())
+
+
+def test_the_line_of_a_round_that_is_not_linear_is_told(mine):
+    mine.write_text(mine.read_text().replace("clients.mean(clients.send(y) - w)", "clients.mean(abs(clients.send(y) - w))"))
+    said = refused("worst-case", "mine.py:Heavy", "-N", "2")
+    assert re.search(r"heavy: mine.py, line \d+, `m = self.beta \* state.m \+ clients.mean\(abs\(.*\)\)`: compares a vector", said)

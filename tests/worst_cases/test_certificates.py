@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction as F
 
 import pytest
+from server_momentum import Heavy
 
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.worst_cases import certificates as files
@@ -18,7 +19,7 @@ from fedtheory.worst_cases.potentials import best_potential
 
 @pytest.fixture(scope="module")
 def proofs():
-    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), best_potential(F(2), 10, 3, "fedelasticnet")]
+    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), best_potential(F(2), 10, 3, "fedelasticnet-dyn")]
     return [files.certificate(f) for f in found]
 
 
@@ -142,3 +143,43 @@ def test_a_check_that_would_take_long_is_given_up(proofs, monkeypatch):
     with pytest.raises(InvalidInput, match=r"checking it in fractions took more than 0\.1 seconds"):
         files.verify(replace(proofs[1], factors=long))
 
+
+
+@dataclass(frozen=True)
+class Heavier(Heavy):
+    """Another rule with the same numbers."""
+
+    def round(self, state, clients):
+        return super().round(state._replace(m=2 * state.m), clients)
+
+
+def test_a_certificate_of_ones_own_method_is_checked_with_its_class(tmp_path):
+    found = worst_case(Heavy, rounds=2, beta=F(1, 3), step=F(1, 4))
+    proof = files.load(files.write(tmp_path / "mine.json", files.certificate(found)))
+    files.verify(proof, Heavy)
+    assert proof.question["source"].startswith("server_momentum.py:Heavy, sha256 ")
+    with pytest.raises(InvalidInput, match=r"it is about server_momentum.py:Heavy.*: give the method's class"):
+        files.verify(proof)
+    with pytest.raises(NotCertified, match=r"of the block 'mean' is not the matrix|is left over"):
+        files.verify(proof, Heavier)
+    with pytest.raises(NotCertified):
+        files.verify(replace(proof, question={**proof.question, "options": {**proof.question["options"], "beta": "1/4"}}), Heavy)
+
+
+def test_an_instance_gives_its_own_numbers():
+    """The floats of a method that is made stand for the decimals that they print as."""
+    given = worst_case(Heavy(beta=0.3), rounds=2, step=0.25)
+    by_class = worst_case(Heavy, beta=F(3, 10), rounds=2, step=F(1, 4))
+    assert given.bound == by_class.bound and given.asked == by_class.asked
+    assert given.asked["options"]["beta"] == F(3, 10)
+    with pytest.raises(InvalidInput, match="beta: the method has its hyperparameters; leave them out, or give its class"):
+        worst_case(Heavy(beta=0.3), beta=F(1, 2))
+
+
+def test_no_bound_on_the_heterogeneity_is_none_in_a_file():
+    """A bound for gradients of mean square 1 at the optimum is none for all of them."""
+    proof = files.certificate(worst_case("fedavg", local_steps=2, step=F(1, 2)))
+    without = {**proof.question, "heterogeneity": None}
+    assert files.asked_question(without).heterogeneity is None
+    with pytest.raises((InvalidInput, NotCertified), match="heterogeneity"):
+        files.verify(replace(proof, question=without))

@@ -171,8 +171,8 @@ def test_the_blocks_have_the_eigenvalues_of_the_whole_matrix():
         ({"method": "fedavg", "clients": 7, "participants": 2, "rounds": 2}, "a tree of cohorts is computed for at most 6"),
         ({"method": "fedavg", "clients": 6, "participants": 3, "rounds": 3}, "take fewer rounds or clients"),
         ({"method": "fedavg", "clients": 2, "participants": 3}, "at most all take part"),
-        ({"method": "fedmls", "clients": 3, "participants": 2}, "asks everybody"),
-        ({"method": "feddyn", "local_steps": 2}, "solves its local problems exactly; give it a step"),
+        ({"method": "fedmls", "clients": 3, "participants": 2}, "needs every client in every round"),
+        ({"method": "feddyn", "local_steps": 2}, "solves its local problems exactly; leave local steps out"),
         ({"method": "fedavg", "distance": -1}, "distance = -1"),
     ],
 )

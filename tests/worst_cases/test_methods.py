@@ -128,7 +128,7 @@ def test_no_run_of_fedmls_is_above_the_bound(exact):
 
 METHODS = {
     "feddyn": (FedDyn(0.5), GradientSteps(3, 0.25), {"alpha": F(1, 2), "step": F(1, 4), "local_steps": 3}),
-    "fedelasticnet": (FedElasticNetDyn(0.2, 2.0, "true-gradient"), None, {"l2": F(2)}),
+    "fedelasticnet-dyn": (FedElasticNetDyn(0.2, 2.0, "true-gradient"), None, {"l2": F(2)}),
 }
 
 
@@ -157,7 +157,7 @@ def test_no_run_is_above_the_bound(method):
 @pytest.mark.parametrize("l2", [F(1, 10), F(2)])
 def test_fedelasticnet_is_no_better_than_feddyn(l2, given):
     """lambda_1 = 0 is one of its cases, so that its upper bound is at least FedDyn's worst value."""
-    assert worst_case("fedelasticnet", l2=l2, **given).best >= worst_case("feddyn", alpha=l2, **given).best - 1e-7
+    assert worst_case("fedelasticnet-dyn", l2=l2, **given).best >= worst_case("feddyn", alpha=l2, **given).best - 1e-7
 
 
 def test_a_hard_run_of_fedelasticnet():
@@ -166,7 +166,7 @@ def test_a_hard_run_of_fedelasticnet():
     assert problem.optimum().x == pytest.approx(0, abs=1e-9)
     run = simulate(problem, FedElasticNetDyn(0.01, 0.1, "true-gradient"), rounds=1, x0=np.ones(1))
     gap = float(problem.objective(run.x.reshape(1)) - problem.objective(np.zeros(1)))
-    assert 20 < gap <= worst_case("fedelasticnet", l2=F(1, 10)).bound
+    assert 20 < gap <= worst_case("fedelasticnet-dyn", l2=F(1, 10)).bound
 
 
 def test_many_small_steps_are_an_exact_solve():

@@ -341,7 +341,7 @@ def test_random_rounds_obey_it(found, name):
 @pytest.mark.parametrize(
     ("method", "asked", "says"),
     [
-        ("mime", {}, "potentials are of feddyn, fedelasticnet, fedavg"),
+        ("mime", {}, "potentials are of feddyn, fedelasticnet-dyn, fedavg"),
         ("scaffold", {"mu": 1}, "mu: no option of scaffold with a potential, which has step"),
         ("scaffold", {"step": 0}, "step = 0: it must be above 0"),
         ("scaffold", {"c": 1}, "has no c here"),

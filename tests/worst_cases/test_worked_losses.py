@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from parabolas_at_hand import OfTree, loss, slope
 
 from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.local import GradientSteps
 from fedtheory.randomness import Stream
-from fedtheory.worst_cases import cohorts, exchangeable, interpolation
-from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_points, grown
+from fedtheory.rational import in_fractions
+from fedtheory.worst_cases import bounds, cohorts, exchangeable, interpolation
+from fedtheory.worst_cases.bounds import BOUND, WorstCase, asked_points, grown
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.functions import worst_function
 from fedtheory.worst_cases.gram import Quadratic, Vector
@@ -199,7 +203,8 @@ def test_every_client_has_room():
 def asked(method="fedavg", losses=None, steps=1, zeta=F(1), R=F(1), criterion="gap", **options):
     given = options or {"step": F(1, 2)}
     kind = losses or Losses()
-    return Question(method, kind, steps, 1, criterion, zeta, R, given, 2, 2)
+    q = bounds.asked(method, given, steps, 1, criterion, kind, zeta, R)
+    return q if zeta is not None else replace(q, heterogeneity=None)
 
 
 def test_vectors_that_are_others_or_nothing():
@@ -321,7 +326,7 @@ START = cohorts.START
     "q",
     [
         asked(losses=Losses(F(4), F(1)), steps=2, step=F(1, 8), zeta=F(1, 3), R=F(5)),
-        asked("fedprox", mu=F(2)), asked("feddyn", mu=F(2), alpha=F(1, 3)),
+        asked("fedprox", mu=F(2)), asked("feddyn", alpha=F(1, 3)),
         asked(losses=Losses(None, 0, F(2)), zeta=None, R=F(1, 2), steps=2, step=F(1, 16)),
         asked(losses=Losses(None), zeta=None, R=F(2), step=F(1, 16)), asked(R=F(0)),
     ],
@@ -377,7 +382,15 @@ def of_tree(method="fedavg", losses=None, **given):
     options = given.pop("options", {"step": F(1, 4)})
     numbers = {"local_steps": 1, "rounds": 2, "criterion": "gap", "participants": 1, **given}
     numbers = {"heterogeneity": F(7), "distance": F(6), "clients": 3, **numbers}
-    return Question(method, losses=losses or Losses(), options=options, **numbers)
+    q = bounds.asked(method, options, losses=losses or Losses(), **numbers)
+    return replace(q, heterogeneity=numbers["heterogeneity"])
+
+
+def at_rest(**given):
+    """A question of a method that stays where it is: FedAvg with steps of 0."""
+    q = of_tree(rounds=1, **given)
+    still = in_fractions(GradientSteps(1, 1.0), {"lr": F(0)})
+    return replace(q, subject=replace(q.subject, solver=still))
 
 
 def test_conditions_of_every_client_without_symmetry():
@@ -445,8 +458,8 @@ def test_every_client_s_points_of_one_position_have_one_name():
     assert [p.name for p in points[1]] == [
         ("*", 1, ()), ("g0.0", 1, ()), *(("g1.0", 1, ((k,),)) for k in range(3)),
     ]  # fmt: skip
-    at_rest = of_tree(criterion="gap", rounds=1, options={"step": F(0)})
-    points, same = cohorts._apart(grown(at_rest)[0])
+    still = at_rest(criterion="gap")
+    points, same = cohorts._apart(grown(still)[0])
     assert [len(of) for of in points] == [2, 2, 2]
     assert same == {
         ("end", k, ((j,),)): ("g0.0", k, ()) for k in range(3) for j in range(3)
@@ -489,14 +502,9 @@ def test_runs_of_a_tree_on_parabolas_have_every_condition_strictly(q):
 # --- whole losses ---------------------------------------------------------------------------------
 def nothing_found(q):
     """A worst case whose solver found 0: what is made of it is the run on parabolas alone."""
-    asked = {
-        "method": q.method, "smoothness": q.losses.smoothness, "lipschitz": q.losses.lipschitz,
-        "strong convexity": q.losses.strong_convexity, "local steps": q.local_steps,
-        "rounds": q.rounds, "criterion": q.criterion, "heterogeneity": q.heterogeneity,
-        "distance": q.distance, "options": q.options, "clients": q.clients,
-        "participants": q.participants,
-    }  # fmt: skip
-    return WorstCase(F(0), 0.0, SimpleNamespace(rows={}, gram={}), None, asked)
+    nothing: Any = SimpleNamespace(rows={}, gram={})
+    none: Any = None
+    return WorstCase(F(0), 0.0, nothing, none, q, bounds.relaxed(q))
 
 
 WHOLE = [
@@ -525,7 +533,7 @@ def test_a_run_on_losses_goes_where_its_points_are(q):
 
 def test_what_stands_for_points_of_one_position():
     """After a step of 0 the end is where the method began, of every client and cohort."""
-    q = of_tree(rounds=1, options={"step": F(0)})
+    q = at_rest()
     made = cohorts.of_cohorts(nothing_found(q), q)
     names = [f"end of {k} after {j}" for k in range(3) for j in range(3)]
     vectors = made.vectors["all"]
@@ -563,7 +571,7 @@ def test_runs_on_parabolas_are_made_smaller_until_they_are_within_the_limits():
     [
         (asked(), 2, None), (asked(), 1, "clients is 1"), (asked(), None, None),
         (of_tree(), None, None), (of_tree(), 2, "cohorts of 1 of 3 clients were asked"),
-        (asked("fedelasticnet", l2=F(1)), 2, "no worst function of fedelasticnet"),
+        (asked("fedelasticnet-dyn", l2=F(1)), 2, "no worst function of fedelasticnet-dyn"),
         (asked("fedprox", Losses(None, F(1, 10**9)), mu=F(1)), 2, "leave one of the two out"),
         (asked("fedprox", Losses(None), mu=F(1)), 2, None),
         (asked("fedprox", Losses(F(1), F(1, 9)), mu=F(1)), 2, None),

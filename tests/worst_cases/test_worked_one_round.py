@@ -168,7 +168,7 @@ def test_fedprox(participants):
 
 
 @pytest.mark.parametrize("participants", [1, 2, 3])
-@pytest.mark.parametrize("method", ["feddyn", "fedelasticnet"])
+@pytest.mark.parametrize("method", ["feddyn", "fedelasticnet-dyn"])
 def test_feddyn_less_the_tangents_at_the_optimum(method, participants):
     """f_k less its tangent is a_k x^2/2 + const. gamma = theta + mean g/lambda_2; g_k that at z.
 
@@ -177,7 +177,7 @@ def test_feddyn_less_the_tangents_at_the_optimum(method, participants):
     ratio, gamma = F(3, 2), X
     z = (F(2), F(-1), F(4))
     stored = tuple(CURVATURE[k] * z[k] for k in ALL)
-    pull = (F(1, 2), F(-1, 3), F(1, 5)) if method == "fedelasticnet" else (F(0),) * CLIENTS
+    pull = (F(1, 2), F(-1, 3), F(1, 5)) if method == "fedelasticnet-dyn" else (F(0),) * CLIENTS
     asked = question(method, clients=CLIENTS, participants=participants, ratio=ratio)
     round_ = ROUNDS[method].round(asked.asked)
     flat = lambda k, x: CURVATURE[k] * x  # noqa: E731
@@ -210,16 +210,16 @@ def test_feddyn_less_the_tangents_at_the_optimum(method, participants):
     ("method", "given", "signed"),
     [
         ("fedavg", {"kappa_0": F(1, 9)}, {"minus c"}), ("fedavg", {"c": F(1, 9)}, {"kappa_0"}),
-        ("scaffold", {}, {"kappa_0"}), ("fedelasticnet", {}, {"kappa_0"}),
+        ("scaffold", {}, {"kappa_0"}), ("fedelasticnet-dyn", {}, {"kappa_0"}),
         ("fedprox", {}, {"kappa_0"}), ("efl", {"c": F(1, 7)}, {"kappa_0"}),
     ],
 )  # fmt: skip
 def test_the_identity_is_what_is_claimed(method, given, signed):
     """rho V - kappa_0 D + c noise - E V+ less multiples of what is at least 0, from its parts."""
-    plain = {} if method == "fedelasticnet" else {"smoothness": L}
+    plain = {} if method == "fedelasticnet-dyn" else {"smoothness": L}
     rho = 1 if method == "fedprox" else F(7, 8)
-    steps = {} if method in ("fedelasticnet", "fedprox") else {"local_steps": 2, "step": F(1, 10)}
-    ratio = {"ratio": F(2)} if method == "fedelasticnet" else {}
+    steps = {} if method in ("fedelasticnet-dyn", "fedprox") else {"local_steps": 2, "step": F(1, 10)}
+    ratio = {"ratio": F(2)} if method == "fedelasticnet-dyn" else {}
     asked = question(method, clients=CLIENTS, rho=rho, **plain, **steps, **ratio, **given)
     round_, family = ROUNDS[method].round(asked.asked), asked.family
     losses = asked.losses.conditions(round_.points)
@@ -241,10 +241,10 @@ def test_the_identity_is_what_is_claimed(method, given, signed):
     assert family.signed == signed
 
 
-@pytest.mark.parametrize("method", ["feddyn", "fedelasticnet"])
+@pytest.mark.parametrize("method", ["feddyn", "fedelasticnet-dyn"])
 def test_the_identity_that_is_proved_for_symbols_is_the_one_that_is_asked(method):
     asked = question(method, clients=5, participants=2, ratio=F(7, 4))
-    l1 = method == "fedelasticnet"
+    l1 = method == "fedelasticnet-dyn"
     assert family_of(F(7, 4), spread(5, 2), F(2, 5), l1) == asked.family
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction as F
 from itertools import combinations, product
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,13 +25,20 @@ from parabolas_at_hand import (
 
 from fedtheory.errors import InvalidInput
 from fedtheory.problems import Quadratic
+from fedtheory.worst_cases.bounds import asked
 from fedtheory.worst_cases.classes import Losses
-from fedtheory.worst_cases.functions import RUNS, WorstFunction
-from fedtheory.worst_cases.methods import METHODS, Asked
+from fedtheory.worst_cases.functions import WorstFunction
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.tree import Tree
 
 START, ALL = F(5), range(CLIENTS)
+SHARP = Losses(None, lipschitz=F(2))
+
+
+def page(method, options, K=1, rounds=1, clients=CLIENTS, participants=CLIENTS, losses=None):
+    """The round of a method of the package on vectors."""
+    made = asked(method, options, K, rounds, losses=losses, clients=clients, participants=participants)
+    return made.subject.page(clients, participants)
 
 
 def l1_solve(k, x, stored, l2, lam):
@@ -77,7 +85,7 @@ def feddyn(x, kept, cohort, o, K):
     return mean(ends[k] for k in cohort) - mean(kept) / alpha, kept, {}
 
 
-def fedelasticnet(x, kept, cohort, o, K):
+def fedelasticnet_dyn(x, kept, cohort, o, K):
     both = [l1_solve(k, x, kept[k], o["l2"], F(3, 4)) for k in ALL]
     ends, pulls = [y for y, _ in both], [p for _, p in both]
     kept = [slope(k, ends[k]) if k in cohort else kept[k] for k in ALL]
@@ -100,10 +108,14 @@ def subgradient(x, kept, cohort, o, K):
     return x - o["step"] * mean(slope(k, x) for k in cohort), kept, {}
 
 
+def name_of(method):
+    return method.__name__.replace("_", "-")
+
+
 CASES = [
     (fedavg, {"step": F(1, 4)}, 3), (fedprox, {"mu": F(2)}, 1),
     (fedprox, {"mu": F(2), "step": F(1, 5)}, 3), (feddyn, {"alpha": F(3, 2)}, 1),
-    (feddyn, {"alpha": F(3, 2), "step": F(1, 5)}, 2), (fedelasticnet, {"l2": F(3, 2)}, 1),
+    (feddyn, {"alpha": F(3, 2), "step": F(1, 5)}, 2), (fedelasticnet_dyn, {"l2": F(3, 2)}, 1),
     (scaffold, {"step": F(1, 4)}, 3), (subgradient, {"step": F(1, 4)}, 1),
 ]  # fmt: skip
 
@@ -113,8 +125,7 @@ CASES = [
 def test_every_history_of_cohorts(method, options, K, rounds, participants):
     """Every model, and the expected distance, gap and gradient, of all cohorts in all rounds."""
     tree = Tree(CLIENTS, participants)
-    page, asked = METHODS[method.__name__].page, Asked(K, rounds, options)
-    models = tree.walk(lambda run, t, x, state: page(run, t, x, state, asked), rounds)
+    models = tree.walk(page(name_of(method), options, K, rounds, participants=participants), rounds)
     gap, gradient = tree.gap("end", models[-1]), tree.squared_gradient("turned", models[-1])
     numbers = {("x0", -1, ()): START} | {("g*", k, ()): slope(k, F(0)) + 2 for k in ALL}
     level = {(): (START, [F(0)] * CLIENTS)}
@@ -147,8 +158,8 @@ def test_conditions_on_the_losses_one_of_each_orbit():
 
     What is required after 12 is so of one within the cohort and of one outside.
     """
-    tree, asked = Tree(CLIENTS, 2), Asked(1, 2, {"step": F(1, 4)}, F(4))
-    models = tree.walk(lambda run, t, x, state: METHODS["fedavg"].page(run, t, x, state, asked), 2)
+    tree = Tree(CLIENTS, 2)
+    models = tree.walk(page("fedavg", {"step": F(1, 4)}, participants=2), 2)
     tree.require("move", tree.start, tree.vector("g1.0"))
     made = dict(tree.of_losses(Losses(F(1), F(0), F(4))))
     after = [" after 01", " after 12"]
@@ -161,7 +172,7 @@ def test_conditions_on_the_losses_one_of_each_orbit():
     at = {"* of 0": F(0), "g0.0 of 0": START}
     for cohort in combinations(ALL, 2):
         name = f"g1.0 of 0 after {cohort[0]}{cohort[1]}"
-        at[name] = fedavg(START, 0, cohort, asked.options, 1)[0]
+        at[name] = fedavg(START, 0, cohort, {"step": F(1, 4)}, 1)[0]
     for name, condition in made.items():
         if name[0] == "|":
             expected = 16 - slope(0, at[name[1:-1]]) ** 2
@@ -186,22 +197,24 @@ def test_how_many_conditions_there_are_at_least(clients, participants, asked, si
     assert Tree(clients, participants).size(*asked) == size
 
 
-def walked(method, run, rounds, asked):
+def walked(method, run, rounds, options, losses=None):
+    """The model after some rounds, and the method's state."""
     x, state = run.start, None
+    turn = page(method, options, 1, rounds, losses=losses)
     for t in range(rounds):
-        x, state = METHODS[method].page(run, t, x, state, asked)
+        x, state = turn(run, t, x, state)
     return x, state
 
 
 def test_what_is_known_of_the_subgradients_of_l1():
     """lambda_1 |m| = p m is at least q m for q = 0, all rounds' p, means, and minus these."""
     run, l2, x, kept = Run(), F(3, 2), START, [F(0)] * CLIENTS
-    end, _ = walked("fedelasticnet", run, 3, Asked(1, 3, {"l2": l2}))
+    end, _ = walked("fedelasticnet-dyn", run, 3, {"l2": l2})
     pulls, moves = {}, {}
     for t in range(3):
         both = [l1_solve(k, x, kept[k], l2, F(3, 4)) for k in ALL]
         pulls[t], moves[t] = tuple(p for _, p in both), [y - x for y, _ in both]
-        x, kept, _ = fedelasticnet(x, kept, ALL, {"l2": l2}, 1)
+        x, kept, _ = fedelasticnet_dyn(x, kept, ALL, {"l2": l2}, 1)
     assert any(abs(p) < F(3, 4) for t in pulls for p in pulls[t])
     more = {f"p{t}": pulls[t] for t in pulls} | {"x0": (START,) * CLIENTS}
     found = OfClients(list(run.points.values()), more)
@@ -251,31 +264,30 @@ def sliding(start, rounds, lam, clients, steps, project=lambda z: z):
 def test_fedmls_on_three_parabolas(D):
     """T_k = ceil(4 G^2 lambda^2 K k^2/(2 D)) = ceil(k^2/2): G = 2, lambda = 1/2, K = 4, D = 16."""
     lam, options = F(1, 2), {} if D is None else {"D": D}
-    run, asked = Run(), Asked(7, 4, {"lam": lam, **options}, F(2))
-    end, state = walked("fedmls", run, 4, asked)
+    run = Run()
+    end, _ = walked("fedmls", run, 4, {"lam": lam, **options}, SHARP)
     found = OfClients(list(run.points.values()), {"x0": (START,) * CLIENTS})
     x, _ = sliding(START, 4, lam, ALL, D and (1, 2, 5))
-    assert found.of(end) == (x,) * CLIENTS and state is None
+    assert found.of(end) == (x,) * CLIENTS
 
 
-def of_parabolas(asked):
+def of_parabolas(question):
     """A worst function whose losses are the three parabolas, in coordinates from the start."""
     rows = [([[float(a)]], [float(b - START)]) for a, b in zip(CURVATURE, LOWEST)][:CLIENTS]
     problem, optimum = Quadratic(*zip(*rows)), np.array([-float(START)])
-    return WorstFunction(SimpleNamespace(asked=asked), problem, optimum, 0.0, {}, {})
+    found: Any = SimpleNamespace(question=question, asked=question.asked)
+    return WorstFunction(found, problem, optimum, 0.0, {}, {})
 
 
-def asked_of(method, options, K, rounds, participants, criterion="gap", losses=None):
-    losses = losses or {"smoothness": F(1), "strong convexity": F(0), "lipschitz": None}
-    return {
-        "method": method, "options": options, "local steps": K, "rounds": rounds, **losses,
-        "criterion": criterion, "heterogeneity": F(9), "distance": START, "clients": CLIENTS,
-        "participants": participants,
-    }  # fmt: skip
+def asked_of(method, options, K, rounds, participants, criterion="gap", losses=None, clients=CLIENTS):
+    zeta = None if losses is SHARP else F(9)
+    return asked(
+        method, options, K, rounds, criterion, losses or Losses(), zeta, START, clients, participants
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("participants", [3, 2])
-@pytest.mark.parametrize(("method", "options", "K"), [c for c in CASES if c[0].__name__ in RUNS])
+@pytest.mark.parametrize(("method", "options", "K"), [c for c in CASES if c[0] != fedelasticnet_dyn])
 def test_runs_of_the_package_over_every_history(method, options, K, participants):
     """All models, and each criterion in the mean over nine histories, or of everybody's one."""
     level, ends = {(): (START, [F(0)] * CLIENTS)}, {(): [START]}
@@ -295,10 +307,12 @@ def test_runs_of_the_package_over_every_history(method, options, K, participants
         "gradient": mean(mean_slope(p[2]) ** 2 for p in paths),
     }  # fmt: skip
     for criterion, number in by_hand.items():
-        made = of_parabolas(asked_of(method.__name__, options, K, 2, participants, criterion))
+        losses = SHARP if method is subgradient else None
+        given = name_of(method), options, K, 2
+        made = of_parabolas(asked_of(*given, participants, criterion, losses))
         assert made.measured() == pytest.approx(float(number), rel=1e-12)
         if participants == CLIENTS:  # everybody's worst case is that of two clients
-            of_two = of_parabolas({**made.found.asked, "clients": 2, "participants": 2})
+            of_two = of_parabolas(asked_of(*given, 2, criterion, losses, clients=2))
             assert of_two.measured() == made.measured()
     models = made.models()[:, :, 0] + float(START)
     assert made.ways == len(paths) == len(models) and models.shape[1] == 3
@@ -310,10 +324,9 @@ def test_runs_of_the_package_over_every_history(method, options, K, participants
 def test_fedmls_of_the_package_on_three_parabolas():
     """With as many local steps as `test_fedmls_on_three_parabolas`."""
     lam = F(1, 2)
-    losses = {"smoothness": None, "strong convexity": F(0), "lipschitz": F(2)}
-    asked = asked_of("fedmls", {"lam": lam, "D": F(16)}, 1, 4, 3, "distance", losses)
+    question = asked_of("fedmls", {"lam": lam, "D": F(16)}, 1, 4, 3, "distance", SHARP)
     x, _ = sliding(START, 4, lam, ALL, (1, 2, 5))
-    assert of_parabolas(asked).measured() == pytest.approx(float(x * x), rel=1e-9)
+    assert of_parabolas(question).measured() == pytest.approx(float(x * x), rel=1e-9)
 
 
 def test_how_many_ways_to_draw_cohorts_are_run():
@@ -325,9 +338,9 @@ def test_how_many_ways_to_draw_cohorts_are_run():
     assert of_parabolas(asked_of("fedavg", step, 1, 9, 2)).ways == 19_683
     with pytest.raises(InvalidInput, match="59,049 ways to draw the cohorts: at most 20,000 are"):
         of_parabolas(asked_of("fedavg", step, 1, 10, 2)).models()
-    made = of_parabolas({**asked_of("fedavg", step, 1, 1, 1), "clients": 20_000})
+    made = of_parabolas(asked_of("fedavg", step, 1, 1, 1, clients=20_000))
     assert made.models().shape == (20_000, 2, 1)
-    made = of_parabolas({**asked_of("fedavg", step, 1, 1, 1), "clients": 20_001})
+    made = of_parabolas(asked_of("fedavg", step, 1, 1, 1, clients=20_001))
     with pytest.raises(InvalidInput, match="20,001 ways"):
         made.models()
 
@@ -339,14 +352,14 @@ def test_mopes_on_a_half_line(D):
     What is required are normals of the set: <n, z' - z> <= 0 for z' of the set.
     """
     lam, options = F(1, 2), {} if D is None else {"D": D}
-    run, asked = Run(one_loss=True), Asked(7, 4, {"lam": lam, **options}, F(2))
-    end, state = walked("mopes", run, 4, asked)
+    run = Run(one_loss=True)
+    end, _ = walked("mopes", run, 4, {"lam": lam, **options}, SHARP)
     x, path = sliding(F(1), 4, lam, [3], D and (1, 2, 5), lambda z: max(z, F(0)))
     assert [n < 0 for _, n in path] == [False, False, True, True]
     of_one = {"slope": lambda _, x: slope(3, x), "loss": lambda _, x: loss(3, x), "clients": 1}
     more = {f"n{k}": (n,) for k, (_, n) in enumerate(path, 1)} | {"x0": (F(1),)}
     found = OfClients(list(run.points.values()), more, **of_one)
-    assert found.of(end) == (x,) and state is None
+    assert found.of(end) == (x,)
     inside = {f"z{k}": z for k, (z, _) in enumerate(path, 1)}
     normals = {f"z{k}": n for k, (_, n) in enumerate(path, 1)}
     required = {"*, x0": slope(3, F(0))}
@@ -363,7 +376,7 @@ def test_a_method_whose_last_round_keeps_nothing_is_asked_less():
     """x_K of FedMLS does not depend on the last local training: K - 1 of them, and the optimum."""
     for rounds in (1, 2, 4):
         run = Run()
-        walked("fedmls", run, rounds, Asked(1, rounds, {"lam": F(1)}, F(1)))
+        walked("fedmls", run, rounds, {"lam": F(1)})
         assert len(run.points) == rounds
 
 

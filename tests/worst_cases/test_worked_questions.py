@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
 from cases import each
 
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import InvalidInput, NotCertified, UnknownName
 from fedtheory.worst_cases import bounds, potentials
 from fedtheory.worst_cases.bounds import worst_case
 from fedtheory.worst_cases.classes import Losses
-from fedtheory.worst_cases.methods import METHODS, Scale
 from fedtheory.worst_cases.potentials import (
     BISECTIONS,
     LEAST_RHO_DIGITS,
@@ -74,7 +74,7 @@ def test_the_size_of_a_question(given, sizes, monkeypatch):
     numbers = {"method": "fedavg", "options": {"step": F(1)}, **plain, **given}
     if "participants" not in given:
         numbers["participants"] = numbers["clients"]
-    q = bounds.Question(losses=Losses(), heterogeneity=F(1), distance=F(1), **numbers)
+    q = bounds.asked(**numbers)
     made = bounds.family(q)
     assert found == sizes
     losses = [name for name in made.terms if ", " in name]
@@ -331,7 +331,7 @@ def test_potentials_of_other_methods_are_asked_otherwise():
 
 def test_no_potential_is_told_with_its_largest_number():
     with pytest.raises(NotCertified, match=r"lambda_2/beta = 3/2, rho = 1: no kappa_0 above 0: "):
-        best_potential(F(3, 2), 10, 1, "fedelasticnet")
+        best_potential(F(3, 2), 10, 1, "fedelasticnet-dyn")
 
 
 @pytest.mark.parametrize(
@@ -405,15 +405,14 @@ def test_methods_that_ask_everybody_by_hand(method):
     ],
 )  # fmt: skip
 def test_units_where_a_number_is_nothing_or_not_there(losses, zeta, R, units):
-    q = bounds.Question("fedavg", losses, 1, 1, "gap", zeta, R, {"step": F(1)}, 2, 2)
+    q = replace(bounds.asked("fedavg", {}, losses=losses, distance=R), heterogeneity=zeta)
     assert (q.units.position, q.units.gradient) == units
 
 
-@pytest.mark.parametrize(
-    ("method", "remedy"), [("fedprox", "give it a step"), ("fedelasticnet", "leave it out")]
-)
-def test_local_steps_of_exact_solves(method, remedy):
-    with pytest.raises(InvalidInput, match=f"local_steps = 2: .* exactly; {remedy}"):
+@pytest.mark.parametrize("method", ["fedprox", "fedelasticnet-dyn"])
+def test_local_steps_of_exact_solves(method):
+    told = f"local_steps = 2: {method} .* exactly; leave local steps out, or give a step"
+    with pytest.raises(InvalidInput, match=told):
         worst_case(method, local_steps=2)
 
 
@@ -448,30 +447,44 @@ def test_the_heterogeneity_is_a_bound_of_its_own():
     assert 4 * one == pytest.approx(two, rel=1e-6) and one > 0
 
 
-def test_which_methods_take_local_steps():
-    for name, method in METHODS.items():
-        options = method.chosen({}, Scale(F(1), F(1), F(1), 1))
-        assert method.takes_steps(options) is (name in ("fedavg", "scaffold"))
-        takes = method.takes_steps({**options, "step": F(1)})
-        assert takes is (name in ("fedavg", "scaffold", "fedprox", "feddyn"))
-        assert method.cohorts is (name not in ("fedmls", "mopes"))
-        assert method.one_loss is (name == "mopes")
-        assert method.smooth is (name not in ("fedmls", "mopes", "subgradient"))
-        assert bool(method.relaxed) is (name == "fedelasticnet")
+@pytest.mark.parametrize(
+    ("method", "given", "steps"),
+    [
+        ("fedavg", {}, True), ("scaffold", {}, True), ("fedprox", {}, False),
+        ("fedprox", {"step": F(1)}, True), ("feddyn", {}, False), ("feddyn", {"step": 1}, True),
+        ("fedelasticnet-dyn", {}, False), ("subgradient", {}, False), ("fedmls", {}, False),
+        ("mopes", {}, False), ("mime", {}, True), ("fedgate", {}, True), ("efl", {}, True),
+    ],
+)  # fmt: skip
+def test_which_methods_take_local_steps(method, given, steps):
+    """Local problems without a curvature of their own are walked along; others where a step is given."""
+    q = bounds.asked(method, given)
+    assert (q.subject.local_steps == 1) is steps and (q.subject.local_steps is None) is not steps
+    assert q.subject.one_loss is (method == "mopes")
+    assert (q.losses.smoothness is None) is (method in ("fedmls", "mopes", "subgradient"))
+    assert bool(bounds.relaxed(q)) is (method == "fedelasticnet-dyn")
+    assert ("step" in q.subject.options) is (steps or method == "subgradient")
+
+
+def test_which_rounds_take_local_steps():
     assert {name for name, kind in ROUNDS.items() if kind.local_steps} == {
         "fedavg", "scaffold", "efl",
     }  # fmt: skip
 
 
 def test_options_that_are_missing_or_none():
-    method, scale = METHODS["fedprox"], Scale(F(3), F(1), F(1), 1)
-    assert method.chosen({"mu": F(2)}, scale) == {"mu": 2}
-    assert method.chosen({"step": TINY}, scale) == {"mu": 3, "step": TINY}
-    for options, says in (
-        ({"step": F(1)}, "mu: this method needs it"), ({"mu": F(0)}, "above 0"),
-        ({"mu": F(1), "l2": F(1)}, "l2: no option"), ({"mu": F(1), "step": -TINY}, "above 0"),
+    losses = Losses(F(3))
+    for given, options in (
+        ({"mu": F(2)}, {"mu": 2}), ({"step": TINY}, {"mu": 3, "step": TINY}),
+        ({"mu": 0.1}, {"mu": F(1, 10)}), ({"send": "update"}, {"mu": 3, "send": "update"}),
     ):  # fmt: skip
-        with pytest.raises(InvalidInput, match=says):
-            method.check(options)
-    with pytest.raises(InvalidInput, match="l2: no option"):
-        method.chosen({"l2": F(1)}, scale)
+        assert dict(bounds.asked("fedprox", given, losses=losses).subject.options) == options
+    for method, given, says in (
+        ("fedelasticnet-prox", {}, "l1, l2: fedelasticnet-prox needs it; give a number"),
+        ("fedprox", {"mu": -TINY}, "mu must be a finite number >= 0"),
+        ("fedprox", {"l2": F(1)}, "unknown option of fedprox 'l2': known: aggregation, mu, send"),
+        ("fedprox", {"step": -TINY}, "step = .*: the size of local steps must be above 0"),
+        ("fedprox", {"step": 0}, "above 0"), ("fedprox", {"send": "nothing"}, "use 'model' or 'update'"),
+    ):  # fmt: skip
+        with pytest.raises((InvalidInput, UnknownName), match=says):
+            bounds.asked(method, given)

@@ -8,10 +8,9 @@ from fractions import Fraction as F
 import pytest
 
 from fedtheory.errors import InvalidInput
-from fedtheory.worst_cases.bounds import Question
+from fedtheory.worst_cases import bounds
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.literature import printed
-from fedtheory.worst_cases.methods import METHODS, Scale
 from fedtheory.worst_cases.potentials import WeaklyConvex, question
 from fedtheory.worst_cases.rounds import ROUNDS
 
@@ -20,13 +19,22 @@ TINY = F(1, 10**30)
 
 def test_options_that_nobody_gives_by_hand():
     """L = 7, G = 3, ||x_0 - x*|| = 5 and T = 4 rounds; square roots to six digits from below."""
-    found = {name: m.chosen({}, Scale(F(7), F(3), F(5), 4)) for name, m in METHODS.items()}
+    smooth, steep = Losses(F(7)), Losses(None, lipschitz=F(3))
+    classes = {
+        "fedavg": smooth, "scaffold": smooth, "fedprox": smooth, "feddyn": smooth,
+        "fedelasticnet-dyn": smooth, "subgradient": steep, "fedmls": steep, "mopes": steep,
+    }  # fmt: skip
+    found = {
+        name: dict(bounds.asked(name, {}, rounds=4, losses=losses, distance=5).subject.options)
+        for name, losses in classes.items()
+    }
     root = F(math.isqrt(20 * 10**12), 10**6)
     assert root**2 <= 20 < (root + F(1, 10**6)) ** 2
     assert found == {
         "fedavg": {"step": F(1, 7)}, "scaffold": {"step": F(1, 7)}, "fedprox": {"mu": 7},
-        "feddyn": {"alpha": 7}, "fedelasticnet": {"l2": 14}, "subgradient": {"step": F(5, 3 * 2)},
-        "fedmls": {"lam": 4 * 5 / (3 * root)}, "mopes": {"lam": 4 * 5 / (3 * root)},
+        "feddyn": {"alpha": 7}, "fedelasticnet-dyn": {"l2": 14}, "subgradient": {"step": F(5, 3 * 2)},
+        "fedmls": {"lam": 4 * 5 / (3 * root), "lipschitz": 3},
+        "mopes": {"lam": 4 * 5 / (3 * root), "lipschitz": 3},
     }  # fmt: skip
 
 
@@ -161,7 +169,7 @@ def test_weakly_convex_losses_have_a_largest_curvature_above_nothing(L):
         ({"method": "fedprox", "options": {"mu": F(1)}, "local_steps": 2}, False),
         ({"method": "fedprox", "options": {"mu": F(1), "step": F(1)}, "local_steps": 2}, True),
         ({"method": "subgradient"}, False), ({"criterion": "loss"}, False),
-        ({"options": {}}, False),
+        ({"options": {}}, True), ({"method": "fedprox", "options": {}}, True),
         ({"method": "fedmls", "options": {"lam": F(1)}, "losses": Losses(None, lipschitz=F(1)),
           "participants": 2}, False),
     ],
@@ -172,12 +180,11 @@ def test_what_can_be_asked(change, fine):
         "heterogeneity": F(1),
         "distance": F(1), "options": {"step": F(1)}, "clients": 3, "participants": 3,
     }  # fmt: skip
-    q = Question(**{**plain, **change})
     if fine:
-        q.check()
+        bounds.asked(**{**plain, **change}).check()
     else:
         with pytest.raises(InvalidInput):
-            q.check()
+            bounds.family(bounds.asked(**{**plain, **change}))
 
 
 @pytest.mark.parametrize(
@@ -186,18 +193,17 @@ def test_what_can_be_asked(change, fine):
      (2, 1, "gap", True)],
 )  # fmt: skip
 def test_where_every_cohort_is_looked_at(participants, rounds, criterion, tree):
-    q = Question(
-        "fedavg", Losses(), 1, rounds, criterion, F(1), F(1), {"step": F(1)}, 3, participants
-    )
-    assert q.tree is tree
-    assert (q.units.position, q.units.gradient) == (1, 1)
-    other = Question("fedavg", Losses(F(5)), 1, 1, "gap", F(2), F(3), {"step": F(1)}, 3, 3)
+    def q(losses, criterion="gap", zeta=1, R=3, rounds=1, participants=3, method="fedavg"):
+        return bounds.asked(method, {"step": F(1)}, 1, rounds, criterion, losses, zeta, R, 3, participants)
+
+    found = q(Losses(), criterion, 1, 1, rounds, participants)
+    assert found.tree is tree
+    assert (found.units.position, found.units.gradient) == (1, 1)
+    other = q(Losses(F(5)), zeta=2)
     assert (other.units.position, other.units.gradient) == (3, 15)
-    at_the_optimum = Question("fedavg", Losses(F(5)), 1, 1, "gap", F(2), F(0), {"step": F(1)}, 3, 3)
+    at_the_optimum = q(Losses(F(5)), zeta=2, R=0)
     assert (at_the_optimum.units.position, at_the_optimum.units.gradient) == (F(2, 5), 2)
-    kinks = Question(
-        "subgradient", Losses(None, lipschitz=F(4)), 1, 1, "gap", None, F(3), {"step": F(1)}, 3, 3
-    )
+    kinks = q(Losses(None, lipschitz=F(4)), zeta=None, method="subgradient")
     assert (kinks.units.position, kinks.units.gradient) == (3, 4)
 
 

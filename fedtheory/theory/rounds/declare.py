@@ -25,7 +25,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = [
     "Above", "Among", "Facts", "Family", "GradientSteps", "Keywords", "Method",
-    "Minimise", "Upto", "Words", "above", "alias",
+    "Minimise", "Upto", "Watched", "Words", "above", "alias",
     "among", "hyperparameters", "least_and_most", "method", "only_keywords", "upto",
 ]  # fmt: skip
 
@@ -81,11 +81,22 @@ class Keywords:
         return super().__new__(cls)
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A constant that is worked out, or refused, when it is asked for."""
+
+    read: Callable[[], Any]
+
+
 class Facts(dict[str, Any]):
     """Constants by name, as attributes: what a hyperparameter's function is given.
 
     Raises `UnknownName`: from an attribute that is not there, with the nearest names.
     """
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        return value.read() if isinstance(value, Watched) else value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

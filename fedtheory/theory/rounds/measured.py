@@ -275,6 +275,8 @@ class Quantities:
 
     def over_clients(self, v: Any) -> Any:
         """The mean over the clients: (..., K) -> (...)."""
+        if self.vectors:
+            return self.world.over_clients(v)
         return v.sum(axis=-1) / number(v.shape[-1], self.rational)
 
     def rounding(self, v: Any) -> Any:

@@ -426,9 +426,8 @@ class MethodSetting:
         counts = {"N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n}
         if self.scope == "run":
             counts["T"] = rounds
-        return Facts(
-            {**rule, **world.constants, **{k: whole(v, world.exact) for k, v in counts.items()}}
-        )
+        counted = {k: whole(v, world.exact) for k, v in counts.items()}
+        return Facts({**rule, **world.constants, **counted, **getattr(world, "watched", {})})
 
     def resolved(
         self, world: Any, sampling: Sampling, drawn: dict[str, Fraction], rounds: int

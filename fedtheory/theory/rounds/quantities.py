@@ -194,7 +194,10 @@ def _local_moves(q: Any, states: Sequence[Any], alike: Sequence[int]) -> Any:
     """By how much all clients, in the cohort or not, move from every state (t, S, N, d): found
     once, also for a view that is moved a little, where a model that rests goes on to rest."""
     if "moves" not in q._solved:
-        found = at_once(lambda state: _of_everyone(q, state), states, alike)
+        if q.vectors:  # one model at a time
+            found = [_of_everyone(q, state) for state in states]
+        else:
+            found = at_once(lambda state: _of_everyone(q, state), states, alike)
         q._solved["moves"] = np.stack([state.x for state in found])
     return q._solved["moves"]
 

@@ -10,7 +10,7 @@ every dimension, and for every number of clients from two on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import MissingCapability, NotCertified
+from fedtheory.errors import FedTheoryError, MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
-from fedtheory.rational import in_fractions, simplest_between
-from fedtheory.theory.rounds.declare import Among
+from fedtheory.rational import Whole, in_fractions, simplest_between
+from fedtheory.theory.rounds.declare import Above, Among, Watched
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import Best, everyone
 from fedtheory.theory.rounds.problem_classes import (
@@ -41,13 +41,15 @@ from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.potentials import WeaklyConvex
 from fedtheory.worst_cases.programme import Solution, certify, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
-from fedtheory.worst_cases.traced import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, VectorClients
+from fedtheory.worst_cases.traced import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, VectorClients, exact
 
 __all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
 
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
-BETAS = (Fraction(3), Fraction(1, 2))  # and with these, beside 1
+BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
+OTHERS = 3  # coordinates, beside `SHOWN`
+X_STAR = "x*"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
@@ -57,39 +59,70 @@ CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly conve
 class VectorWorld:
     """All losses of a class: their values and gradients at the points that are asked for.
 
+    The optimum is a vector like any other: a round, or a side, that is not the same wherever the
+    origin is has it in its forms.
+
     Parameters
     ----------
     clients, participants : N, and P that are drawn in a round (default: all)
+    dim : coordinates that stand for every dimension
     """
 
-    exact, vectors, dim = True, True, SHOWN
+    exact, vectors = True, True
 
-    def __init__(self, losses: Losses, clients: int = CLIENTS[0], participants: int | None = None) -> None:
+    def __init__(
+        self, losses: Losses, clients: int = CLIENTS[0], participants: int | None = None, dim: int = SHOWN
+    ) -> None:  # fmt: skip
         P = clients if participants is None else participants
-        self.losses, self.num_clients, self.participants = losses, clients, P
+        self.losses, self.num_clients, self.participants, self.dim = losses, clients, P, dim
         self.run = Run(Fraction(P, clients), spread(clients, P))
-        self.trace = Trace(self.run, clients, clients)
+        self.run.points[OPTIMUM] = replace(self.run.points[OPTIMUM], at=common(X_STAR))
+        self.run.start = common("x0") + common(X_STAR)
+        self.trace = Trace(self.run, clients, P, dim)
         self.weights = np.full(clients, Fraction(1, clients), dtype=object)
-        self.start = np.zeros(SHOWN, dtype=object)
-        L, mu, G = losses.smoothness, losses.strong_convexity, losses.lipschitz
-        squared = None if G is None else G * G
-        self.constants = {"beta": L, "mu": mu, "G_sq": squared, "beta_F": L, "mu_F": mu}
+        self.start = np.zeros(dim, dtype=object)
+        L, G = losses.smoothness, losses.lipschitz
+        self.constants = {"beta": L, "G_sq": None if G is None else G * G}
         self._made: list[VectorClients] = []
+        self.run_made = False
+
+    @cached_property
+    def watched(self) -> dict[str, Watched]:
+        """Constants that are refused, as losses of the class have others, and the numbers of clients."""
+
+        def refused(name: str) -> Watched:
+            def read() -> Any:
+                raise MissingCapability(f"{name} is not the same for all that the statement is about, and is left open in a proof")
+
+            return Watched(read)
+
+        def counted(number: int) -> Watched:
+            def read() -> Any:
+                self.trace.read.add("N")
+                return Whole(number)
+
+            return Watched(read)
+
+        found = {name: refused(name) for name in ("d", "mu", "beta_F", "mu_F")}
+        if self.losses.strong_convexity > 0:
+            found["mu"] = Watched(lambda: self.losses.strong_convexity)
+        return {**found, "N": counted(self.num_clients), "P": counted(self.participants)}
 
     @cached_property
     def best(self) -> Best:
-        """The optimum, to which positions are relative."""
-        least = Square(self.trace, {None: value(OPTIMUM)}, frozenset(range(SHOWN)))
-        return Best(np.array([Fraction(0)] * SHOWN, dtype=object), least, least, Fraction(0))
+        """The optimum."""
+        least = Square(self.trace, {None: value(OPTIMUM)}, frozenset(range(self.dim)))
+        return Best(self.trace.of_server(common(X_STAR))[0], least, least, Fraction(0))
 
     def clients(self, cohort: Any, work: dict[str, Any], like: Any, stream: Any, t: int) -> VectorClients:
-        """One round's clients, who all take part."""
+        """One round's clients: a cohort, but where a side asks for the local models of everybody."""
         solver: Any = Exact()
         if "E" in work:
             solver = in_fractions(GradientSteps(int(work["E"]), float(work["eta"])), {"lr": work["eta"]})
         kept = (self._made[-1].moves, self._made[-1].inside) if self._made else ({}, [])
         own = len(self._made)  # a name of its own for each gradient
-        self._made.append(VectorClients(self.trace, solver, self.num_clients, self.participants, t, *kept, own))
+        participants = self.num_clients if self.run_made else self.participants
+        self._made.append(VectorClients(self.trace, solver, self.num_clients, participants, t, *kept, own))
         return self._made[-1]
 
     def _points(self, y: Any) -> Iterator[tuple[tuple[int, ...], str, Any]]:
@@ -98,7 +131,8 @@ class VectorWorld:
             vector = self.trace.vector(y[at][None])
             if getattr(vector, "drawn", None):
                 raise NotLinear(f"asks for losses at a model that depends on the cohort: {NOT_LINEAR}")
-            named = next((p for p in self.run.points.values() if p.at == vector and p.name != OPTIMUM), None)
+            smooth = self.losses.smoothness is not None  # else there may be another subgradient at the optimum
+            named = next((p for p in self.run.points.values() if p.at == vector and (smooth or p.name != OPTIMUM)), None)
             if named is None:
                 name = f"q{len(self.run.points)}"
                 yield at, name, self.run.gradient(name, vector)
@@ -108,7 +142,19 @@ class VectorWorld:
     def _each(self, x: Any) -> Any:
         """The same points (..., d) for every client (..., N, d)."""
         x = np.asarray(x, dtype=object)
-        return np.broadcast_to(x[..., None, :], (*x.shape[:-1], self.num_clients, SHOWN))
+        return np.broadcast_to(x[..., None, :], (*x.shape[:-1], self.num_clients, self.dim))
+
+    def over_clients(self, v: Any) -> Any:
+        """The mean over the last axis; of a cohort's numbers its expectation, which is the mean over all."""
+        v = np.asarray(v, dtype=object)
+        if not self.run.drawn or v.shape[-1] != self.participants:
+            return v.sum(axis=-1) / Whole(v.shape[-1])
+        out = np.empty(v.shape[:-1], dtype=object)
+        for at in np.ndindex(out.shape):
+            if (found := Square.of_all(v[at])) is None:
+                raise NotLinear(f"takes a mean over a cohort of what is no number of each client: {NOT_LINEAR}")
+            out[at] = found
+        return out
 
     def expected(self, v: Any) -> Any:
         """The expectation over the cohort, entry by entry; a number made of vectors is one already."""
@@ -123,7 +169,7 @@ class VectorWorld:
         out = np.empty(y.shape[:-1], dtype=object)
         for at, name, _ in self._points(y):
             for k in range(self.num_clients):
-                out[(*at, k)] = Square(self.trace, {k: value(name)}, frozenset(range(SHOWN)))
+                out[(*at, k)] = Square(self.trace, {k: value(name)}, frozenset(range(self.dim)))
         return out
 
     def gradients(self, x: Any) -> Any:
@@ -206,7 +252,7 @@ class _Generic(Uniform):
 
 def view_of(
     setting: MethodSetting, drawn: dict[str, Fraction], rounds: int,
-    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), beta: Fraction = Fraction(1),
+    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), beta: Fraction = Fraction(1), dim: int = SHOWN,
 ) -> Any:  # fmt: skip
     """The quantities of a statement's round, after so many others, or of its run of so many.
 
@@ -218,13 +264,41 @@ def view_of(
     clients, participants = crowd
     if setting.scope == "fixed-point" or (setting.scope == "run" and participants < clients):
         raise MissingCapability("what is proved is about a round, or about a run in which everybody takes part")
-    world = VectorWorld(losses_of(setting.problems, beta), clients, participants)
+    if setting.scope == "run" and setting.of_statement.starts > 1:
+        raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
+    world = VectorWorld(losses_of(setting.problems, beta), clients, participants, dim)
+    with _told(setting.of_statement.id):
+        view = _view(setting, world, drawn, rounds)
+    world.run_made = True
+    if setting._free and "t" in world.trace.read:
+        raise MissingCapability("the method asks which round it is, and the state before it may be anything")
+    return view
+
+
+@contextmanager
+def _told(about: str) -> Iterator[None]:
+    """Raise `MissingCapability` for whatever a method, or a statement, does not do with vectors."""
+    try:
+        yield
+    except NotCertified:
+        raise
+    except FedTheoryError as error:
+        raise MissingCapability(str(error)) from error
+    except Exception as error:
+        raise MissingCapability(f"{about}: not with vectors: {type(error).__name__}: {error}") from error
+
+
+def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction], rounds: int) -> Any:
+    clients, participants = world.num_clients, world.participants
     law = Full() if participants == clients and isinstance(setting.sampling, Full) else _Generic(participants)
     start = world.trace.of_server(world.run.start)
     if setting.scope == "run":
         chance = np.array([Fraction(1)], dtype=object)
         return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
-    kinds = {"N d": lambda n: world.trace.of_clients(own(n))[0], "d": lambda n: world.trace.of_server(common(n))[0]}
+    kinds = {
+        "N d": lambda n: world.trace.of_clients(own(f"state {n}"))[0],
+        "d": lambda n: world.trace.of_server(common(f"state {n}"))[0],
+    }
     if other := [axes for axes in setting._free.values() if axes not in kinds]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
     state = {name: kinds[axes](name) for name, axes in setting._free.items()}
@@ -240,7 +314,7 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
     MissingCapability
         A side that is no form of vectors.
     """
-    try:
+    with _told(f"{statement.id} [{form}]"):
         claimed = statement.on(view, mutants=False, only=form)[form]
         sides = claimed.sides
         if view.world.run.drawn and (claimed.pathwise or sides.relation == "=="):
@@ -251,9 +325,7 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         else:
             both = [view.expectation(sides.rhs) - view.expectation(sides.lhs)]
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
-        starts = [x.value if isinstance(x, Square) else Quadratic(constant=Fraction(x)) for x in parts]
-    except NotLinear as error:
-        raise MissingCapability(f"{statement.id} [{form}]: {error}") from error
+        starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
     return [Family(start, conditions) for start in starts]
 
@@ -272,15 +344,15 @@ def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[
     elif not isinstance(setting.sampling, Full):
         raise MissingCapability(f"cohorts by {setting.sampling}: uniform ones are proved, and everybody")
     drawn = setting.choices()
-    if setting.scope == "round" and not setting._free and _only_model(setting, drawn[0]):
+    if setting.scope == "round" and not setting._free and all(_only_model(setting, numbers) for numbers in drawn):
         lengths = [0]  # any model is looked at, wherever it comes from
     return [(numbers, rounds, crowd) for numbers in drawn for rounds in lengths for crowd in crowds]
 
 
 def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
-    """True if a method keeps nothing but the server's model."""
-    state = view_of(setting, drawn, 0).path.states[0]
-    return all(value is None for value in state[1:])
+    """True if a method keeps nothing but the server's model, and does not ask which round it is."""
+    view = view_of(setting, drawn, 0)
+    return all(value is None for value in view.path.states[0][1:]) and "t" not in view.world.trace.read
 
 
 def proved(statement: Any, form: str) -> Proved:
@@ -293,12 +365,13 @@ def proved(statement: Any, form: str) -> Proved:
     NotCertified
         No proof of this kind was found.
     """
+    words = about(statement, form)
     setting = MethodSetting.of(statement)
     found = [
         (family, certify(family)) for case in cases(setting)
         for family in families(statement, view_of(setting, *case), form)
     ]  # fmt: skip
-    return Proved(form, _words(statement, setting, form), tuple(found))
+    return Proved(form, words, tuple(found))
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -309,6 +382,7 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
     MissingCapability
         As `proved`.
     """
+    about(statement, form)
     setting = MethodSetting.of(statement)
     view = view_of(setting, *cases(setting)[0])
     families(statement, view, form)
@@ -332,7 +406,7 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         at = [families(statement, view.other({name: Fraction(v)}), form) for v in (0, 1, 2)]
         for zero, one, two in zip(*at, strict=True):
             step = one.start - zero.start
-            if two.start - one.start != step:
+            if two.start - one.start != step or not zero.terms == one.terms == two.terms:
                 return None
             every.append((zero.start, step, zero))
     if not any(step.gram or step.values or step.constant for _, step, _ in every):
@@ -361,39 +435,72 @@ def _simple(value: Fraction) -> Fraction:
     return size if value > 0 else -size
 
 
-def _words(statement: Any, setting: MethodSetting, form: str) -> str:
-    """For which losses, clients and further numbers a form is proved."""
-    case = cases(setting)[-1]
-    here = families(statement, view_of(setting, *case), form)
-    drawn, rounds, _ = case
-    others = [families(statement, view_of(setting, drawn, rounds, (n, n)), form) for n in CLIENTS]
-    any_number = all([f.start for f in others[0]] == [f.start for f in o] and others[0][0].terms == o[0].terms for o in others)
+def about(statement: Any, form: str) -> str:
+    """For which losses, clients and further numbers a form is proved, in words, where it is.
+
+    Raises
+    ------
+    MissingCapability
+        A side that is no form of vectors, or another one in another dimension.
+    """
+    setting = MethodSetting.of(statement)
+    every = cases(setting)
+    seen = [_changes(statement, setting, form, *case) for case in every]
+    last, most = max(rounds for _, rounds, _ in every), setting.usual_rounds[1]
     said = [setting.problems.words]
-    crowds = list(dict.fromkeys(crowd for *_, crowd in cases(setting)))
+    crowds = list(dict.fromkeys(crowd for *_, crowd in every))
     if all(n == p for n, p in crowds):
-        told = "any number of clients" if any_number else f"{CLIENTS[0]} clients"
+        counts = {counted for counted, _ in seen}
+        told = min(counts, key=["2 clients", "2, 3 or 5 clients", "any number of clients"].index)
         said.append(told if isinstance(setting.sampling, Full) else f"{told} who all take part")
     else:
         said.append(", ".join(f"{p} of {n}" for n, p in crowds) + " clients")
     said.append("every dimension")
-    if not all(_in_units(here, families(statement, view_of(setting, *case, beta=b), form), b) for b in BETAS):
+    if not all(in_units for _, in_units in seen):
         said.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
     said += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
-    said += [f"{name} at its limit" for name, v in setting.open_numbers().items() if not isinstance(v, Among)]
-    most, last = setting.usual_rounds[1], max(rounds for _, rounds, _ in cases(setting))
+    for name, family in setting.open_numbers().items():
+        if isinstance(family, Above):
+            said.append(f"{name} at {family.usual} above its limit")
+        elif not isinstance(family, Among):
+            said.append(f"{name} at its limit")
     if setting.scope == "run":
         said.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
-    elif last < most and not setting._free and not _only_model(setting, drawn):
+    elif last < most and not setting._free and not all(_only_model(setting, drawn) for drawn, *_ in every):
         said.append(f"after at most {last} rounds")
     return ", ".join(said)
 
 
+def _changes(
+    statement: Any, setting: MethodSetting, form: str, drawn: dict[str, Fraction], rounds: int, crowd: tuple[int, int]
+) -> tuple[str, bool]:  # fmt: skip
+    """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
+
+    Raises
+    ------
+    MissingCapability
+        They are others in another dimension.
+    """
+    def made(**other: Any) -> tuple[list[Family], set[str]]:
+        view = view_of(setting, drawn, rounds, **{"crowd": crowd, **other})
+        return families(statement, view, form), view.world.trace.read
+
+    here, read = made()
+    if made(dim=OTHERS)[0] != here:
+        raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
+    in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
+    if crowd[0] > crowd[1]:
+        return "2 clients", in_units
+    try:
+        alike = all(made(crowd=(n, n))[0] == here for n in CLIENTS)
+    except MissingCapability:  # a need that is met by few clients only
+        alike = False
+    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else "any number of clients", in_units
+
+
 def _in_units(here: list[Family], there: list[Family], beta: Fraction) -> bool:
-    """True if the sides with another beta are those with beta = 1 in other units of the losses."""
-    for a, b in zip(here, there, strict=True):
-        units = Units(Fraction(1), beta)
-        changed, by, _ = units.changed(replace(b, terms={}))
-        plain, other, _ = Units(Fraction(1), Fraction(1)).changed(replace(a, terms={}))
-        if changed.start != plain.start or by <= 0 or other <= 0:
-            return False
-    return len(here) == len(there)
+    """True if the sides and the conditions with another beta are those with beta = 1 in other units of the losses."""
+    units, plain = Units(Fraction(1), beta), Units(Fraction(1), Fraction(1))
+    return len(here) == len(there) and all(
+        plain.changed(a)[0] == units.changed(b)[0] for a, b in zip(here, there, strict=True)
+    )

@@ -28,8 +28,9 @@ from fedtheory.worst_cases.certificates import (
     written_proof,
 )
 from fedtheory.worst_cases.identity import Factors
+from fedtheory.worst_cases.readable import Readable, write_proof
 
-__all__ = ["KIND", "StatementCertificate", "certificate", "load", "verify", "write"]
+__all__ = ["KIND", "StatementCertificate", "certificate", "load", "verify", "write", "write_proofs"]
 
 KIND = "statement"
 
@@ -112,3 +113,26 @@ def verify(found: StatementCertificate, statement: Any) -> None:
             raise InvalidInput(f"it has {len(found.parts)} parts: {statement.id} [{form}] consists of {len(every)} inequalities")
         for family, (multipliers, factors) in zip(every, found.parts, strict=True):
             check_identity(family, multipliers, factors)
+
+
+def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> list[Path]:
+    """Write the proofs to be read, NAME.tex or NAME.py: one file for every inequality, NAME-1, NAME-2 where there are several.
+
+    Raises
+    ------
+    InvalidInput
+        Another ending.
+    """
+    form = str(found.question.get("form"))
+    of = statement.variants[str(found.question.get("rule"))]
+    setting, made = MethodSetting.of(of), list[tuple[Any, Any]]()
+    for case in cases(setting):
+        view = view_of(setting, *case)
+        made += [(view.world, family) for family in families(of, view, form)]
+    several, out = len(made) > 1, list[Path]()
+    for i, ((world, family), (multipliers, factors)) in enumerate(zip(made, found.parts, strict=True), 1):
+        title = f"{statement.id} [{form}]" + f", inequality {i} of {len(made)}" * several
+        points = list(world.run.points.values())
+        proof = Readable(title, f"Proved for {found.question.get('for')}.", world.losses, points, family, multipliers, factors)
+        out.append(write_proof(path.with_stem(f"{path.stem}-{i}") if several else path, proof))
+    return out

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import campaign
 from fedtheory.theory.judge.check import Check
@@ -213,11 +213,11 @@ class StatementStudy:
         """Prove the forms that were not refuted for all losses of their class, and find the best values of constants."""
         for form in self.statement.forms:
             try:
-                if form not in self.counterexamples:
+                if form not in self.counterexamples and self._row(form).verdict != "violated":
                     self.proofs[form] = proved(self.statement, form)
-            except (MissingCapability, NotCertified) as error:
+            except (*SILENT, InvalidInput) as error:
                 self.unproved[form] = str(error)
-            with suppress(MissingCapability, NotCertified):
+            with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
 
     def _measure(self) -> None:

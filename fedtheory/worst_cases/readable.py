@@ -1,0 +1,365 @@
+"""A certificate to be read: its inequalities with their multipliers, and the squares, in LaTeX, and as a script
+that checks itself with SymPy alone.
+
+The script holds the vectors' names, where each gradient was taken, the multipliers and the squares;
+it writes the conditions of the class down by itself, and knows nothing of this package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.provenance import write_atomic
+from fedtheory.worst_cases.bounds import asked_points
+from fedtheory.worst_cases.bounds import family as family_of
+from fedtheory.worst_cases.certificates import (
+    QUADRATIC,
+    Certificate,
+    asked_question,
+    quadratic_question,
+)
+from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
+from fedtheory.worst_cases.identity import Factors, Family
+from fedtheory.worst_cases.programme import Solution, maximise
+
+__all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
+
+LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
+
+
+@dataclass(frozen=True)
+class Readable:
+    """A proof of one inequality.
+
+    Attributes
+    ----------
+    title, claim : what is proved of what, in words
+    losses : the class
+    points : where losses are asked, the optimum first
+    family : the identity: its start plus multipliers times terms is a sum of squares
+    multipliers, factors : of the proof
+    one : there is one client, so that nothing deviates from the mean
+    """
+
+    title: str
+    claim: str
+    losses: Losses
+    points: Sequence[Point[Vector]]
+    family: Family
+    multipliers: Mapping[str, Fraction]
+    factors: Mapping[str, Factors]
+    one: bool = False
+
+    @property
+    def conditions(self) -> dict[str, tuple[Point[Vector], Point[Vector]]]:
+        """The conditions between two points that have a multiplier, by name."""
+        named = {p.name: p for p in self.points}
+        pairs = {f"{i}, {j}": (named[i], named[j]) for i in named for j in named if i != j}
+        return {name: pairs[name] for name in self.multipliers if name in pairs}
+
+    @property
+    def others(self) -> dict[str, Fraction]:
+        """The other multipliers, by name."""
+        return {name: x for name, x in self.multipliers.items() if name not in self.conditions}
+
+
+def fewest(family: Family, goal: str, solution: Solution) -> Solution:
+    """A proof of nearly the same number by as few inequalities as can be found, one after the other left out.
+
+    The smallest multipliers are tried first; the number may be worse by the share `LOOSER`.
+    """
+    found, left = solution, dict(family.terms)
+    least = solution.best - float(LOOSER) * abs(solution.best)
+    order = sorted(solution.numbers, key=lambda name: abs(solution.numbers[name]))
+    kept = {name: term for name, term in left.items() if name in solution.numbers or name == goal}
+    for name in [None, *order]:
+        if name == goal:
+            continue
+        fewer = kept if name is None else {n: term for n, term in kept.items() if n != name}
+        with suppress(NotCertified):
+            tried = maximise(replace(family, terms=fewer, signed=family.signed & set(fewer)), goal)
+            if tried.best >= least:
+                found, kept = tried, fewer
+    return found
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------
+def latex(proof: Readable) -> str:
+    """The proof as a LaTeX article."""
+    names = _symbols(proof)
+    lines = [
+        r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
+        rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
+        r"Positions are relative to $x^*$; $\overline{v}$ is the mean of $v$ over the clients, "
+        r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products.",
+        r"Losses are asked at", r"\begin{align*}",
+        " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names)}" for p in proof.points),
+        r"\end{align*}", r"The conditions of the class, $" + _class(proof.losses) + r"$, with their multipliers:",
+        r"\begin{align*}",
+        " \\\\\n".join(
+            rf"{_number(proof.multipliers[name])}:\quad & {_condition(i, j, proof.losses, names)}"
+            for name, (i, j) in proof.conditions.items()
+        ) or "&",
+        r"\end{align*}",
+    ]  # fmt: skip
+    if proof.others:
+        told = "; ".join(f"{_escaped(name)}: ${_number(x)}$" for name, x in proof.others.items())
+        lines += [rf"Other multipliers: {told}."]
+    lines += [
+        r"The identity that these multipliers are put into begins with", r"\[", _form(proof.family.start, names), r"\]",
+        r"and leaves the sum of squares", r"\[", _squares(proof.factors, names) or "0", r"\]", r"\end{document}", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _symbols(proof: Readable) -> dict[str, str]:
+    """Subscripts of points and vectors."""
+    every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
+    return {name: re.sub(r"[^A-Za-z0-9*,.+-]", "", str(name)) for name in every}
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", " ")).replace("^", r"\^{}")
+
+
+def _number(x: Fraction) -> str:
+    if x.denominator == 1:
+        return str(x.numerator)
+    if len(str(x)) > 14:
+        return f"{float(x):.9g}"
+    return ("-" if x < 0 else "") + rf"\tfrac{{{abs(x.numerator)}}}{{{x.denominator}}}"
+
+
+def _sum(parts: Sequence[tuple[Fraction, str]]) -> str:
+    out = ""
+    for c, what in parts:
+        size = "" if abs(c) == 1 and what else _number(abs(c))
+        out += (" - " if c < 0 else " + " if out else "") + size + what
+    return out.strip() or "0"
+
+
+def _letter(name: str, names: Mapping[str, str]) -> str:
+    return "x_0" if name == "x0" else rf"g_{{{names.get(name, name)}}}"
+
+
+def _vector(v: Vector, names: Mapping[str, str]) -> str:
+    means = [(c, _letter(n, names) if n not in v.deviation else rf"\overline{{{_letter(n, names)}}}") for n, c in v.mean.items()]
+    whole = [n for n, c in v.mean.items() if v.deviation.get(n) == c]
+    parts = [(v.mean[n], _letter(n, names)) for n in whole]
+    parts += [(c, what) for (n, c), (_, what) in zip(v.mean.items(), means, strict=True) if n not in whole]
+    parts += [(c, rf"\widetilde{{{_letter(n, names)}}}") for n, c in v.deviation.items() if n not in whole]
+    return _sum(parts)
+
+
+def _class(losses: Losses) -> str:
+    parts = [rf"L={_number(losses.smoothness)}"] if losses.smoothness is not None else []
+    parts += [rf"\mu={_number(losses.strong_convexity)}"] if losses.strong_convexity else []
+    return ",\\ ".join(parts + ([rf"G={_number(losses.lipschitz)}"] if losses.lipschitz is not None else [])) or "convex"
+
+
+def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mapping[str, str]) -> str:
+    a, b = names[i.name], names[j.name]
+    base = rf"f_{{{a}}} \ge f_{{{b}}} + \langle g_{{{b}}}, x_{{{a}}}-x_{{{b}}}\rangle"
+    if losses.smoothness is None:
+        return base
+    L, mu = losses.smoothness, losses.strong_convexity
+    half = _number(Fraction(1, 2) / L)
+    if mu == 0:
+        return base + rf" + {half}\|g_{{{a}}}-g_{{{b}}}\|^2"
+    share = 1 / (2 * (1 - mu / L))
+    return base + (
+        rf" + {_number(share / L)}\|g_{{{a}}}-g_{{{b}}}\|^2 + {_number(share * mu)}\|x_{{{a}}}-x_{{{b}}}\|^2"
+        rf" - {_number(2 * share * mu / L)}\langle g_{{{a}}}-g_{{{b}}}, x_{{{a}}}-x_{{{b}}}\rangle"
+    )
+
+
+def _of_block(block: str, name: str, names: Mapping[str, str]) -> str:
+    letter = _letter(name, names)
+    if block == MEAN:
+        return letter if name == "x0" else rf"\overline{{{letter}}}"
+    return rf"\widetilde{{{letter}}}" if block == DEVIATION else letter
+
+
+def _form(q: Quadratic, names: Mapping[str, str]) -> str:
+    parts = [(c, rf"f_{{{names.get(p, p)}}}") for p, c in q.values.items()]
+    for (block, x, y), c in q.gram.items():
+        a, b = _of_block(block, x, names), _of_block(block, y, names)
+        parts.append((c, rf"\|{a}\|^2" if x == y else rf"\langle {a},{b}\rangle"))
+    return _sum([*parts, *([(Fraction(q.constant), "")] if q.constant else [])])
+
+
+def _squares(factors: Mapping[str, Factors], names: Mapping[str, str]) -> str:
+    parts = []
+    for block, of in factors.items():
+        for i, d in enumerate(of.diagonal):
+            if d:
+                column = [(row[i], _of_block(block, name, names)) for name, row in zip(of.names, of.lower, strict=True) if row[i]]
+                parts.append((d, rf"\big\|{_sum(column)}\big\|^2"))
+    return _sum(parts)
+
+
+# --- a script -------------------------------------------------------------------------------------
+HEAD = '''"""{title}
+
+{claim}
+
+Checks itself with SymPy alone: every condition that is used is written down here, from where each
+gradient was taken; multipliers of conditions must be at least 0, and what is left must be the sum of squares.
+Inner products are symbols. <a, b> of vectors of the clients is the mean over the clients of <a_k, b_k>, which is the
+product of their means plus the mean product of their deviations.
+"""
+
+from sympy import Rational as R, Symbol, expand
+
+MEAN, DEVIATION = "mean", "deviation"  # nothing deviates where there is one client
+'''
+BODY = '''
+
+def product(block, x, y):
+    """The symbol of an inner product."""
+    return Symbol(f"{block} <{min(x, y)}, {max(x, y)}>")
+
+
+def inner(a, b):
+    """Of two vectors, given by their coefficients in the means and in the deviations."""
+    return sum(p * q * product(block, x, y) for block in BLOCKS for x, p in a[block].items() for y, q in b[block].items())
+
+
+def minus(a, b):
+    """The difference of two vectors."""
+    out = {block: dict(a[block]) for block in (MEAN, DEVIATION)}
+    for block in out:
+        for name, q in b[block].items():
+            out[block][name] = out[block].get(name, 0) - q
+    return out
+
+
+def value(point):
+    """The mean over the clients of their losses at a point."""
+    return Symbol(f"f({point})")
+
+
+def condition(i, j):
+    """What is at least 0 for every loss of the class."""
+    (x, g), (y, h) = POINTS[i], POINTS[j]
+    apart, turned = minus(x, y), minus(g, h)
+    out = value(i) - value(j) - inner(h, apart)
+    if L is None:
+        return out - MU / 2 * inner(apart, apart)
+    share = 1 / (2 * (1 - MU / L))
+    return out - share / L * inner(turned, turned) - share * MU * inner(apart, apart) + 2 * share * MU / L * inner(turned, apart)
+
+
+left = START - sum(m * condition(i, j) for (i, j), m in MULTIPLIERS.items()) + sum(m * term for m, term, _ in OTHERS.values())
+squares = sum(d * sum(a * b * product(block, x, y) for x, a in v.items() for y, b in v.items()) for block, d, v in SQUARES)
+assert all(m >= 0 for m in MULTIPLIERS.values()), "a multiplier is negative"
+assert all(m >= 0 or free for m, _, free in OTHERS.values()), "a multiplier is negative"
+assert all(d >= 0 for _, d, _ in SQUARES), "a square is taken away"
+assert expand(left - squares) == 0, "the identity does not hold"
+print("The identity holds, with", len(MULTIPLIERS), "conditions and", len(SQUARES), "squares.")
+'''
+
+
+def script(proof: Readable) -> str:
+    """The proof as a script."""
+    losses = proof.losses
+    lines = [HEAD.format(title=_quoted(proof.title), claim=_quoted(proof.claim))]
+    L = "None" if losses.smoothness is None else _rational(losses.smoothness)
+    lines.append(f"BLOCKS = {'(MEAN,)' if proof.one else '(MEAN, DEVIATION)'}")
+    lines.append(f"L, MU = {L}, {_rational(losses.strong_convexity)}")
+    lines.append("POINTS = {  # where each loss was asked, relative to the optimum, and its gradient there")
+    lines += [f"    {p.name!r}: ({_table(p.at)}, {_table(p.gradient)})," for p in proof.points]
+    lines.append("}")
+    body = BODY
+    at = body.index("\n\nleft =")
+    lines.append(body[:at])
+    lines.append("\n\nSTART = " + _expression(proof.family.start))
+    lines.append("MULTIPLIERS = {")
+    lines += [f"    ({i.name!r}, {j.name!r}): {_rational(proof.multipliers[n])}," for n, (i, j) in proof.conditions.items()]
+    lines.append("}\nOTHERS = {  # multiplier, what it stands before, and whether it may be negative")
+    lines += [
+        f"    {name!r}: ({_rational(x)}, {_expression(proof.family.terms[name])}, {name in proof.family.signed}),"
+        for name, x in proof.others.items()
+    ]
+    lines.append("}\nSQUARES = [")
+    for block, of in proof.factors.items():
+        for i, d in enumerate(of.diagonal):
+            if d:
+                row = ", ".join(f"{n!r}: {_rational(r[i])}" for n, r in zip(of.names, of.lower, strict=True) if r[i])
+                lines.append(f"    ({block!r}, {_rational(d)}, {{{row}}}),")
+    lines.append("]")
+    return "\n".join(lines) + body[at:]
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", " ").replace('"""', "'''")
+
+
+def _rational(x: Any) -> str:
+    x = Fraction(x)
+    return f"R({x.numerator}, {x.denominator})"
+
+
+def _table(v: Vector) -> str:
+    blocks = ((MEAN, v.mean), (DEVIATION, v.deviation))
+    return "{" + ", ".join(f"{b.upper()}: {{{', '.join(f'{n!r}: {_rational(c)}' for n, c in of.items())}}}" for b, of in blocks) + "}"
+
+
+def _expression(q: Quadratic) -> str:
+    parts = [f"{_rational(c)} * value({p!r})" for p, c in q.values.items()]
+    parts += [f"{_rational(c)} * product({b!r}, {x!r}, {y!r})" for (b, x, y), c in q.gram.items()]
+    return " + ".join([*parts, *([_rational(q.constant)] if q.constant else [])]) or "R(0, 1)"
+
+
+WRITERS: Mapping[str, Callable[[Readable], str]] = {".tex": latex, ".py": script}
+
+
+def of_certificate(found: Certificate, method: Any = None, criterion: Any = None) -> Readable:
+    """The proof that a certificate of a worst case, or of a quadratic potential, is.
+
+    Parameters
+    ----------
+    method, criterion : the class and the function, where they are none of the package's
+
+    Raises
+    ------
+    InvalidInput
+        A certificate of another kind.
+    MissingCapability
+        Cohorts over several rounds, whose vectors are those of every client and history.
+    """
+    claim = ", ".join(f"{name} = {x}" for name, x in found.claim.items())
+    told = ", ".join(f"{name}: {value}" for name, value in found.question.items() if value is not None and name != "kind")
+    if found.question.get("kind") == QUADRATIC:
+        of = quadratic_question(found.question, method)
+        system, family = of.system(found.question["values"] is True), of.family(found.claim["rho"], found.question["values"] is True)
+        points, losses, one = list(system.run.points.values()), of.losses, of.clients == 1
+    elif found.question.get("kind") == "worst-case":
+        q = asked_question(found.question, method, criterion)
+        if q.tree:
+            raise MissingCapability("the proof of cohorts over several rounds is too large to be read; take all clients, or one round")
+        points, family, losses, one = asked_points(q), family_of(q), q.losses, q.clients == 1
+    else:
+        raise InvalidInput("a proof to read is made of worst cases, quadratic potentials and statements")
+    return Readable(told, f"Proved: {claim}.", losses, points, family, found.multipliers, found.factors, one)
+
+
+def write_proof(path: Path, proof: Readable) -> Path:
+    """Write a proof as NAME.tex or NAME.py.
+
+    Raises
+    ------
+    InvalidInput
+        Another ending.
+    """
+    if path.suffix not in WRITERS:
+        raise InvalidInput(f"{path}: write the proof as NAME.tex, in LaTeX, or NAME.py, a script that checks itself")
+    return write_atomic(path, WRITERS[path.suffix](proof))

@@ -1,0 +1,145 @@
+"""Worst cases under any compressor of a given contraction: PEPit on the same instances, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtheory.algorithms import Compressed, FedAvg, Scaffold
+from fedtheory.cli.worst_case import method_of
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.local import GradientSteps
+from fedtheory.messages import TopK
+from fedtheory.problems import random_quadratic
+from fedtheory.simulation.simulate import simulate
+from fedtheory.worst_cases import Contraction, certificate, load, verify, worst_case, worst_function, write
+
+EF21 = method_of(f"{Path(__file__).parents[2] / 'examples/ef21.py'}:EF21")
+
+
+def pepit(clients, rounds, step, delta, feedback, down=None):
+    """Gradient descent whose messages arrive as any vectors that are near enough."""
+    from PEPit import PEP, Point
+    from PEPit.functions import SmoothStronglyConvexFunction
+
+    pep = PEP()
+    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
+    mean = sum(losses[1:], losses[0]) / clients
+    star, x = mean.stationary_point(), pep.set_initial_point()
+    pep.set_initial_condition((x - star) ** 2 <= 1)
+    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+
+    def sent(message, delta):
+        if delta is None:
+            return message
+        found = Point()
+        pep.add_constraint((found - message) ** 2 <= (1 - delta) * message**2)
+        return found
+
+    residuals, left = [0 * x] * clients, 0 * x
+    for _ in range(rounds):
+        total, new = 0 * x, []
+        for f, residual in zip(losses, residuals, strict=True):
+            message = residual - step * f.gradient(x)
+            arrived = sent(message, delta)
+            total, new = total + arrived / clients, [*new, message - arrived if feedback else 0 * x]
+        wanted = left + total
+        arrived = sent(wanted, down)
+        x, residuals, left = x + arrived, new, wanted - arrived if feedback else 0 * x
+    pep.set_performance_metric(mean(x) - mean(star))
+    return pep.solve(verbose=0, solver="CLARABEL")
+
+
+@pytest.mark.parametrize(
+    ("clients", "rounds", "delta", "feedback", "down"),
+    [
+        (2, 1, F(1, 2), True, None), (2, 2, F(1, 2), True, None), (2, 2, F(1, 2), False, None),
+        (3, 2, F(3, 4), True, None), (2, 2, F(1, 2), True, F(1, 2)), (2, 2, None, True, F(1, 4)), (2, 2, F(9, 10), True, None),
+    ],
+)  # fmt: skip
+def test_pepit_has_the_same_value(clients, rounds, delta, feedback, down):
+    sides = {"contraction": delta, "contraction_down": down}
+    given = {name: value for name, value in sides.items() if value is not None}
+    found = worst_case("fedavg", rounds=rounds, step=F(1, 4), feedback=feedback, **given)
+    up, back = (None if v is None else float(v) for v in (delta, down))
+    other = pepit(clients, rounds, 0.25, up, feedback, back)
+    assert found.best == pytest.approx(other, rel=1e-5)
+    assert other * (1 - 1e-6) <= float(found.bound) <= other * (1 + 2e-5)
+    assert found.any_number
+
+
+def pepit_ef21(clients, rounds, gamma, delta):
+    """EF21 whose messages arrive as any vectors that are near enough."""
+    from PEPit import PEP, Point
+    from PEPit.functions import SmoothStronglyConvexFunction
+
+    pep = PEP()
+    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
+    mean = sum(losses[1:], losses[0]) / clients
+    star, x = mean.stationary_point(), pep.set_initial_point()
+    pep.set_initial_condition((x - star) ** 2 <= 1)
+    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+    known = [0 * x] * clients
+    for _ in range(rounds):
+        wanted, arrived = [f.gradient(x) - g for f, g in zip(losses, known, strict=True)], [Point() for _ in losses]
+        for m, c in zip(wanted, arrived, strict=True):
+            pep.add_constraint((c - m) ** 2 <= (1 - delta) * m**2)
+        known = [g + c for g, c in zip(known, arrived, strict=True)]
+        x = x - gamma / clients * sum(known[1:], known[0])
+    pep.set_performance_metric(mean(x) - mean(star))
+    return pep.solve(verbose=0, solver="CLARABEL")
+
+
+@pytest.mark.parametrize(("clients", "rounds", "gamma", "delta"), [(2, 2, F(1, 2), F(1, 2)), (3, 3, F(1, 4), F(3, 4))])
+def test_ef21_of_a_file_has_pepits_value(clients, rounds, gamma, delta):
+    found = worst_case(EF21(gamma=gamma), rounds=rounds, contraction=delta)
+    assert found.best == pytest.approx(pepit_ef21(clients, rounds, float(gamma), float(delta)), rel=1e-5)
+    assert found.any_number
+    verify(certificate(found), EF21)
+
+
+def test_a_method_of_a_file_runs_compressed():
+    """EF21 goes to the optimum with TopK, where plain compressed gradients stop at a distance; its class names no source."""
+    problem = random_quadratic(4, 6, seed=1)
+    step = 1 / (4 * problem.constants().beta)
+    ran = simulate(problem, Compressed(EF21(gamma=step), up=TopK(k=3)), rounds=3000)
+    plain = simulate(problem, Compressed(FedAvg(), up=TopK(k=3), feedback=False), rounds=3000, local_solver=GradientSteps(1, step))
+    best = problem.optimum().x
+    left, kept = (float(np.linalg.norm(r.x[0] - best)) for r in (ran, plain))
+    assert left < 1e-6 < 1e-3 < kept
+
+
+def test_delta_1_compresses_nothing_and_less_is_worse():
+    plain = worst_case("fedavg", rounds=2, step=F(1, 4)).best
+    values = [worst_case("fedavg", rounds=2, step=F(1, 4), contraction=delta).best for delta in (1, F(3, 4), F(1, 2))]
+    assert values[0] == pytest.approx(plain, rel=1e-6)
+    assert values[0] < values[1] < values[2]
+
+
+def test_a_compressed_method_is_the_same_and_its_certificate_is_checked(tmp_path):
+    found = worst_case(Compressed(FedAvg(), up=Contraction(F(1, 2))), rounds=2, step=F(1, 4))
+    assert found.best == pytest.approx(worst_case("fedavg", rounds=2, step=F(1, 4), contraction=F(1, 2)).best, rel=1e-6)
+    verify(load(write(tmp_path / "c.json", certificate(found))))
+    cohorts = worst_case("fedavg", rounds=2, step=F(1, 4), contraction=F(1, 2), clients=3, participants=2)
+    verify(certificate(cohorts))
+    assert cohorts.best > found.best
+
+
+def test_what_is_refused():
+    with pytest.raises(InvalidInput, match="no message is compressed"):
+        worst_case("fedavg", step=F(1, 4), feedback=True)
+    with pytest.raises(InvalidInput, match=r"contraction = 2: delta must lie in \(0, 1\]"):
+        worst_case("fedavg", step=F(1, 4), contraction=2)
+    with pytest.raises(MissingCapability, match="by top-k"):
+        worst_case(Compressed(FedAvg(), up=TopK(k=1)), step=F(1, 4))
+    with pytest.raises(MissingCapability, match="second message"):
+        worst_case(Compressed(Scaffold(), control=Contraction(F(1, 2))), step=F(1, 4))
+    with pytest.raises(InvalidInput, match="compressed already"):
+        worst_case(Compressed(FedAvg(), up=Contraction(F(1, 2))), step=F(1, 4), contraction=F(1, 2))
+    with pytest.raises(InvalidInput, match="no worst function"):
+        worst_function(worst_case("fedavg", step=F(1, 4), contraction=F(1, 2)))
+    with pytest.raises(MissingCapability, match="stands for every compressor"):
+        Contraction(F(1, 2)).compress(np.ones(2))

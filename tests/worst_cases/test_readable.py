@@ -1,0 +1,88 @@
+"""Proofs to be read: scripts that check themselves, LaTeX, and as few inequalities as can be found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from fractions import Fraction as F
+
+import pytest
+
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.worst_cases import Losses, certificate, quadratic_potential, worst_case
+from fedtheory.worst_cases.bounds import BOUND
+from fedtheory.worst_cases.identity import left_over
+from fedtheory.worst_cases.programme import check
+from fedtheory.worst_cases.readable import fewest, latex, of_certificate, script, write_proof
+
+WORST = [
+    ("fedavg", {"rounds": 2, "local_steps": 2, "step": F(1, 4)}), ("feddyn", {"rounds": 2}),
+    ("scaffold", {"local_steps": 2, "step": F(1, 2), "losses": Losses(F(1), F(1, 10)), "criterion": "distance"}),
+    ("subgradient", {"rounds": 2, "criterion": "best-gap"}), ("fedavg", {"clients": 1, "step": F(1, 2)}),
+    ("fedelasticnet-dyn", {"rounds": 2}), ("fedmls", {"rounds": 2}), ("mopes", {"rounds": 2}),
+    ("fedavg", {"clients": 5, "participants": 2, "criterion": "distance", "local_steps": 2, "step": F(1, 4)}),
+]  # fmt: skip
+
+
+def ran(text, tmp_path):
+    """The exit code and the output of a script, which knows nothing of this package."""
+    file = tmp_path / "proof.py"
+    file.write_text(text)
+    done = subprocess.run([sys.executable, "-I", file], capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("method", "how"), WORST)
+def test_the_script_checks_itself(method, how, tmp_path):
+    proof = of_certificate(certificate(worst_case(method, **how)))
+    text = script(proof)
+    assert "fedtheory" not in text.replace(proof.title, "")
+    code, told = ran(text, tmp_path)
+    assert (code, "The identity holds" in told) == (0, True), told
+
+
+def test_a_changed_number_fails(tmp_path):
+    text = script(of_certificate(certificate(worst_case("fedavg", rounds=1, step=F(1, 2)))))
+    at = text.index("MULTIPLIERS = {")
+    first = re.compile(r"\): R\((\d+), (\d+)\),").search(text, at)
+    changed = text[: first.start(1)] + str(int(first[1]) + 1) + text[first.end(1) :]
+    code, told = ran(changed, tmp_path)
+    assert code == 1
+    assert "the identity does not hold" in told
+    code, told = ran(text[: first.start(1)] + f"-{first[1]}" + text[first.end(1) :], tmp_path)
+    assert code == 1
+    assert "a multiplier is negative" in told
+
+
+def test_quadratic_potentials(tmp_path):
+    for method, how in (("feddyn", {"alpha": 1, "step": F(1, 4)}), ("scaffold", {"clients": 5, "participants": 2, "step": F(1, 4)})):
+        proof = of_certificate(certificate(quadratic_potential(method, **how)))
+        code, told = ran(script(proof), tmp_path)
+        assert code == 0, told
+
+
+def test_latex():
+    text = latex(of_certificate(certificate(worst_case("fedavg", rounds=1, step=F(1, 2), heterogeneity=0))))
+    assert text.count(r"\begin{") == text.count(r"\end{")
+    for part in (r"f_{*} \ge f_{g0.0} + \langle g_{g0.0}, x_{*}-x_{g0.0}\rangle + \tfrac{1}{2}", r"x_{g0.0} &= x_0", r"\big\|"):
+        assert part in text
+
+
+def test_fewer_inequalities_prove_nearly_the_same():
+    found = worst_case("fedavg", rounds=2, local_steps=2, step=F(1, 4))
+    fewer = fewest(found.family, BOUND, found.solution)
+    assert len(fewer.numbers) <= 16 < len(found.solution.numbers)
+    bound = -fewer.numbers[BOUND]
+    assert found.bound * F(999_999, 1_000_000) <= bound <= found.bound * F(1_000_002, 1_000_000)
+    assert not left_over(found.family, fewer.numbers).values  # of the whole family, not only of what was kept
+    check(found.family, fewer.numbers, fewer.rows)
+
+
+def test_what_is_refused(tmp_path):
+    found = certificate(worst_case("fedavg", rounds=2, clients=3, participants=2))
+    with pytest.raises(MissingCapability, match="cohorts over several rounds"):
+        of_certificate(found)
+    proof = of_certificate(certificate(worst_case("fedavg")))
+    with pytest.raises(InvalidInput, match=r"NAME\.tex"):
+        write_proof(tmp_path / "proof.txt", proof)

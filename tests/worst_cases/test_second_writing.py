@@ -1,0 +1,70 @@
+"""Certificates by a second writing, client by client, that imports nothing of the package."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction as F
+from pathlib import Path
+
+import pytest
+
+from fedtheory.worst_cases import Losses, certificate, worst_case, write
+from validation.references import check_certificate as second
+
+STRONG = Losses(F(3, 2), F(1, 10))
+QUESTIONS = {
+    "fedavg": {"local_steps": 2, "rounds": 2, "step": F(1, 3)},
+    "fedavg, strongly convex": {
+        "local_steps": 3,
+        "step": F(1, 4),
+        "losses": STRONG,
+        "criterion": "distance",
+        "heterogeneity": 2,
+    },
+    "scaffold": {"local_steps": 2, "rounds": 2, "step": F(1, 4), "distance": F(1, 2)},
+    "fedprox": {"rounds": 2, "mu": F(1, 2), "losses": STRONG},
+    "feddyn": {"rounds": 3, "alpha": F(2, 3), "criterion": "distance", "losses": STRONG},
+}
+
+
+def written(name, folder):
+    method, _, _ = name.partition(",")
+    return write(folder / "c.json", certificate(worst_case(method, **QUESTIONS[name])))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_certificate_holds_client_by_client(name, tmp_path):
+    """For 2, 3 and 5 clients; not with a smaller bound, one condition less, or twice the step."""
+    path = written(name, tmp_path)
+    second.main([str(path)])
+    held = json.loads(path.read_text())
+    wrong = [dict(held, claim={"bound": str(F(held["claim"]["bound"]) * F(9, 10))})]
+    largest = max((n for n in held["multipliers"] if ", " in n), key=lambda n: F(held["multipliers"][n]))
+    wrong.append(dict(held, multipliers={n: m for n, m in held["multipliers"].items() if n != largest}))
+    wrong.append(dict(held, multipliers={**held["multipliers"], "start": "-1"}))
+    options = {n: str(2 * F(v)) if n in ("step", "mu", "alpha") else v for n, v in held["question"]["options"].items()}
+    wrong.append(dict(held, question={**held["question"], "options": options}))
+    for other in wrong:
+        with pytest.raises(SystemExit):
+            second.check(other)
+
+
+def test_it_imports_nothing_of_the_package():
+    lines = [line.split() for line in Path(second.__file__).read_text().splitlines()]
+    assert {words[1] for words in lines if words[:1] in (["import"], ["from"])} <= {
+        "__future__", "collections.abc", "dataclasses", "fractions", "itertools", "json", "pathlib", "sys", "typing",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gram", "told"),
+    [
+        ({("a", "a"): 1, ("b", "b"): 1, ("a", "b"): 1, ("b", "a"): 1}, True),
+        ({("a", "a"): 1, ("b", "b"): 1, ("a", "b"): F(11, 10), ("b", "a"): F(11, 10)}, False),
+        ({("a", "b"): F(1, 9), ("b", "a"): F(1, 9), ("b", "b"): 1}, False),
+        ({("a", "a"): -1}, False),
+        ({}, True),
+    ],
+)
+def test_forms_that_are_semidefinite(gram, told):
+    assert second.semidefinite(gram) is told

@@ -1,0 +1,244 @@
+"""Check a worst-case certificate by a second writing, client by client: nothing of the package is imported.
+
+    python validation/references/check_certificate.py results/CERTIFICATE.json
+
+Of the file only the question, the bound and the multipliers are used. The method is written out here for N clients
+with a loss each, the criterion and every condition as well, and
+
+    bound - criterion - sum of multiplier x mean over the clients of the condition
+
+must be a positive semidefinite form of all N clients' vectors, which an elimination in fractions decides. The
+package works with the clients' mean and deviations instead, in two blocks that are the same for every N.
+
+Methods: fedavg and scaffold with local gradient steps, fedprox and feddyn with exact local solves, where everybody takes part
+and losses are smooth. Criteria: gap and distance.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+__all__ = ["check", "main"]
+
+Vector = dict[Any, Fraction]  # by basis vector
+CLIENTS = (2, 3, 5)
+
+
+class Form:
+    """A constant, plus a quadratic form of the basis vectors, plus a linear one of values of losses."""
+
+    def __init__(self) -> None:
+        self.constant, self.gram, self.values = Fraction(0), dict[Any, Fraction](), dict[Any, Fraction]()
+
+    def inner(self, c: Fraction, a: Vector, b: Vector) -> None:
+        """Add c <a, b>."""
+        for x, u in a.items():
+            for y, v in b.items():
+                for key in ((x, y), (y, x)):
+                    self.gram[key] = self.gram.get(key, Fraction(0)) + c * u * v / 2
+
+    def value(self, c: Fraction, name: Any) -> None:
+        """Add c f."""
+        self.values[name] = self.values.get(name, Fraction(0)) + c
+
+
+def plus(*terms: tuple[Any, Vector]) -> Vector:
+    """A linear combination."""
+    out: Vector = {}
+    for c, v in terms:
+        for name, number in v.items():
+            out[name] = out.get(name, Fraction(0)) + Fraction(c) * number
+    return {name: number for name, number in out.items() if number}
+
+
+def mean(vectors: list[Vector]) -> Vector:
+    """The mean over the clients."""
+    return plus(*((Fraction(1, len(vectors)), v) for v in vectors))
+
+
+@dataclass
+class Losses:
+    """N losses with the points at which they were asked: name -> every client's position, and its gradient there."""
+
+    N: int
+    points: dict[str, tuple[list[Vector], list[Vector]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        last = plus(*((-1, {("g*", k): Fraction(1)}) for k in range(self.N - 1)))
+        self.points["*"] = [{}] * self.N, [*({("g*", k): Fraction(1)} for k in range(self.N - 1)), last]
+
+    def gradients(self, name: str, at: list[Vector]) -> list[Vector]:
+        """New vectors: the gradients at a point; those of a known one where it was asked before."""
+        known = next((g for n, (x, g) in self.points.items() if n != "*" and x == at), None)
+        return self.solved(name, lambda _: at) if known is None else known
+
+    def solved(self, name: str, where: Callable[[list[Vector]], list[Vector]]) -> list[Vector]:
+        """The gradients at the point that is made of them."""
+        found = [{(name, k): Fraction(1)} for k in range(self.N)]
+        self.points[name] = where(found), found
+        return found
+
+
+def fedavg(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vector]:
+    """x+ = mean(y_k), y_k after K gradient steps on f_k from x."""
+    step = Fraction(question["options"]["step"])
+    for t in range(question["rounds"]):
+        y = [x] * of.N
+        for j in range(question["local steps"]):
+            y = [plus((1, a), (-step, g)) for a, g in zip(y, of.gradients(f"g{t}.{j}", y), strict=True)]
+        x = mean(y)
+        yield x
+
+
+def scaffold(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vector]:
+    """SCAFFOLD, option II: y <- y - h (g - c_k + c), c_k+ = c_k - c + (x - y)/(K h), from c_k = 0."""
+    step, K = Fraction(question["options"]["step"]), question["local steps"]
+    c_k: list[Vector] = [{}] * of.N
+    for t in range(question["rounds"]):
+        c, y = mean(c_k), [x] * of.N
+        for j in range(K):
+            g = of.gradients(f"g{t}.{j}", y)
+            y = [plus((1, a), (-step, b), (step, e), (-step, c)) for a, b, e in zip(y, g, c_k, strict=True)]
+        c_k = [plus((1, e), (-1, c), (1 / (K * step), x), (-1 / (K * step), a)) for e, a in zip(c_k, y, strict=True)]
+        x = mean(y)
+        yield x
+
+
+def fedprox(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vector]:
+    """x+ = mean(y_k), mu (x - y_k) = grad f_k(y_k)."""
+    mu = Fraction(question["options"]["mu"])
+    for t in range(question["rounds"]):
+        at = x
+        of.solved(f"g{t}", lambda g, at=at: [plus((1, at), (-1 / mu, v)) for v in g])
+        x = mean(of.points[f"g{t}"][0])
+        yield x
+
+
+def feddyn(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vector]:
+    """grad f_k(y_k) = l_k + alpha (x - y_k), l_k+ = grad f_k(y_k), h+ = h - alpha mean(y_k - x), x+ = mean(y_k) - h+/alpha."""
+    alpha = Fraction(question["options"]["alpha"])
+    kept: list[Vector] = [{}] * of.N
+    h: Vector = {}
+    for t in range(question["rounds"]):
+        at, before = x, kept
+
+        def where(g: list[Vector], at: Vector = at, before: list[Vector] = before) -> list[Vector]:
+            return [plus((1, at), (1 / alpha, e), (-1 / alpha, v)) for e, v in zip(before, g, strict=True)]
+
+        kept = of.solved(f"g{t}", where)
+        y = mean(of.points[f"g{t}"][0])
+        h = plus((1, h), (-alpha, y), (alpha, x))
+        x = plus((1, y), (-1 / alpha, h))
+        yield x
+
+
+METHODS = {"fedavg": fedavg, "scaffold": scaffold, "fedprox": fedprox, "feddyn": feddyn}
+
+
+def left_over(certificate: Mapping[str, Any], N: int) -> Form:
+    """The bound less the criterion and the conditions times their multipliers, for N clients."""
+    question, multipliers = certificate["question"], {k: Fraction(v) for k, v in certificate["multipliers"].items()}
+    L, mu = Fraction(question["smoothness"]), Fraction(question["strong convexity"])
+    losses, start, out = Losses(N), {"x0": Fraction(1)}, Form()
+    *_, x = METHODS[question["method"]](losses, start, question)
+    out.constant = Fraction(certificate["claim"]["bound"])
+    if question["criterion"] == "gap":
+        losses.gradients("end", [x] * N)
+        end = next(n for n, (at, _) in losses.points.items() if n != "*" and at == [x] * N)
+        for k in range(N):
+            out.value(Fraction(-1, N), (end, k))
+            out.value(Fraction(1, N), ("*", k))
+    elif question["criterion"] == "distance":
+        out.inner(Fraction(-1), x, x)
+    else:
+        raise SystemExit(f"criterion {question['criterion']!r}: gap and distance are written here")
+    for name, m in multipliers.items():
+        if name == "minus the bound":
+            if m != -out.constant:
+                raise SystemExit(f"the bound is {out.constant}, and the multiplier of -1 is {-m}")
+        elif name == "start":
+            at_least_0(name, m)
+            out.constant -= m * Fraction(question["distance"]) ** 2
+            out.inner(m, start, start)
+        elif name == "heterogeneity":
+            at_least_0(name, m)
+            out.constant -= m * Fraction(question["heterogeneity"]) ** 2
+            for g in losses.points["*"][1]:
+                out.inner(m / N, g, g)
+        else:
+            at_least_0(name, m)
+            less_condition(out, m, losses, name, L, mu)
+    return out
+
+
+def at_least_0(name: str, m: Fraction) -> None:
+    """Refuse a negative multiplier of an inequality."""
+    if m < 0:
+        raise SystemExit(f"the multiplier of {name} is {m} < 0")
+
+
+def less_condition(out: Form, m: Fraction, losses: Losses, name: str, L: Fraction, mu: Fraction) -> None:
+    """Subtract m times the mean of f_k(x_i) - f_k(x_j) - <g_j, x_i - x_j> - (|g_i - g_j|^2/L + mu |x_i - x_j|^2
+    - 2 mu/L <g_j - g_i, x_j - x_i>)/(2 (1 - mu/L))."""
+    if name not in {f"{i}, {j}" for i, j in permutations(losses.points, 2)}:
+        raise SystemExit(f"there is no condition {name!r}")
+    i, j = name.split(", ")
+    c, share = m / losses.N, 1 / (2 * (1 - mu / L))
+    for k in range(losses.N):
+        (x_i, g_i), (x_j, g_j) = ((losses.points[p][0][k], losses.points[p][1][k]) for p in (i, j))
+        apart, turned = plus((1, x_i), (-1, x_j)), plus((1, g_i), (-1, g_j))
+        out.value(-c, (i, k))
+        out.value(c, (j, k))
+        out.inner(c, g_j, apart)
+        out.inner(c * share / L, turned, turned)
+        out.inner(c * share * mu, apart, apart)
+        out.inner(-2 * c * share * mu / L, turned, apart)
+
+
+def semidefinite(gram: Mapping[Any, Fraction]) -> bool:
+    """True if a symmetric matrix has no negative eigenvalue: symmetric elimination, exactly."""
+    left = {key: v for key, v in gram.items() if v}
+    for name in sorted({x for x, _ in left}, key=str):
+        pivot = left.pop((name, name), Fraction(0))
+        row = {y: v for (x, y), v in left.items() if x == name}
+        if pivot < 0 or (pivot == 0 and row):
+            return False
+        left = {key: v for key, v in left.items() if name not in key}
+        for x, u in row.items():
+            for y, v in row.items():
+                left[x, y] = left.get((x, y), Fraction(0)) - u * v / pivot
+        left = {key: v for key, v in left.items() if v}
+    return True
+
+
+def check(certificate: Mapping[str, Any], clients: tuple[int, ...] = CLIENTS) -> None:
+    """Raise `SystemExit` with what is wrong, for one of the numbers of clients."""
+    question = certificate["question"]
+    if question["method"] not in METHODS or question["participants"] != question["clients"]:
+        raise SystemExit(f"{question['method']}, {question['participants']} of {question['clients']} clients: not written here")
+    for N in clients:
+        left = left_over(certificate, N)
+        if left.constant != 0:
+            raise SystemExit(f"N = {N}: the bound is not the sum of what start and heterogeneity give: {left.constant} is left")
+        if any(left.values.values()):
+            raise SystemExit(f"N = {N}: values of losses are left: {[str(n) for n, v in left.values.items() if v]}")
+        if not semidefinite(left.gram):
+            raise SystemExit(f"N = {N}: what is left is no sum of squares")
+
+
+def main(files: list[str]) -> None:
+    """Check files."""
+    for file in files:
+        check(json.loads(Path(file).read_text()))
+        print(f"{file}: proved, for N = {', '.join(map(str, CLIENTS))}, by the second writing")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -117,7 +117,7 @@ class Compressed(Algorithm):
                 method = replace(method, send=self.of)
         object.__setattr__(self, "method", method)
         for word in ("name", "source", "local_work", "local_steps", "parameters_from"):
-            object.__setattr__(self, word, getattr(method, word, ""))
+            object.__setattr__(self, word, getattr(method, word, getattr(self, word, "")))
         if not type(method).__module__.startswith("fedtheory."):
             check_goes_by_what_arrives(self)
 

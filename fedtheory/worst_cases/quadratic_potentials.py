@@ -230,15 +230,14 @@ class _Round:
 
         def after(coins: Coins) -> Any:
             seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [], coins=coins)
-            new = subject.algorithm.round(copy.deepcopy(before), seen)
-            if trace.refused is not None:
-                raise trace.refused
-            return new
+            return subject.algorithm.round(copy.deepcopy(before), seen)
 
         return tuple(self._outcome(run, trace, coins.weight, new) for coins, new in every_way(after))
 
     def _outcome(self, run: Run, trace: Trace, weight: Fraction, after: Any) -> Outcome:
         subject = self.subject
+        if trace.refused is not None:
+            raise trace.refused
         if run.conditions:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         new = {n: trace.vector(getattr(after, n)) for n in self.fields}

@@ -824,9 +824,14 @@ class VectorClients(Clients):
         return np.array([[self.coins.flip(p)]])
 
     # --- the work ---------------------------------------------------------------------------------
+    @property
+    def _here(self) -> str:
+        """The round and how its coins have fallen, in names."""
+        return f"{self.label}{self.coins or ''}"
+
     def _name(self, solved: bool) -> str:
         """The name of the next point."""
-        return f"g{self.label}{self.coins or ''}" + ("" if solved and self._asked == 0 else f".{self._asked}")
+        return f"g{self._here}" + ("" if solved and self._asked == 0 else f".{self._asked}")
 
     def gradient(self, y: Any) -> Any:
         at, name = self._own(self.trace.point, y), self._name(False)
@@ -960,6 +965,8 @@ class VectorClients(Clients):
 
     # --- what is no matter of vectors -------------------------------------------------------------
     def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
+        if senders is not None and not np.any(senders):
+            return np.zeros_like(message), 0
         self._only(message, True if senders is None else senders)
         return self.trace.of_clients(self._arrives_of(message, compressor, False), self.slots), 0
 
@@ -975,7 +982,7 @@ class VectorClients(Clients):
         if compressor.delta == 1:  # nothing is left out
             return wanted
         self._compressed += 1
-        name = f"c{self.label}.{self._compressed}"
+        name = f"c{self._here}.{self._compressed}"
         found = self.run.vector(name, everybody, beside=wanted)
         self.run.contract(name, wanted, found, compressor.delta)
         return found
@@ -1016,11 +1023,10 @@ class Page:
 
     def __init__(
         self, algorithm: Algorithm, solver: LocalSolver, clients: int, participants: int, coordinates: int = SHOWN
-    ) -> None:  # fmt: skip
+    ) -> None:
         algorithm.check(solver)
-        self.algorithm, self.coordinates = algorithm, coordinates
-        self.method, self.solver = in_fractions(algorithm), in_fractions(solver)
-        self.clients, self.participants = clients, participants
+        self.algorithm, self.method, self.solver = algorithm, in_fractions(algorithm), in_fractions(solver)
+        self.clients, self.participants, self.coordinates = clients, participants, coordinates
 
     def __call__(self, run: Any, t: int, x: Any, state: Any) -> tuple[Any, Any]:
         """Of a round that flips no coin."""
@@ -1032,32 +1038,31 @@ class Page:
         return [(coins.weight, *after) for coins, after in ways]
 
     def _told(self, run: Any, t: int, x: Any, state: Any, coins: Coins | None) -> tuple[Any, Any]:
+        algorithm = self.algorithm
         try:
             return self._round(run, t, x, state, coins)
         except NotLinear as error:
-            raise MissingCapability(f"{self.algorithm.name}: {_line(error, self.algorithm)}{error}") from error
+            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
         except FedTheoryError:
             raise
         except Exception as error:
             lacks = [said for name, said in LACKS.items() if name in str(error) and isinstance(error, AttributeError | TypeError)]
             why = lacks[0] if lacks else f"{type(error).__name__}: {error}"
-            raise MissingCapability(f"{self.algorithm.name}: {_line(error, self.algorithm)}{why}: {NOT_LINEAR}") from error
+            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     def _round(self, run: Any, t: int, x: Any, state: _State | None, coins: Coins | None) -> tuple[Any, _State]:
+        N, P = self.clients, self.participants
         if state is None:
-            trace = Trace(run, self.clients, self.participants, self.coordinates)
-            state = _State(trace, self.method.init(trace.of_server(x), self.clients), {}, [])
-        before = state.history
-        seen = VectorClients(
-            state.trace, self.solver, self.clients, self.participants, t + 1, state.moves, state.inside, f"{t}{before}", coins
-        )
-        # other cohorts, and other ways for the coins to fall, go on from it, too
-        begun = state.of_method if not run.cohort and coins is None else copy.deepcopy(state.of_method)
+            trace = Trace(run, N, P, self.coordinates)
+            state = _State(trace, self.method.init(trace.of_server(x), N), {}, [])
+        trace, begun, before = state.trace, state.of_method, state.history
+        begun = copy.deepcopy(begun) if run.cohort or coins else begun  # other cohorts, or ways for coins, go on from it, too
+        seen = VectorClients(trace, self.solver, N, P, t + 1, state.moves, state.inside, f"{t}{before}", coins)
         after = self.method.round(begun, seen)
-        if state.trace.refused is not None:
-            raise state.trace.refused
+        if trace.refused is not None:
+            raise trace.refused
         history = f"{before}{coins or ''}/" if before or (coins is not None and coins.faces) else ""
-        return state.trace.point(after.x), _State(state.trace, after, seen.moves, seen.inside, history)
+        return trace.point(after.x), _State(trace, after, seen.moves, seen.inside, history)
 
 
 def _line(error: BaseException, algorithm: Algorithm) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from fractions import Fraction as F
 from itertools import combinations, product
@@ -34,6 +36,7 @@ from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, entry
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import NoMultipliers, maximise, optimum
 from fedtheory.worst_cases.quadratic_potentials import SIZE, V_OF, S, potential_question
+from fedtheory.worst_cases.readable import of_certificate, script
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.traced import Coins, every_way
 
@@ -110,15 +113,30 @@ class Delayed(Algorithm):
 
 @dataclass(frozen=True)
 class Elsewhere(LazyDescent):
-    """Takes a gradient step, and then one from there or from twice as far, as its coin says."""
+    """A step, and another from where it led or from twice as far."""
 
     name: ClassVar[str] = "elsewhere"
 
     def round(self, state, clients):
         x = clients.spread(state.x)
-        after = clients.mean(clients.minimise(LocalObjective(center=x), start=x).y)
-        x = clients.spread(clients.xp.where(clients.coin(self.p), after, 2 * after - state.x))
-        return FedAvgState(clients.mean(clients.minimise(LocalObjective(center=x), start=x).y))
+        y = clients.minimise(LocalObjective(center=x), start=x).y
+        start = clients.xp.where(clients.coin(self.p)[..., None], y, 2 * y - x)
+        return FedAvgState(clients.mean(clients.minimise(LocalObjective(center=x), start=start).y))
+
+
+@dataclass(frozen=True)
+class LazyUpdates(LazyDescent):
+    """Updates are sent where heads fall."""
+
+    name: ClassVar[str] = "lazy-updates"
+    compresses: ClassVar[tuple[str, ...]] = ("up",)
+    error_feedback: ClassVar[bool] = False
+
+    def round(self, state, clients):
+        x = clients.spread(state.x)
+        update = clients.minimise(LocalObjective(center=x), start=x).y - x
+        senders = np.repeat(clients.coin(self.p), update.shape[1], axis=1)
+        return FedAvgState(state.x + clients.mean(clients.send(update, senders=senders)))
 
 
 @dataclass(frozen=True)
@@ -188,9 +206,8 @@ def test_the_branches_of_a_run_share_what_they_have_in_common():
 
 def test_gradients_after_the_coin_have_names_of_their_own():
     run, _ = branches(asked(Elsewhere, {"step": F(1)}, rounds=1))
-    at = {name: point.at for name, point in run.points.items()}
-    assert list(at) == ["*", "g0.0", "g0+.1", "g0-.1"]
-    assert at["g0-.1"] - Run.start == 2 * (at["g0+.1"] - Run.start) != Run.zero
+    at = {name: point.at - Run.start for name, point in run.points.items()}
+    assert list(at) == ["*", "g0.0", "g0+.1", "g0-.1"] and at["g0-.1"] == 2 * at["g0+.1"] != 0 * at["g0+.1"]
 
 
 @pytest.mark.parametrize("criterion", ["gap", "distance", "gradient", "best-gap"])
@@ -341,6 +358,25 @@ class Stays(LazyDescent):
 
     def round(self, state, clients):
         return FedAvgState(clients.xp.where(clients.coin(HALF), state.x, state.x))
+
+
+def test_a_proof_to_read_checks_itself(tmp_path):
+    bound = worst_case("scaffnew", rounds=2, step=F(1), p=F(1, 3))
+    potential = quadratic_potential("scaffnew", losses=LOSSES, step=F(20, 11), p=HALF)
+    for i, found in enumerate((bound, potential)):
+        file = tmp_path / f"{i}.py"
+        file.write_text(script(of_certificate(certificate(found))))
+        done = subprocess.run([sys.executable, "-I", file], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 and "The identity holds" in done.stdout, done.stderr
+
+
+def test_any_compressor_of_a_contraction_falls_with_the_coin():
+    """Compressed after the coin, a message is another one for each face; of delta = 1 nothing is left out."""
+    whole, sure = (worst_case(LazyUpdates, step=HALF, **more) for more in ({}, {"contraction": 1}))
+    assert sure.best == pytest.approx(whole.best, abs=1e-7)
+    half = worst_case(LazyUpdates, step=HALF, contraction=HALF)
+    run, _ = branches(half.question)
+    assert half.best > whole.best + 1e-3 and list(run.conditions) == ["c0+.1"]
 
 
 def test_the_command_line(tmp_path):

@@ -14,14 +14,15 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.coins import not_too_many_ways
 from fedtheory.worst_cases.criteria import CRITERIA, Criterion, form_of, name_of, source_of
+from fedtheory.worst_cases.entries import SHOWN
 from fedtheory.worst_cases.gram import Quadratic, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, check, maximise
 from fedtheory.worst_cases.runs import NeedsTree, Run, spread
-from fedtheory.worst_cases.traced import SHOWN, not_too_many_ways
 from fedtheory.worst_cases.tree import Tree
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.worst_cases.entries import NotLinear, Square, Trace
 from fedtheory.worst_cases.gram import Quadratic
-from fedtheory.worst_cases.traced import NotLinear, Square, Trace
 
 __all__ = ["CRITERIA", "Criterion", "Measured", "Models", "form_of", "name_of", "source_of"]
 

@@ -24,9 +24,11 @@ from fedtheory.inputs import shown, whole_number
 from fedtheory.local import Exact, ExactProx, GradientSteps
 from fedtheory.local.objective import LocalSolver
 from fedtheory.rational import in_fractions
+from fedtheory.worst_cases.entries import SHOWN
 from fedtheory.worst_cases.numbers import exact
+from fedtheory.worst_cases.page import Page
 from fedtheory.worst_cases.runs import Run
-from fedtheory.worst_cases.traced import SHOWN, Contraction, NoCurvature, Page
+from fedtheory.worst_cases.traced import Contraction, NoCurvature
 
 __all__ = ["Scale", "Subject", "class_of", "names", "source_of", "subject"]
 

@@ -35,12 +35,14 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.coins import Coins, every_way
+from fedtheory.worst_cases.entries import ROUNDING, SHOWN, Coordinate, Trace
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
 from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
-from fedtheory.worst_cases.traced import ROUNDING, SHOWN, Coins, Coordinate, Trace, VectorClients, every_way
+from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = [
     "BISECTIONS", "PotentialQuestion", "QuadraticPotential", "System", "answer", "potential_question",

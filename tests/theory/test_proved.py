@@ -45,9 +45,9 @@ from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
 from fedtheory.theory.rounds.undefined import Undefined
 from fedtheory.theory.rounds.vectors import best_constants, proved, view_of
 from fedtheory.theory.studies import certificates
+from fedtheory.worst_cases.entries import Square
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.runs import OPTIMUM
-from fedtheory.worst_cases.traced import Square
 
 CONVEX = SmoothConvex((1, 5), (1, 3))
 STEP = GradientSteps(1, lr=lambda c: F(2, 3) / c.beta)

@@ -32,13 +32,13 @@ from fedtheory.worst_cases import (
     write,
 )
 from fedtheory.worst_cases.bounds import asked, asked_points, branches
+from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, entry
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import NoMultipliers, maximise, optimum
 from fedtheory.worst_cases.quadratic_potentials import SIZE, V_OF, S, potential_question
 from fedtheory.worst_cases.readable import of_certificate, script
 from fedtheory.worst_cases.runs import Run
-from fedtheory.worst_cases.traced import Coins, every_way
 
 MU = F(1, 10)
 LOSSES = Losses(F(1), MU)

@@ -35,13 +35,14 @@ from fedtheory.theory.rounds.problem_classes import (
     StronglyConvexSum,
 )
 from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, exact
 from fedtheory.worst_cases.gram import Quadratic, common, own, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.potentials import WeaklyConvex
 from fedtheory.worst_cases.programme import Solution, certify, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
-from fedtheory.worst_cases.traced import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, VectorClients, exact
+from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
 

@@ -22,6 +22,15 @@ QUESTIONS = {
         "heterogeneity": 2,
     },
     "scaffold": {"local_steps": 2, "rounds": 2, "step": F(1, 4), "distance": F(1, 2)},
+    "scaffnew": {"rounds": 2, "step": F(1, 2), "p": F(1, 3)},
+    "scaffnew, strongly convex": {
+        "local_steps": 2,
+        "rounds": 3,
+        "step": F(1, 4),
+        "p": F(2, 3),
+        "losses": STRONG,
+        "criterion": "distance",
+    },
     "fedprox": {"rounds": 2, "mu": F(1, 2), "losses": STRONG},
     "feddyn": {"rounds": 3, "alpha": F(2, 3), "criterion": "distance", "losses": STRONG},
 }
@@ -44,6 +53,8 @@ def test_a_certificate_holds_client_by_client(name, tmp_path):
     wrong.append(dict(held, multipliers={**held["multipliers"], "start": "-1"}))
     options = {n: str(2 * F(v)) if n in ("step", "mu", "alpha") else v for n, v in held["question"]["options"].items()}
     wrong.append(dict(held, question={**held["question"], "options": options}))
+    if "p" in options:
+        wrong.append(dict(held, question={**held["question"], "options": {**held["question"]["options"], "p": "1/4"}}))
     for other in wrong:
         with pytest.raises(SystemExit):
             second.check(other)

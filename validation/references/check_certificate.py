@@ -10,8 +10,8 @@ with a loss each, the criterion and every condition as well, and
 must be a positive semidefinite form of all N clients' vectors, which an elimination in fractions decides. The
 package works with the clients' mean and deviations instead, in two blocks that are the same for every N.
 
-Methods: fedavg and scaffold with local gradient steps, fedprox and feddyn with exact local solves, where everybody takes part
-and losses are smooth. Criteria: gap and distance.
+Methods: fedavg, scaffold and scaffnew with local gradient steps, fedprox and feddyn with exact local solves, where everybody
+takes part and losses are smooth. Criteria: gap and distance, of scaffnew their expectations over every way for its coins to fall.
 """
 
 from __future__ import annotations
@@ -142,23 +142,54 @@ def feddyn(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vecto
 METHODS = {"fedavg": fedavg, "scaffold": scaffold, "fedprox": fedprox, "feddyn": feddyn}
 
 
+def scaffnew(of: Losses, x: Vector, question: Mapping[str, Any]) -> list[tuple[Fraction, Vector, str]]:
+    """Scaffnew, and each way for its coins to fall: its probability, the server's last average, and the faces.
+
+    y_k = x_k - gamma (g_k - h_k); heads: x_k+ = mean(y_i - gamma/p h_i), tails: x_k+ = y_k; h_k+ = h_k + p/gamma (x_k+ - y_k).
+    """
+    step, p, K = Fraction(question["options"]["step"]), Fraction(question["options"]["p"]), question["local steps"]
+    over, N = p / (K * step), of.N
+    ways: list[Any] = [(Fraction(1), x, [x] * N, [{}] * N, "")]
+    for t in range(question["rounds"]):
+        after = []
+        for weight, server, own, h, faces in ways:
+            y = own
+            for j in range(K):
+                g = of.gradients(f"g{t}{faces}.{j}", y)
+                y = [plus((1, a), (-step, b), (step, c)) for a, b, c in zip(y, g, h, strict=True)]
+            average = mean([plus((1, a), (-1 / over, c)) for a, c in zip(y, h, strict=True)])
+            for face, chance, new, at in (("+", p, [average] * N, average), ("-", 1 - p, y, server)):
+                kept = [plus((1, c), (over, b), (-over, a)) for a, b, c in zip(y, new, h, strict=True)]
+                after.append((weight * chance, at, new, kept, f"{faces}{face}/"))
+        ways = after
+    return [(weight, server, faces) for weight, server, _, _, faces in ways if weight]
+
+
+def ends(of: Losses, x: Vector, question: Mapping[str, Any]) -> list[tuple[Fraction, Vector, str]]:
+    """Each way for a method's coins to fall: its probability, the last model, and the faces."""
+    if question["method"] == "scaffnew":
+        return scaffnew(of, x, question)
+    *_, last = METHODS[question["method"]](of, x, question)
+    return [(Fraction(1), last, "")]
+
+
 def left_over(certificate: Mapping[str, Any], N: int) -> Form:
     """The bound less the criterion and the conditions times their multipliers, for N clients."""
     question, multipliers = certificate["question"], {k: Fraction(v) for k, v in certificate["multipliers"].items()}
     L, mu = Fraction(question["smoothness"]), Fraction(question["strong convexity"])
     losses, start, out = Losses(N), {"x0": Fraction(1)}, Form()
-    *_, x = METHODS[question["method"]](losses, start, question)
     out.constant = Fraction(certificate["claim"]["bound"])
-    if question["criterion"] == "gap":
-        losses.gradients("end", [x] * N)
+    if question["criterion"] not in ("gap", "distance"):
+        raise SystemExit(f"criterion {question['criterion']!r}: gap and distance are written here")
+    for weight, x, faces in ends(losses, start, question):
+        if question["criterion"] == "distance":
+            out.inner(-weight, x, x)
+            continue
+        losses.gradients(f"end{faces}", [x] * N)
         end = next(n for n, (at, _) in losses.points.items() if n != "*" and at == [x] * N)
         for k in range(N):
-            out.value(Fraction(-1, N), (end, k))
-            out.value(Fraction(1, N), ("*", k))
-    elif question["criterion"] == "distance":
-        out.inner(Fraction(-1), x, x)
-    else:
-        raise SystemExit(f"criterion {question['criterion']!r}: gap and distance are written here")
+            out.value(-weight / N, (end, k))
+            out.value(weight / N, ("*", k))
     for name, m in multipliers.items():
         if name == "minus the bound":
             if m != -out.constant:
@@ -221,7 +252,7 @@ def semidefinite(gram: Mapping[Any, Fraction]) -> bool:
 def check(certificate: Mapping[str, Any], clients: tuple[int, ...] = CLIENTS) -> None:
     """Raise `SystemExit` with what is wrong, for one of the numbers of clients."""
     question = certificate["question"]
-    if question["method"] not in METHODS or question["participants"] != question["clients"]:
+    if question["method"] not in (*METHODS, "scaffnew") or question["participants"] != question["clients"]:
         raise SystemExit(f"{question['method']}, {question['participants']} of {question['clients']} clients: not written here")
     for N in clients:
         left = left_over(certificate, N)

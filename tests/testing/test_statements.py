@@ -307,7 +307,7 @@ def test_statements_of_an_authors_own_are_judged_on_models_alone():
     with pytest.raises(InvalidInput, match="hand the run over"):
         theorems.get("kit-rates/on-the-way").bound(PROBLEM, None, 30)
     assert len(theorems.get("kit-rates/on-the-way").bound(PROBLEM, None, run=x)) == 30
-    assert "only its states are" in str(failure("kit-rates/drifts", x, PROBLEM))
+    assert "what the clients of a round did is not known of a run of one's own" in str(failure("kit-rates/drifts", x, PROBLEM))
     with pytest.raises(MissingCapability, match="not known of a run of one's own"):
         theorems.get("kit-rates/drifts").bound(PROBLEM, None, 3)
     seeds = np.stack([x, x], axis=1)

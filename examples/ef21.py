@@ -1,8 +1,8 @@
 """EF21, a method whose compressed messages correct what the server knows of the gradients.
 
-Every client keeps g_k, which the server knows, too, and sends what a compressor C leaves of grad f_k(x) - g_k:
+Every client keeps g_k, which the server knows, too, and sends what a compressor C leaves of grad f_k(x+) - g_k:
 
-    g_k+ = g_k + C(grad f_k(x) - g_k),    x+ = x - gamma mean(g_k+)
+    x+ = x - gamma mean(g_k),    g_k+ = g_k + C(grad f_k(x+) - g_k)
 
 (Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021, Algorithm 2, from g_k = 0.) With a contraction its worst case
 is that of every compressor with E||C(m) - m||^2 <= (1 - delta) ||m||^2:
@@ -27,7 +27,7 @@ class EF21State(NamedTuple):
 
 @dataclass(frozen=True)
 class EF21(Algorithm):
-    """x+ = x - gamma mean(g_k+), g_k+ = g_k + C(grad f_k(x) - g_k)."""
+    """x+ = x - gamma mean(g_k), g_k+ = g_k + C(grad f_k(x+) - g_k)."""
 
     gamma: float
     name = "ef21"
@@ -39,5 +39,6 @@ class EF21(Algorithm):
 
     def round(self, state, clients):
         known = clients.take(state.g_k)
-        g_k = known + clients.send(clients.gradient(clients.broadcast(state.x)) - known)
-        return EF21State(state.x - self.gamma * clients.mean(g_k), clients.put(state.g_k, g_k))
+        x = state.x - self.gamma * clients.mean(known)
+        g_k = known + clients.send(clients.gradient(clients.broadcast(x)) - known)
+        return EF21State(x, clients.put(state.g_k, g_k))

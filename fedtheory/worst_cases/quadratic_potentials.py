@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -132,7 +131,7 @@ class System:
         terms[S] = -Quadratic({entry(V_OF[MEAN], "x", "x"): Fraction(1)})
         if not self.fixed:
             terms[NOISE] = square(self.run.optimum)
-        terms |= {name: -c for name, c in losses.conditions(list(self.run.points.values())).items()}
+        terms |= {name: -c for name, c in self.run.of_losses(losses).items()}
         found = Family(Quadratic({SIZE: Fraction(1)}), terms, frozenset(signed))
         return found.of_one_client() if one else found
 
@@ -166,30 +165,34 @@ class System:
         )
 
     def on_parabolas(self, mu: float, L: float) -> float:
-        """The slowest mean square rate where every client has the parabola a/2 ||.||^2 plus a linear part: no rho is below it."""
+        """The slowest mean square rate where every client has the parabola a/2 ||.||^2 plus a linear part, and of a message
+        m a multiple arrives: no rho is below it."""
         names = [n for n in self.run.points if n != OPTIMUM]
-        at = [self.run.points[n].at for n in names]
+        made_of = [self.run.points[n].at for n in names] + [m for m, _ in self.run.messages.values()]
+        lost = np.array([(1 - float(delta)) ** 0.5 for _, delta in self.run.messages.values()])
+        every = [*names, *self.run.messages]
         keys = [(MEAN, f, g) for f, g in pairs(self.mean, 2)] + [(DEVIATION, f, g) for f, g in pairs(self.deviation, 2)]
         after = [self.after(*key) for key in keys]
         parts = (
-            (MEAN, self.mean, [v.mean for v in at]), (DEVIATION, self.deviation, [v.deviation for v in at])
+            (MEAN, self.mean, [v.mean for v in made_of]), (DEVIATION, self.deviation, [v.deviation for v in made_of])
         )  # fmt: skip
         return max(
-            float(max(abs(np.linalg.eigvals(_operator(keys, after, _slopes(a, names, parts))))))
-            for a in np.linspace(mu, L, CURVATURES)
-        )
+            float(max(abs(np.linalg.eigvals(_operator(keys, after, _multiples([a] * len(names) + list(1 + t * lost), every, parts))))))
+            for a in np.linspace(mu, L, CURVATURES) for t in ((-1, 0, 1) if len(lost) else (0,))
+        )  # fmt: skip
 
 
-def _slopes(a: float, names: list[str], parts: Any) -> dict[tuple[str, str], dict[str, float]]:
-    """(block, vector) -> its coordinates, where every gradient is a times its position."""
+def _multiples(by: list[float], names: list[str], parts: Any) -> dict[tuple[str, str], dict[str, float]]:
+    """(block, vector) -> its coordinates, where every gradient, and all that arrives, is a multiple of its position or message."""
     found: dict[tuple[str, str], dict[str, float]] = {}
+    scale = np.diag(by)
     for block, coordinates, rows in parts:
         own, state = (
             np.array([[float(v.get(n, 0)) for n in of] for v in rows]).reshape(len(rows), len(of))
             for of in (names, coordinates)
         )
-        gradients = a * np.linalg.solve(np.eye(len(names)) - a * own, state)
-        found |= {(block, n): dict(zip(coordinates, row, strict=True)) for n, row in zip(names, gradients, strict=True)}
+        vectors = np.linalg.solve(np.eye(len(names)) - scale @ own, scale @ state)
+        found |= {(block, n): dict(zip(coordinates, row, strict=True)) for n, row in zip(names, vectors, strict=True)}
         found |= {(block, f): {f: 1.0} for f in coordinates}
     return found
 
@@ -240,7 +243,7 @@ class _Round:
         subject = self.subject
         if trace.refused is not None:
             raise trace.refused
-        if run.conditions:
+        if run.conditions.keys() != run.messages.keys():
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         new = {n: trace.vector(getattr(after, n)) for n in self.fields}
         kept = {n: (v.new, v.old) if hasattr(v, "old") else (v, v) for n, v in new.items() if n in self.of_clients}
@@ -274,15 +277,16 @@ def system(of: Subject, clients: int, participants: int) -> System:
     raw = turn.run()
     probe = System(raw, (), (), turn(raw, free), True)
     gradients = [n for n in raw.points if n != OPTIMUM]
+    inputs = [*gradients, *raw.messages]
     means = [[probe.average(o, f) for f in names] for o in probe.outcomes]
     mean, drawn = [[v.mean for v in of] for of in means], [[v.drawn for v in of] for of in means]
     apart = [[o.drawn[f].deviation for f in of_client] for o in probe.outcomes]
     first = [turn.first]
     for m, d in zip(mean, drawn, strict=True):
-        first += [*_columns(m, gradients), *_columns(d, gradients + of_client)]
+        first += [*_columns(m, inputs), *_columns(d, inputs + of_client)]
     basis, at = _reached(first, [_rows(m, names) for m in mean])
     if everybody:
-        own_first = [row for v in apart for row in _columns(v, gradients)]
+        own_first = [row for v in apart for row in _columns(v, inputs)]
         own_basis, own_at = _reached(own_first, [_rows(v, of_client) for v in apart])
     else:
         own_basis, own_at = _echelon([[Fraction(f == g) for g in of_client] for f in of_client])
@@ -292,6 +296,7 @@ def system(of: Subject, clients: int, participants: int) -> System:
 
     rows = [equation(v, f) for of in apart for v, f in zip(of, of_client, strict=True)]
     rows += [equation(raw.points[g].at.deviation) for g in gradients]
+    rows += [equation(m.deviation) for m, _ in raw.messages.values()]  # nothing is left to send
     rows += [equation(v) for of in drawn for v in of]
     fixed = len(of_client) not in _echelon(rows)[1]
     kept, own_kept = [names[i] for i in at], [f"{of_client[i]}'" for i in own_at]
@@ -299,7 +304,7 @@ def system(of: Subject, clients: int, participants: int) -> System:
     found = _in_coordinates(turn, fixed, bases)
     if not everybody:
         return found
-    points = [p.at for n, p in found.run.points.items() if n != OPTIMUM]
+    points = [p.at for n, p in found.run.points.items() if n != OPTIMUM] + [m for m, _ in found.run.messages.values()]
     after = [_columns([found.average(o, f).mean for f in kept], kept) for o in found.outcomes]
     own_after = [_columns([o.drawn[f].deviation for f in own_kept], own_kept) for o in found.outcomes]
     sees, seen = _reached(_rows([{"x": Fraction(1)}, *(p.mean for p in points)], kept), after)
@@ -520,12 +525,18 @@ def answer(q: PotentialQuestion, advance: Callable[[int], Any] | None = None) ->
     """
     plain = q.system()
     below = plain.on_parabolas(float(q.losses.strong_convexity), float(q.losses.smoothness or 1))
-    found = _least(q, plain, below, advance)
-    if plain.fixed and q.clients == q.participants and found.best - below >= 2 / DIGITS:
-        with suppress(NotCertified):
-            more = _least(q, q.system(valued=True), below, advance)
-            found = more if more.rho < found.rho else found
-    return found
+    tried: list[QuadraticPotential] = []
+    last: NotCertified | None = None
+    for valued in (False, True):
+        if valued and (not plain.fixed or q.clients > q.participants or (tried and tried[0].best - below < 2 / DIGITS)):
+            break
+        try:
+            tried.append(_least(q, q.system(valued=True) if valued else plain, below, advance))
+        except NotCertified as error:
+            last = last or error
+    if last is not None and not tried:
+        raise last
+    return min(tried, key=lambda found: found.rho)
 
 
 def alike(q: PotentialQuestion, valued: bool) -> bool:
@@ -552,11 +563,14 @@ def _least(
         except NoMultipliers:
             return 0.0
 
+    if below > 1:
+        raise NoMultipliers(f"{name}: equal parabolas grow by {below:.6g} a round; take smaller steps")
     if largest(Fraction(1)) < ENOUGH:
         raise NoMultipliers(f"{name}: no quadratic potential with rho <= 1; take smaller steps")
-    low, high = 0, DIGITS
+    low, high = int(below * DIGITS), DIGITS  # that of parabolas is often the least
+    middle = low + 2
     while high - low > 1:
-        middle = (low + high) // 2
+        middle = middle if low < middle < high else (low + high) // 2
         low, high = (low, middle) if largest(Fraction(middle, DIGITS)) > ENOUGH else (middle, high)
         if advance is not None:
             advance(1)

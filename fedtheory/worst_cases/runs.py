@@ -44,6 +44,7 @@ class Run:
     one_loss : there are no clients, but one loss
     points : the optimum first
     conditions : dict name -> what is at least 0 besides the losses' conditions
+    messages : dict name of what arrives -> the message that was compressed, and delta
     relaxed : what of the problem is left out, so that the value is an upper bound only
     smooth : a loss has one gradient at a point
     weights : dict name -> by how much that vector moves where the start is moved by 1
@@ -55,6 +56,7 @@ class Run:
     smooth: bool = True
     points: dict[str, Point] = field(default_factory=dict)
     conditions: dict[str, Quadratic] = field(default_factory=dict)
+    messages: dict[str, tuple[Vector, Any]] = field(default_factory=dict)
     relaxed: str = ""
     weights: Mapping[str, Any] = field(default_factory=lambda: {"x0": 1})
 
@@ -119,6 +121,7 @@ class Run:
 
     def contract(self, name: str, wanted: Vector, found: Vector, delta: Any) -> None:
         """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""
+        self.messages[name] = wanted, delta
         self.conditions[name] = (1 - delta) * self.product(wanted, wanted) - self.product(found - wanted, found - wanted)
 
     def mean(self, v: Vector) -> Vector:

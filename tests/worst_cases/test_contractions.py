@@ -15,7 +15,17 @@ from fedtheory.local import GradientSteps
 from fedtheory.messages import TopK
 from fedtheory.problems import random_quadratic
 from fedtheory.simulation.simulate import simulate
-from fedtheory.worst_cases import Contraction, certificate, load, verify, worst_case, worst_function, write
+from fedtheory.worst_cases import (
+    Contraction,
+    Losses,
+    certificate,
+    load,
+    quadratic_potential,
+    verify,
+    worst_case,
+    worst_function,
+    write,
+)
 
 EF21 = method_of(f"{Path(__file__).parents[2] / 'examples/ef21.py'}:EF21")
 
@@ -84,11 +94,11 @@ def pepit_ef21(clients, rounds, gamma, delta):
     pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
     known = [0 * x] * clients
     for _ in range(rounds):
+        x = x - gamma / clients * sum(known[1:], known[0])
         wanted, arrived = [f.gradient(x) - g for f, g in zip(losses, known, strict=True)], [Point() for _ in losses]
         for m, c in zip(wanted, arrived, strict=True):
             pep.add_constraint((c - m) ** 2 <= (1 - delta) * m**2)
         known = [g + c for g, c in zip(known, arrived, strict=True)]
-        x = x - gamma / clients * sum(known[1:], known[0])
     pep.set_performance_metric(mean(x) - mean(star))
     return pep.solve(verbose=0, solver="CLARABEL")
 
@@ -99,6 +109,26 @@ def test_ef21_of_a_file_has_pepits_value(clients, rounds, gamma, delta):
     assert found.best == pytest.approx(pepit_ef21(clients, rounds, float(gamma), float(delta)), rel=1e-5)
     assert found.any_number
     verify(certificate(found), EF21)
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_the_best_potentials_of_error_feedback_are_the_published_ones(clients):
+    """With delta = 3/4 and the step (2/(L + mu)) delta/(1 + sqrt(1 - delta))^2, the best: EF and EF21 have one rate, for any
+    number of clients, and no parabolas less. V is (x, e)' [[1, 1], [1, 3]] (x, e), and (g, g(x))' [[3/2, -1], [-1, 1]] (.) up
+    to a factor (Berg Thomsen, Taylor and Dieuleveut, "Tight analyses of first-order methods with error feedback", 2025)."""
+    of, step = {"contraction": F(3, 4), "losses": Losses(F(1), F(1, 10)), "clients": clients}, F(20, 33)
+    plain, new = quadratic_potential("fedavg", step=step, feedback=True, **of), quadratic_potential(EF21, gamma=step, **of)
+    for found, given in ((plain, None), (new, EF21)):
+        assert found.below == pytest.approx(0.8848083, abs=1e-6) and found.below <= float(found.rho) < found.below + 3e-5
+        verify(certificate(found), given)
+    assert bool(plain.c) == (clients > 1) and not new.c  # only EF21 goes to the optimum of clients that differ
+    v = plain.matrices["mean"]
+    assert [float(v[x] / v["x", "x"]) for x in (("x", "residuals"), ("residuals", "residuals"))] == pytest.approx([2, 3], rel=5e-3)
+    w = new.matrices["mean"]
+    sizes = [float(w[x] / w["g_k", "g_k"]) for x in (("g_k", "at x"), ("at x", "at x"))]
+    assert sizes == pytest.approx([-2, 3 / 2], rel=2e-2)
+    for other in (F(9, 10), F(21, 20)):
+        assert quadratic_potential("fedavg", step=step * other, feedback=True, **of).rho > plain.rho + F(1, 100)
 
 
 def test_a_method_of_a_file_runs_compressed():

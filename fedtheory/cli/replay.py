@@ -66,6 +66,7 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
 def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | None) -> None:
     """Check the certificate of a statement in fractions, and say what it proves."""
     from fedtheory.theory.judge.registry import get, load_file, paper_of
+    from fedtheory.cli.worst_case import checked
     from fedtheory.theory.studies.certificates import load, source_of, verify, write_proofs
 
     found = load(path)
@@ -92,9 +93,8 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
     if found.question.get("source") != source_of(statement):
         console.print("The statement's file is not the one that the certificate was made with; it is proved for this one.")
     for i, (multipliers, factors) in enumerate(found.parts, 1):
-        sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in factors.values()) or "none"
         of = f"inequality {i} of {len(found.parts)}: " if len(found.parts) > 1 else ""
-        console.print(f"{of}{len(multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")
+        console.print(of + checked(multipliers, factors))
     if files:
         console.print(f"The proof to read: {', '.join(map(str, files))}", soft_wrap=True)
 

@@ -17,7 +17,7 @@ from fedtheory.cli.worst_function import check_instance, check_losses, show_inst
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
-__all__ = ["exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
+__all__ = ["checked", "exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
 
@@ -77,6 +77,13 @@ def worst_case(
     tell_proof(path, method, criterion)
     if instance is not None:
         show_instance(told["instance"], own_options(method, criterion))
+
+
+def checked(multipliers: Any, factors: Any) -> str:
+    """What of a proof has been checked, in words."""
+    sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in factors.values()) or "none"
+    count = f"{len(multipliers)} multiplier" + "s" * (len(multipliers) != 1)
+    return f"{count}, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions"
 
 
 def with_fewest(found: Any) -> Any:
@@ -281,10 +288,9 @@ def replay_certificate(
     console.print(Text(", ".join(f"{name}: {value}" for name, value in found.question.items()), "bold"), soft_wrap=True)
     for name, number in found.claim.items():
         console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
-    sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in found.factors.values())
     for key in (key for key, same in made_with.items() if not same):
         told_of = f"The file of {sources[key][0]} is not the one that the certificate was made with"
         console.print(f"{told_of}; it is proved for this one.", soft_wrap=True)
-    console.print(f"proved: {len(found.multipliers)} multipliers, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions")
+    console.print(f"proved: {checked(found.multipliers, found.factors)}")
     if proof is not None:
         console.print(f"The proof to read: {proof}", soft_wrap=True)

@@ -264,7 +264,7 @@ assert all(m >= 0 for m in MULTIPLIERS.values()), "a multiplier is negative"
 assert all(m >= 0 or free for m, _, free in OTHERS.values()), "a multiplier is negative"
 assert all(d >= 0 for _, d, _ in SQUARES), "a square is taken away"
 assert expand(left - squares) == 0, "the identity does not hold"
-print("The identity holds, with", len(MULTIPLIERS), "conditions and", len(SQUARES), "squares.")
+print("The identity holds. Conditions:", len(MULTIPLIERS), "squares:", len(SQUARES))
 '''
 
 

@@ -65,8 +65,8 @@ def _of_statement(statement: Any, shipped: list[Witness]) -> Witness:
 
 def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | None) -> None:
     """Check the certificate of a statement in fractions, and say what it proves."""
-    from fedtheory.theory.judge.registry import get, load_file, paper_of
     from fedtheory.cli.worst_case import checked
+    from fedtheory.theory.judge.registry import get, load_file, paper_of
     from fedtheory.theory.studies.certificates import load, source_of, verify, write_proofs
 
     found = load(path)

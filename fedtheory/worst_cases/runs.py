@@ -121,6 +121,8 @@ class Run:
 
     def contract(self, name: str, wanted: Vector, found: Vector, delta: Any) -> None:
         """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""
+        if wanted.drawn:
+            raise NeedsTree("compresses what depends on who takes part: ask for the tree of cohorts, or for everybody")
         self.messages[name] = wanted, delta
         self.conditions[name] = (1 - delta) * self.product(wanted, wanted) - self.product(found - wanted, found - wanted)
 

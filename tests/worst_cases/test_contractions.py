@@ -26,6 +26,9 @@ from fedtheory.worst_cases import (
     worst_function,
     write,
 )
+from fedtheory.worst_cases.bounds import answer, asked
+from fedtheory.worst_cases.gram import Vector, common
+from fedtheory.worst_cases.runs import NeedsTree, Run, spread
 
 EF21 = method_of(f"{Path(__file__).parents[2] / 'examples/ef21.py'}:EF21")
 
@@ -156,6 +159,19 @@ def test_a_compressed_method_is_the_same_and_its_certificate_is_checked(tmp_path
     cohorts = worst_case("fedavg", rounds=2, step=F(1, 4), contraction=F(1, 2), clients=3, participants=2)
     verify(certificate(cohorts))
     assert cohorts.best > found.best
+
+
+def test_one_round_of_a_cohort_has_the_value_of_the_tree_of_cohorts():
+    options = {"step": F(1, 4), "contraction": F(3, 4)}
+    with_blocks, with_tree = (asked("fedavg", options, criterion="distance", clients=3, participants=2) for _ in range(2))
+    with_tree.__dict__["tree"] = True
+    assert not with_blocks.tree and answer(with_blocks).best == pytest.approx(answer(with_tree).best, rel=1e-7)
+
+
+def test_what_depends_on_who_takes_part_is_not_compressed_without_a_tree():
+    drawn = Vector({"x0": F(1)}, {}, {"g0": F(1)})
+    with pytest.raises(NeedsTree):
+        Run(F(2, 3), spread(3, 2)).contract("c", drawn, common("c"), F(1, 2))
 
 
 def test_what_is_refused():

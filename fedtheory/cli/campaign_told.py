@@ -77,7 +77,7 @@ def _show_proofs(files: Sequence[Path]) -> None:
         return
     source = paper_of(load(files[0]).question["statement"]).file
     option = f" --paper {short_path(source)}" if source else ""
-    text = f"\nproved for all losses of the class; to check it without a solver:\n  fedtheory replay {files[0]}{option}"
+    text = f"\nproved; to check it without a solver:\n  fedtheory replay {files[0]}{option}"
     out_console().print(text, soft_wrap=True)
 
 

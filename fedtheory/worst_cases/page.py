@@ -12,6 +12,8 @@ from __future__ import annotations
 import copy
 import inspect
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +26,7 @@ from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, NotLinear, Trace
 from fedtheory.worst_cases.traced import VectorClients
 
-__all__ = ["Page"]
+__all__ = ["Page", "with_its_line"]
 
 LACKS = {  # what an error of NumPy, or of a local solver, is about
     "Coordinate": "NumPy cannot do this with vectors", "Square": "NumPy cannot do this with vectors",
@@ -78,17 +80,8 @@ class Page:
         return [(coins.weight, *after) for coins, after in ways]
 
     def _told(self, run: Any, t: int, x: Any, state: Any, coins: Coins | None) -> tuple[Any, Any]:
-        algorithm = self.algorithm
-        try:
+        with with_its_line(self.algorithm):
             return self._round(run, t, x, state, coins)
-        except NotLinear as error:
-            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
-        except FedTheoryError:
-            raise
-        except Exception as error:
-            lacks = [said for name, said in LACKS.items() if name in str(error) and isinstance(error, AttributeError | TypeError)]
-            why = lacks[0] if lacks else f"{type(error).__name__}: {error}"
-            raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
     def _round(self, run: Any, t: int, x: Any, state: _State | None, coins: Coins | None) -> tuple[Any, _State]:
         N, P = self.clients, self.participants
@@ -103,6 +96,21 @@ class Page:
             raise trace.refused
         history = f"{before}{coins or ''}/" if before or (coins is not None and coins.faces) else ""
         return trace.point(after.x), _State(trace, after, seen.moves, seen.inside, history)
+
+
+@contextmanager
+def with_its_line(algorithm: Algorithm) -> Iterator[None]:
+    """Raise `MissingCapability` with the line of a method that asked for what is no matter of vectors."""
+    try:
+        yield
+    except NotLinear as error:
+        raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
+    except FedTheoryError:
+        raise
+    except Exception as error:
+        lacks = [said for name, said in LACKS.items() if name in str(error) and isinstance(error, AttributeError | TypeError)]
+        why = lacks[0] if lacks else f"{type(error).__name__}: {error}"
+        raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{why}: {NOT_LINEAR}") from error
 
 
 def _line(error: BaseException, algorithm: Algorithm) -> str:

@@ -39,6 +39,7 @@ from fedtheory.worst_cases.entries import ROUNDING, SHOWN, Coordinate, Trace
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
+from fedtheory.worst_cases.page import with_its_line
 from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
@@ -237,7 +238,8 @@ class _Round:
             seen = VectorClients(trace, subject.solver, self.clients, self.participants, 1, {}, [], coins=coins)
             return subject.algorithm.round(copy.deepcopy(before), seen)
 
-        return tuple(self._outcome(run, trace, coins.weight, new) for coins, new in every_way(after))
+        with with_its_line(self.subject.plain):
+            return tuple(self._outcome(run, trace, coins.weight, new) for coins, new in every_way(after))
 
     def _outcome(self, run: Run, trace: Trace, weight: Fraction, after: Any) -> Outcome:
         subject = self.subject
@@ -566,7 +568,7 @@ def _least(
     if below > 1:
         raise NoMultipliers(f"{name}: equal parabolas grow by {below:.6g} a round; take smaller steps")
     if largest(Fraction(1)) < ENOUGH:
-        raise NoMultipliers(f"{name}: no quadratic potential with rho <= 1; take smaller steps")
+        raise NoMultipliers(f"{name}: no quadratic potential with rho <= 1 is found")
     low, high = int(below * DIGITS), DIGITS  # that of parabolas is often the least
     middle = low + 2
     while high - low > 1:

@@ -8,7 +8,7 @@ it writes the conditions of the class down by itself, and knows nothing of this 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,6 +26,7 @@ from fedtheory.worst_cases.certificates import (
     quadratic_question,
 )
 from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.criteria import CRITERIA, name_of
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.programme import Solution, maximise
@@ -95,13 +96,15 @@ def fewest(family: Family, goal: str, solution: Solution) -> Solution:
 def latex(proof: Readable) -> str:
     """The proof as a LaTeX article."""
     names = _symbols(proof)
+    apart = set() if proof.one else {n for p in proof.points for n in p.gradient.deviation} | set(proof.family.names.get(DEVIATION, ()))
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
         r"Positions are relative to $x^*$; $\overline{v}$ is the mean of $v$ over the clients, "
-        r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products.",
+        r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products. "
+        r"Decimals are rounded: the certificate has the fractions.",
         r"Losses are asked at", r"\begin{align*}",
-        " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names)}" for p in proof.points),
+        " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
         r"\end{align*}", r"The conditions of the class, $" + _class(proof.losses) + r"$, with their multipliers:",
         r"\begin{align*}",
         " \\\\\n".join(
@@ -115,7 +118,8 @@ def latex(proof: Readable) -> str:
         lines += [rf"Other multipliers: {told}."]
     lines += [
         r"The identity that these multipliers are put into begins with", r"\[", _form(proof.family.start, names), r"\]",
-        r"and leaves the sum of squares", r"\[", _squares(proof.factors, names) or "0", r"\]", r"\end{document}", "",
+        r"and leaves the sum of squares", r"\begin{align*}", _squares(proof.factors, names) or "0", r"\end{align*}",
+        r"\end{document}", "",
     ]  # fmt: skip
     return "\n".join(lines)
 
@@ -150,11 +154,12 @@ def _letter(name: str, names: Mapping[str, str]) -> str:
     return "x_0" if name == "x0" else rf"g_{{{names.get(name, name)}}}"
 
 
-def _vector(v: Vector, names: Mapping[str, str]) -> str:
-    means = [(c, _letter(n, names) if n not in v.deviation else rf"\overline{{{_letter(n, names)}}}") for n, c in v.mean.items()]
+def _vector(v: Vector, names: Mapping[str, str], apart: Collection[str]) -> str:
+    """A vector; ``apart``: names of those of which every client has its own."""
     whole = [n for n, c in v.mean.items() if v.deviation.get(n) == c]
     parts = [(v.mean[n], _letter(n, names)) for n in whole]
-    parts += [(c, what) for (n, c), (_, what) in zip(v.mean.items(), means, strict=True) if n not in whole]
+    means = {n: c for n, c in v.mean.items() if n not in whole}
+    parts += [(c, rf"\overline{{{_letter(n, names)}}}" if n in apart else _letter(n, names)) for n, c in means.items()]
     parts += [(c, rf"\widetilde{{{_letter(n, names)}}}") for n, c in v.deviation.items() if n not in whole]
     return _sum(parts)
 
@@ -203,7 +208,7 @@ def _squares(factors: Mapping[str, Factors], names: Mapping[str, str]) -> str:
             if d:
                 column = [(row[i], _of_block(block, name, names)) for name, row in zip(of.names, of.lower, strict=True) if row[i]]
                 parts.append((d, rf"\big\|{_sum(column)}\big\|^2"))
-    return _sum(parts)
+    return " \\\\\n".join("&{}+" + _sum([part]) for part in parts)
 
 
 # --- a script -------------------------------------------------------------------------------------
@@ -347,6 +352,9 @@ def of_certificate(found: Certificate, method: Any = None, criterion: Any = None
         if q.tree:
             raise MissingCapability("the proof of cohorts over several rounds is too large to be read; take all clients, or one round")
         points, family, losses, one = asked_points(q), family_of(q), q.losses, q.clients == 1
+        claim = f"{CRITERIA.get(name_of(q.criterion), name_of(q.criterion))} is at most {claim} after T = {q.rounds} rounds, where "
+        claim += f"||x_0 - x*|| <= {q.distance}"
+        claim += "" if q.heterogeneity is None else f" and the mean of ||grad f_k(x*)||^2 is at most {q.heterogeneity}^2"
     else:
         raise InvalidInput("a proof to read is made of worst cases, quadratic potentials and statements")
     return Readable(told, f"Proved: {claim}.", losses, points, family, found.multipliers, found.factors, one)

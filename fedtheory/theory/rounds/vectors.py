@@ -46,7 +46,9 @@ from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
 
+INTERPOLATED = (SmoothConvex, StronglyConvex, Smooth, Lipschitz)  # whose conditions are all that there is of them
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
+MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one size is proved
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
@@ -216,6 +218,7 @@ class BestConstant:
     proved : a value with which the form is proved: the simplest number that the solver's is, where that is
     exact : True if that is a number of few digits, and no other is as near to the solver's
     recognised : the number with a small root that the solver's is, where one is; this is not proved
+    whole : whether it is for all that the statement is about
     words : for which losses, numbers of clients and further numbers it is
     """
 
@@ -225,6 +228,7 @@ class BestConstant:
     exact: bool
     words: str
     recognised: str = ""
+    whole: bool = True
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -356,13 +360,14 @@ def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[
     """The numbers that a statement leaves open, the rounds, and N and P, with which it is proved."""
     least, most = setting.usual_rounds
     lengths = [0] if setting._free else range(least, max(least, min(most, MOST_ROUNDS)) + 1)
-    everybody = [(CLIENTS[0], CLIENTS[0])]
-    crowds = everybody
+    fewest, largest = setting.problems.clients
+    N = CLIENTS[0] if fewest <= CLIENTS[0] <= largest else fewest
+    crowds = [(N, N)]
     if setting.sampling is Uniform:
-        crowds = everybody if setting.scope == "run" else [*everybody, *COHORTS]
+        crowds += [c for c in COHORTS if fewest <= c[0] <= largest and setting.scope != "run"]
     elif isinstance(setting.sampling, Uniform):
         P = setting.sampling.size
-        crowds = [(P + more, P) for more in (0, 1, 3)]
+        crowds = [(n, P) for n in range(max(P, fewest), min(largest, max(P, fewest) + MOST_CROWDS - 1) + 1)]
     elif not isinstance(setting.sampling, Full):
         raise MissingCapability(f"cohorts by {setting.sampling}: uniform ones are proved, and everybody")
     drawn = setting.choices()
@@ -387,13 +392,13 @@ def proved(statement: Any, form: str) -> Proved:
     NotCertified
         No proof of this kind was found.
     """
-    words = about(statement, form)
+    words, whole = scope_of(statement, form)
     setting = MethodSetting.of(statement)
     found = [
         (family, certify(family)) for case in cases(setting)
         for family in families(statement, view_of(setting, *case), form)
     ]  # fmt: skip
-    return Proved(form, words, tuple(found), words == f"{setting.problems.words}, {EVERYBODY}, {EVERY_DIMENSION}")
+    return Proved(form, words, tuple(found), whole)
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -406,6 +411,8 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
     """
     about(statement, form)
     setting = MethodSetting.of(statement)
+    if type(setting.problems) not in INTERPOLATED:
+        return []  # what is best for more losses need not be for these
     view = view_of(setting, *cases(setting)[0])
     families(statement, view, form)
     found = [best_constant(statement, form, name) for name in view.constants]
@@ -450,7 +457,8 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
                         certify(family)
                 exact = at_least == tried[0] and at_least.denominator <= FEW
                 root = "" if exact else small_root(value, float(NEAR))
-                return BestConstant(name, value, at_least, exact, about(statement, form, {name: at_least}), root)
+                words, whole = scope_of(statement, form, {name: at_least})
+                return BestConstant(name, value, at_least, exact, words, root, whole)
     return None
 
 
@@ -470,32 +478,47 @@ def about(statement: Any, form: str, constants: dict[str, Fraction] | None = Non
     MissingCapability
         A side that is no form of vectors, or another one in another dimension.
     """
+    return scope_of(statement, form, constants)[0]
+
+
+def scope_of(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> tuple[str, bool]:
+    """The words of `about`, and whether that is all that the statement is about.
+
+    Raises
+    ------
+    MissingCapability
+        As `about`.
+    """
     setting = MethodSetting.of(statement)
     every = cases(setting)
     seen = [_changes(statement, setting, form, case, constants or {}) for case in every]
-    last, most = max(rounds for _, rounds, _ in every), setting.usual_rounds[1]
-    said = [setting.problems.words]
+    last = max(rounds for _, rounds, _ in every)
+    fewest, largest = setting.problems.clients
     crowds = list(dict.fromkeys(crowd for *_, crowd in every))
+    left: list[str] = []  # what more there is
     if all(n == p for n, p in crowds):
         counts = {counted for counted, _ in seen}
-        told = min(counts, key=["2 clients", "2, 3 or 5 clients", EVERYBODY].index)
-        said.append(told if isinstance(setting.sampling, Full) else f"{told} who all take part")
+        told = min(counts, key=[f"{fewest} client{'s' * (fewest > 1)}", "2 clients", "2, 3 or 5 clients", EVERYBODY].index)
+        left += [told] * (fewest < largest and told != EVERYBODY)
+        told = told if isinstance(setting.sampling, Full) else f"{told} who all take part"
+        left += [told] * (not isinstance(setting.sampling, Full))
     else:
-        said.append(", ".join(f"{p} of {n}" for n, p in crowds) + " clients")
-    said.append(EVERY_DIMENSION)
+        told = ", ".join(f"{p} of {n}" for n, p in crowds) + " clients"
+        left += [told] * (setting.sampling is Uniform or len(crowds) < largest - max(fewest, crowds[0][1]) + 1)
+    more = []
     if not all(in_units for _, in_units in seen):
-        said.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
-    said += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
+        more.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
+    more += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
     for name, family in setting.open_numbers().items():
         if isinstance(family, Above):
-            said.append(f"{name} at {family.usual} above its limit")
+            more.append(f"{name} at {family.usual} above its limit")
         elif not isinstance(family, Among):
-            said.append(f"{name} at its limit")
+            more.append(f"{name} at its limit")
     if setting.scope == "run":
-        said.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
-    elif last < most and not setting._free and not all(_only_model(setting, drawn) for drawn, *_ in every):
-        said.append(f"after at most {last} rounds")
-    return ", ".join(said)
+        more.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
+    elif not setting._free and not all(_only_model(setting, drawn) for drawn, *_ in every):
+        more.append(f"after at most {last} rounds")
+    return ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more]), not left and not more
 
 
 def _changes(
@@ -516,11 +539,12 @@ def _changes(
         return families(statement, view.other(constants), form), view.world.trace.read
 
     here, read = made()
+    fewest, largest = setting.problems.clients
     if made(dim=OTHERS)[0] != here:
         raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
     in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
-    if crowd[0] > crowd[1]:
-        return "2 clients", in_units
+    if crowd[0] > crowd[1] or fewest == largest:
+        return f"{fewest} client{'s' * (fewest > 1)}", in_units
     try:
         alike = all(made(crowd=(n, n))[0] == here for n in CLIENTS)
     except MissingCapability:  # a need that is met by few clients only

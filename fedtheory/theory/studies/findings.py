@@ -135,7 +135,7 @@ class StatementStudy:
         for t in self.tightness:  # of an instance that the search tried
             if t.form == form and np.isfinite(t.ratio) and not row.tightness_worst >= t.ratio:
                 row = replace(row, tightness_worst=t.ratio, tightest=t.instance)
-        if form in self.proofs:
+        if form in self.proofs and self.proofs[form].whole:
             row = replace(row, modes=[*row.modes, "proved"])
         return Row(**vars(row), note=self._note(form, row.verdict, group))
 

@@ -110,7 +110,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     for form, proof in one.proofs.items():
         yield "proved", f"{form}: for {proof.words}"
     for form, best in one.best:
-        yield "best", f"{form}: {_best(best)}"
+        several_here = len([b for f, b in one.best if f == form]) > 1
+        yield "best", f"{form}: {_best(best)}" + ", with the other constants as they stand" * several_here
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:
@@ -156,11 +157,12 @@ def _held(one: Any) -> Iterator[str]:
 
 def _best(best: Any) -> str:
     """The best value of a constant, in words."""
+    alone = "" if best.whole else " alone"
     if best.exact:
-        told = f"{best.constant} = {best.proved} is the best value for {best.words}"
+        told = f"{best.constant} = {best.proved} is the best value for {best.words}{alone}"
         return f"{told}: it is proved with this one, and by the solver none is better"
     seems = f" (recognised as {best.recognised}, not proved)" if best.recognised else ""
-    told = f"the best {best.constant} for {best.words} is {best.best:.9g} by the solver{seems}"
+    told = f"the best {best.constant} for {best.words}{alone} is {best.best:.9g} by the solver{seems}"
     return f"{told}; proved with {float(best.proved):.9g}"
 
 

@@ -4,6 +4,8 @@ import html
 import json
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from fractions import Fraction
 from pathlib import Path
@@ -272,7 +274,7 @@ def test_a_report_of_one_statement_says_what_it_can(tmp_path):
     assert judged == planned != "0"
     assert "nothing is on record for this statement" in text and "| printed statements | 0 | 1 | 0 |" in report
     assert "1 verdicts" not in report
-    assert "proved printed: for smooth convex losses, any number of clients, every dimension " in text and "no proof" not in text
+    assert "proved printed: for smooth convex losses, 1 client, every dimension " in text and "no proof" not in text
 
 
 def test_a_form_that_is_proved_in_part_says_what_was_seen_beyond(written, tmp_path):
@@ -293,12 +295,15 @@ def test_a_proof_is_written_and_replayed(written, tmp_path):
     small_campaign(file, out)
     [proof] = (out / "proofs").glob("*.json")
     text = " ".join(call("replay", proof, "--paper", file).stdout.split())
-    assert "strange/a [printed]: proved for smooth convex losses, any number of clients, every dimension" in text
+    assert "strange/a [printed]: proved for smooth convex losses, 1 client, every dimension" in text
     told = json.loads(call("replay", proof, "--paper", file, "--json").stdout)
     assert told["verdict"] == told["mode"] == "proved"
+    call("replay", proof, "--paper", file, "--proof", tmp_path / "p.py")
+    checked = subprocess.run([sys.executable, tmp_path / "p.py"], capture_output=True, text=True, check=True).stdout
+    assert checked.startswith("The identity holds")
     whole, held = proof.read_text(), json.loads(proof.read_text())
     for spoilt in (
-        whole[:-9], whole.replace("any number of clients", "any number of servers"), json.dumps(held | {"question": [1]}),
+        whole[:-9], whole.replace("1 client", "2 clients"), json.dumps(held | {"question": [1]}),
         json.dumps({k: v for k, v in held.items() if k != "question"}), json.dumps(held | {"parts": [{}]}),
     ):  # fmt: skip
         proof.write_text(spoilt)

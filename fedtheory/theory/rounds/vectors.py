@@ -353,7 +353,8 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         )
     if any(start.constant for start in starts):
         conditions["1"] = Quadratic(constant=Fraction(-1))
-    return [Family(start, conditions) for start in starts]
+    found = [Family(start, conditions) for start in starts]
+    return [family.of_one_client() for family in found] if view.world.num_clients == 1 else found
 
 
 def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[int, int]]]:

@@ -138,6 +138,7 @@ def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> lis
     for i, ((world, family), (multipliers, factors)) in enumerate(zip(made, found.parts, strict=True), 1):
         title = f"{statement.id} [{form}]" + f", inequality {i} of {len(made)}" * several
         points = list(world.run.points.values())
-        proof = Readable(title, f"Proved for {found.question.get('for')}.", world.losses, points, family, multipliers, factors)
+        told, one = f"Proved for {found.question.get('for')}.", world.num_clients == 1
+        proof = Readable(title, told, world.losses, points, family, multipliers, factors, one)
         out.append(write_proof(path.with_stem(f"{path.stem}-{i}") if several else path, proof))
     return out

@@ -1,15 +1,17 @@
 """EF21, a method whose compressed messages correct what the server knows of the gradients.
 
-Every client keeps g_k, which the server knows, too, and sends what a compressor C leaves of grad f_k(x+) - g_k:
+Every client keeps g_k, which the server knows, too, and sends what a compressor C leaves of
+grad f_k(x+) - g_k:
 
     x+ = x - gamma mean(g_k),    g_k+ = g_k + C(grad f_k(x+) - g_k)
 
-(Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021, Algorithm 2, from g_k = 0.) With a contraction its worst case
-is that of every compressor with E||C(m) - m||^2 <= (1 - delta) ||m||^2:
+(Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021, Algorithm 2, from g_k = 0.) With a
+contraction its worst case is that of every compressor with
+E||C(m) - m||^2 <= (1 - delta) ||m||^2:
 
     fedtheory worst-case examples/ef21.py:EF21 --rounds 3 --given gamma=1/4 --given contraction=1/2
 
-With one of `fedtheory.messages` it runs, on problems and on networks: Compressed(EF21(gamma=0.25), up=TopK(q=0.1)).
+With one of `fedtheory.messages` it runs: Compressed(EF21(gamma=0.25), up=TopK(q=0.1)).
 """
 
 from dataclasses import dataclass

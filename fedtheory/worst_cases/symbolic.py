@@ -237,7 +237,7 @@ def at_least_0(expressions: Sequence[Any], symbol: Any, low: Any, high: Any) -> 
         roots = {root for part in sp.fraction(told) for root in sp.Poly(part, of).real_roots()}
         inside = sorted((root for root in roots if root > low and (high is None or root < high)), key=float)
         marks = [low, *inside, high if high is not None else (inside[-1] if inside else low) + 2]
-        if told != 0 and any(sp.N(told.subs(of, (a + b) / 2), 40) < 0 for a, b in pairwise(marks)):
+        if any(sp.N(told.subs(of, (a + b) / 2), 40) < 0 for a, b in pairwise(marks)):
             return False
     return True
 

@@ -24,7 +24,7 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalSolver
-from fedtheory.worst_cases.entries import Trace
+from fedtheory.worst_cases.entries import Trace, exact
 from fedtheory.worst_cases.gram import Quadratic, Vector, entry
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.traced import VectorClients
@@ -107,7 +107,7 @@ class Symbolic:
         return 1 if signs[0] == signs[1] else -1
 
     def __gt__(self, other: Any) -> bool:
-        less = self - other
+        less = self - (other if isinstance(other, Symbolic) else exact(other))
         return (less.sign if isinstance(less, Symbolic) else less) > 0
 
     def __lt__(self, other: Any) -> bool:

@@ -71,7 +71,7 @@ def test_arrays_of_symbols():
 
 def test_comparisons_that_hold_for_all_numbers_and_those_that_do_not():
     assert LAM > 0 and LAM >= 0 and LAM >= LAM and LAM <= LAM and not LAM > LAM and 0 < LAM and not LAM < 0
-    assert LAM + 1 > 1 and LAM + 1 > LAM and -LAM < 0 and abs(-LAM) == LAM and -LAM <= 0 and not -LAM >= 0
+    assert LAM + 1 > 1 and LAM + 1 > 1e-9 and LAM + 1 > LAM and -LAM < 0 and abs(-LAM) == LAM and -LAM <= 0 and not -LAM >= 0
     for asks in (lambda: LAM > 1, lambda: LAM < OTHER, lambda: abs(LAM - 1), lambda: LAM - 1 >= 0, lambda: 1 / (LAM - 1) > 0):
         with pytest.raises(MissingCapability, match="depends on the numbers"):
             asks()
@@ -162,6 +162,8 @@ def test_what_a_round_asks_of_a_symbol():
         SymbolicClients(Run(), ExactProx(), N, round_index=k).after(
             in_fractions(FedMLS(1.0, 1.0, 9, math.inf, 1.0, local_training="exact-prox")), x=common("x0")
         )
+    with pytest.raises(MissingCapability, match="sign of k"):
+        SymbolicClients(Run(), STEP, N).after(FedAvg(), x=k * common("x0"))
     with pytest.raises(NotLinear, match="where the origin is"):
         SymbolicClients(Run(weights={"x0": 1, "y": 1}), STEP, N).after(FedAvg(), x=common("x0") + common("y"))
     with pytest.raises(NotLinear, match="solves local problems exactly"):

@@ -11,7 +11,7 @@ import sympy as sp
 from cases import each
 
 from fedtheory.algorithms import FedAvg, FedDyn, FedElasticNetDyn, FedMLS, FedProx, Scaffold
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import Exact, ExactProx, GradientSteps
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.classes import Losses
@@ -168,6 +168,22 @@ def test_what_a_round_asks_of_a_symbol():
         SymbolicClients(Run(weights={"x0": 1, "y": 1}), STEP, N).after(FedAvg(), x=common("x0") + common("y"))
     with pytest.raises(NotLinear, match="solves local problems exactly"):
         SymbolicClients(Run(), Exact(), N).after(FedAvg(), x=common("x0"))
+
+
+def test_the_rows_of_an_array_are_not_counted():
+    """A mean that is taken over the rows has their number, and is refused; so is a run with another share."""
+    class OverRows(FedAvg):
+        def round(self, state, clients):
+            slope = clients.gradient(clients.broadcast(state.x))
+            return state._replace(x=state.x - slope.sum(axis=1) / clients.num_clients)
+
+    N, P = symbols("N P")
+    for counts in ((N,), (N, P)):
+        run = Run() if len(counts) == 1 else Run(P / N, (N - P) / (P * (N - 1)))
+        with pytest.raises(NotLinear, match="counts the rows"):
+            SymbolicClients(run, STEP, *counts).after(OverRows(), x=common("x0"))
+    with pytest.raises(InvalidInput, match=r"share is 1, and P of N clients are P/N"):
+        SymbolicClients(Run(), STEP, N, P)
 
 
 def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:

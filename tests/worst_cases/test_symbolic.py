@@ -17,7 +17,8 @@ from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.entries import NotLinear, Trace
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, own, square, value
-from fedtheory.worst_cases.potentials import one_round
+from fedtheory.worst_cases.identity import Family
+from fedtheory.worst_cases.programme import optimum
 from fedtheory.worst_cases.runs import Run, spread
 from fedtheory.worst_cases.symbolic import Symbolic, SymbolicClients, Table, at_least_0, is_form, semidefinite, symbols
 from fedtheory.worst_cases.traced import VectorClients
@@ -186,18 +187,24 @@ def test_the_rows_of_an_array_are_not_counted():
         SymbolicClients(Run(), STEP, N, P)
 
 
+def _two_local_steps(step, clients):
+    """What FedAvg with K = 2, L = 1 and everybody takes from the squared distance, D, and the run."""
+    run = Run()
+    after = SymbolicClients(run, in_fractions(GradientSteps(2, 1.0), {"lr": step}), clients).after(FedAvg(), x=run.start)
+    run.gradient("mean", run.points["g0.1"].at.average)
+    return square(run.start) - square(after.x), F(1, 2) * (value("g0.0") + value("mean")) - value("*"), run
+
+
 def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
-    """FedAvg with K = 2, L = 1 and everybody: c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and
-    2 g^3/((3 + g)(1 - g)) at 4 g while g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each,
-    and the pivots of what they leave are at least 0.
+    """c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and 2 g^3/((3 + g)(1 - g)) at 4 g while
+    g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each, and the pivots of what they leave are
+    at least 0.
 
     ``two``, ``three``: the numbers of the denominators.
     """
-    (g, N), run = symbols("gamma N"), Run()
-    after = SymbolicClients(run, in_fractions(GradientSteps(2, 1.0), {"lr": g}), N).after(FedAvg(), x=run.start)
-    run.gradient("mean", run.points["g0.1"].at.average)
+    g, N = symbols("gamma N")
+    lost, gap, run = _two_local_steps(g, N)
     conditions = run.of_losses(Losses())
-    gap = F(1, 2) * (value("g0.0") + value("mean")) - value("*")
     cases = (
         (2, g**3 / (two - g**2), {"*, g0.0": 2 * g, "*, g0.1": 2 * g, "g0.1, *": 2 * g, "g0.0, mean": g}, F(7, 5)),
         (4, 2 * g**3 / ((three + g) * (1 - g)),
@@ -205,20 +212,25 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
     )  # fmt: skip
     rows = {MEAN: ("mean", "g0.1", "g0.0", "x0"), DEVIATION: ("mean", "g0.1", "g0.0", "g*")}
     for times, c, numbers, most in cases:
-        claim = square(run.start) - square(after.x) - times * g * gap + c * run.heterogeneity()
+        claim = lost - times * g * gap + c * run.heterogeneity()
         left = claim - Quadratic.total(number * conditions[name] for name, number in numbers.items())
         if not is_form(left) or not all(semidefinite(left, block, order, g, 0, most) for block, order in rows.items()):
             return False
     return True
 
 
-@pytest.mark.parametrize("step", [F(1, 8), F(1, 2)])
-def test_two_local_steps(step):
-    """c = gamma^3/(2 - gamma^2) at kappa_0 = 2 gamma, and 2 gamma^3/((3 + gamma)(1 - gamma)) at 4 gamma, for L = 1."""
+def test_two_local_steps():
     assert two_local_steps_are_proved() and not two_local_steps_are_proved(3) and not two_local_steps_are_proved(2, 4)
-    half, all_ = (one_round("fedavg", local_steps=2, step=step, kappa_0=m * step) for m in (2, 4))
-    assert half.best == pytest.approx(float(step**3 / (2 - step**2)), rel=1e-6)
-    assert all_.best == pytest.approx(float(2 * step**3 / ((3 + step) * (1 - step))), rel=1e-6)
+
+
+@pytest.mark.parametrize("step", [F(1, 8), F(1, 2)])
+def test_no_smaller_number_does_for_two_local_steps(step):
+    """By the solver: the least c at kappa_0 = 2 gamma and 4 gamma."""
+    lost, gap, run = _two_local_steps(step, F(2))
+    conditions = {name: -q for name, q in run.of_losses(Losses()).items()}
+    for times, c in ((2, step**3 / (2 - step**2)), (4, 2 * step**3 / ((3 + step) * (1 - step)))):
+        family = Family(lost - times * step * gap, {"minus c": -run.heterogeneity(), **conditions}, frozenset({"minus c"}))
+        assert -optimum(family, "minus c") == pytest.approx(float(c), rel=1e-6)
 
 
 # --- what is left ---------------------------------------------------------------------------------

@@ -73,7 +73,12 @@ def test_arrays_of_symbols():
 def test_comparisons_that_hold_for_all_numbers_and_those_that_do_not():
     assert LAM > 0 and LAM >= 0 and LAM >= LAM and LAM <= LAM and not LAM > LAM and 0 < LAM and not LAM < 0
     assert LAM + 1 > 1 and LAM + 1 > 1e-9 and LAM + 1 > LAM and -LAM < 0 and abs(-LAM) == LAM and -LAM <= 0 and not -LAM >= 0
-    for asks in (lambda: LAM > 1, lambda: LAM < OTHER, lambda: abs(LAM - 1), lambda: LAM - 1 >= 0, lambda: 1 / (LAM - 1) > 0):
+    assert Losses(LAM + OTHER, LAM).largest_curvature == LAM + OTHER
+    refused = (
+        lambda: Losses(LAM, OTHER), lambda: LAM > 1, lambda: LAM < OTHER, lambda: abs(LAM - 1),
+        lambda: LAM - 1 >= 0, lambda: 1 / (LAM - 1) > 0,
+    )  # fmt: skip
+    for asks in refused:
         with pytest.raises(MissingCapability, match="depends on the numbers"):
             asks()
 

@@ -33,7 +33,7 @@ class NotLinear(MissingCapability):
 
 
 def exact(number: Any) -> Fraction:
-    """A number as a fraction; a float stands for the decimal that it prints as.
+    """A number as a fraction; a float stands for the decimal that it prints as, and symbols stay.
 
     Raises
     ------
@@ -42,6 +42,8 @@ def exact(number: Any) -> Fraction:
     """
     if isinstance(number, Rational):
         return Fraction(int(number.numerator), int(number.denominator))
+    if hasattr(type(number), "free_symbols"):
+        return number
     if isinstance(number, float | np.floating) and np.isfinite(number):
         return Fraction(repr(float(number)))
     raise NotLinear(f"{number!r} is no finite number: {NOT_LINEAR}")

@@ -35,7 +35,8 @@ __all__ = [
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
 OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
-TIMES = (2, 3, 7)  # the clients of groups
+TIMES = (2, 3, 4)  # the clients of groups
+MOST_ALIKE = 1000  # clients of groups with which more are compared
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -282,7 +283,8 @@ def alike(q: Question) -> bool:
     `TIMES` as many in each group. A coefficient that is a rational function of N, of a degree below
     their number, is constant then.
     """
-    if q.participants < q.clients or q.clients == 1:
+    grouped = isinstance(q.losses, Groups)
+    if q.participants < q.clients or q.clients == 1 or (grouped and q.clients > MOST_ALIKE):
         return False
     if isinstance(q.losses, Groups):
         more = [q.losses.more(times) for times in TIMES if q.losses.more(times) != q.losses]
@@ -290,8 +292,8 @@ def alike(q: Question) -> bool:
     else:
         others = [replace(q, clients=n, participants=n) for n in (2, *OTHERS)]
     try:
-        found = _told(_walked(q))
-        return bool(others) and all(_told(_walked(other)) == found for other in others)
+        found = _told(_walked(q, 1))
+        return bool(others) and all(_told(_walked(other, 1)) == found for other in others)
     except MissingCapability:  # a round of other clients is not linear
         return False
 

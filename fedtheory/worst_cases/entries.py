@@ -87,6 +87,8 @@ class _Entry:
     def _whole(self, parts: dict[Any, Any]) -> Mapping[Any, Any]:
         """The parts, of which one of each client is as many times their mean, and one of each of the
         cohort has the cohort's name."""
+        if len(parts) - (None in parts) <= 1 < self.of.clients:
+            return parts
         for members in self.of.groups:
             parts = self._of_group(parts, members)
         return parts

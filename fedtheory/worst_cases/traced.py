@@ -98,7 +98,7 @@ class VectorCohort(Cohort):
         return super().taking_part() if self.members is None else self.members
 
     def of_each(self, per_client: np.ndarray) -> np.ndarray:
-        if any(x != per_client[0] for x in per_client):
+        if self.__dict__["drawn"] and any(x != per_client[0] for x in per_client):
             raise NotLinear(UNLIKE)
         return per_client[None, : self.slots]
 

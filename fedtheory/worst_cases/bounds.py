@@ -35,8 +35,7 @@ __all__ = [
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
 OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
-TIMES = (2, 3, 4)  # the clients of groups
-MOST_ALIKE = 1000  # clients of groups with which more are compared
+MOST_COMPARED = 10_000  # clients of all these runs
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -280,20 +279,20 @@ def alike(q: Question) -> bool:
     """True if the value is the same for every number of clients from 2 on, in each group of more than one.
 
     Everybody takes part, and the run has the same numbers for N = 2 and for each of `OTHERS`, or for
-    `TIMES` as many in each group. A coefficient that is a rational function of N, of a degree below
-    their number, is constant then.
+    the `others` of groups. A coefficient that is a rational function of N, of a degree below their
+    number, is constant then.
     """
-    grouped = isinstance(q.losses, Groups)
-    if q.participants < q.clients or q.clients == 1 or (grouped and q.clients > MOST_ALIKE):
+    if q.participants < q.clients or q.clients == 1:
         return False
     if isinstance(q.losses, Groups):
-        more = [q.losses.more(times) for times in TIMES if q.losses.more(times) != q.losses]
-        others = [replace(q, losses=of, clients=of.clients, participants=of.clients) for of in more]
+        others = [replace(q, losses=of, clients=of.clients, participants=of.clients) for of in q.losses.others()]
     else:
         others = [replace(q, clients=n, participants=n) for n in (2, *OTHERS)]
+    if not 0 < sum(other.clients for other in others) <= MOST_COMPARED:
+        return False
     try:
         found = _told(_walked(q, 1))
-        return bool(others) and all(_told(_walked(other, 1)) == found for other in others)
+        return all(_told(_walked(other, 1)) == found for other in others)
     except MissingCapability:  # a round of other clients is not linear
         return False
 

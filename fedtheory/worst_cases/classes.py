@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from math import lcm
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,8 @@ __all__ = ["Group", "Groups", "Losses", "Point"]
 
 
 MOST_CLIENTS = 10_000  # that a run on vectors has rows for
+TIMES = (2, 3, 4)  # the clients of groups, with which a run is compared
+MOST_APART = 2  # groups whose numbers of clients are changed by themselves
 V = TypeVar("V")  # `Vector`, or what a tree of cohorts has in its place
 
 
@@ -225,9 +227,18 @@ class Groups(Losses):
         """True if all clients weigh the same."""
         return len({g.share / (g.clients or 1) for g in self.groups}) == 1
 
-    def more(self, times: int) -> Groups:
-        """The same with so many times the clients in each group of several."""
-        return Groups(groups=tuple(g if g.clients == 1 else replace(g, clients=times * (g.clients or 1)) for g in self.groups))
+    def others(self) -> list[Groups]:
+        """The same with up to four times the clients in groups of several: where all clients weigh the same, in all of
+        them at once, as their shares are kept, and else in one or two by themselves; none of more groups."""
+        several = sum(g.clients != 1 for g in self.groups)
+        if several > MOST_APART and not self.alike:
+            return []
+        found = []
+        for way in [(n,) * several for n in TIMES] if self.alike else product((1, *TIMES), repeat=several):
+            times = iter(way)
+            made = (g if g.clients == 1 else replace(g, clients=next(times) * (g.clients or 1)) for g in self.groups)
+            found.append(Groups(groups=tuple(made)))
+        return [of for of in found if of != self]
 
     @property
     def clients(self) -> int:

@@ -163,6 +163,10 @@ def test_more_clients_in_a_group_are_no_worse_than_two():
     assert two.best == pytest.approx(five.best, rel=1e-6)
     assert (one.any_number, two.any_number, five.any_number) == (False, True, True)
     assert not worst_case("fedavg", losses=TWO, step=F(1, 8)).any_number  # two clients, and no others
+    for counts, weighted in (((2, 2), True), ((1, 3), True), ((1, 1), False)):
+        of = groups(("1/4", SLOW, counts[0]), ("3/4", FAST, counts[1]))
+        assert worst_case("fedavg", losses=of, step=F(1, 8)).any_number is weighted
+    assert not worst_case("scaffold", losses=groups(("1/5", SLOW, 2), ("4/5", FAST, 2)), step=F(1, 8)).any_number
     assert "deviation 2" not in one.solution.factors and "deviation 2" in two.solution.factors
 
 

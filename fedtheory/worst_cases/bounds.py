@@ -262,8 +262,8 @@ def asked(
     N = None if clients is None else whole_number("clients", clients)
     if losses is None:
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
-    elif not isinstance(losses, Losses):
-        grouped = Groups.sized(losses, N)
+    elif isinstance(losses, Groups) or not isinstance(losses, Losses):
+        grouped = Groups.sized(losses.groups if isinstance(losses, Groups) else losses, N)
         losses, N = grouped if len(grouped.groups) > 1 else grouped.groups[0].losses, grouped.clients
     R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)

@@ -34,6 +34,7 @@ from fedtheory.worst_cases.programme import Solution, maximise
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
 
+BY_SHARES = r" $F$ is the mean of the losses with the groups' shares; with these the means of the gradients at $x^*$ add up to 0."
 LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
 
 
@@ -99,16 +100,16 @@ def latex(proof: Readable) -> str:
     names = _symbols(proof)
     kept = {n for block, of in proof.family.names.items() if block != MEAN for n in of}
     apart = set() if proof.one else {n for p in proof.points for n in p.gradient.deviation} | kept
-    groups = r", those of its group, if they are several" if _groups(proof) else ""
+    groups, weighed = (", those of its group if there are several", BY_SHARES) if _groups(proof) else ("", "")
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
         rf"Positions are relative to $x^*$; $\overline{{v}}$ is the mean of $v$ over the clients{groups}, "
         r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products. "
-        r"Decimals are rounded: the certificate has the fractions.",
+        r"Decimals are rounded: the certificate has the fractions." + weighed,
         r"Losses are asked at", r"\begin{align*}",
         " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
-        r"\end{align*}", rf"The conditions of the class, {_classes(proof)}, with their multipliers:",
+        r"\end{align*}", rf"The conditions of the class{'es' * bool(groups)}, {_classes(proof)}, with their multipliers:",
         r"\begin{align*}",
         " \\\\\n".join(
             rf"{_number(proof.multipliers[name])}:\quad & {_condition(i, j, proof.losses.of(i), names)}"
@@ -130,7 +131,7 @@ def latex(proof: Readable) -> str:
 def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
-    return {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name)) for name in every}
+    return {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*")) for name in every}
 
 
 def _groups(proof: Readable) -> list[Group]:
@@ -299,6 +300,7 @@ def script(proof: Readable) -> str:
     told = [f"({_rational(of.smoothness)}, {_rational(of.strong_convexity)})" for of in classes]
     lines.append(f"CLASSES = [{', '.join(told)}]  # L and mu of each group of clients")
     lines.append("POINTS = {  # where each loss was asked, relative to the optimum, its gradient there, and the group")
+    lines.append("    # the clients' gradients at the optimum add up to 0, with their weights")
     lines += [f"    {p.name!r}: ({_table(p.at)}, {_table(p.gradient)}, {p.group})," for p in proof.points]
     lines.append("}")
     body = BODY

@@ -299,6 +299,13 @@ def test_groups_of_nothing():
         Group("1/2", SLOW, 0)
 
 
+def test_groups_that_are_made_already():
+    made = worst_case("fedavg", losses=FOUR, step=F(1, 8))
+    assert worst_case("fedavg", losses=made.question.losses, step=F(1, 8)).bound == made.bound
+    with pytest.raises(InvalidInput, match="one class"):
+        quadratic_potential("fedavg", losses=made.question.losses)
+
+
 def test_what_is_not_asked_of_groups():
     with pytest.raises(MissingCapability, match="no cohorts are drawn"):
         worst_case("fedavg", losses=FOUR, participants=2)

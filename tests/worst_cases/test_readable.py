@@ -81,6 +81,8 @@ def test_the_proof_of_groups_checks_itself(clients, tmp_path):
         assert f"of group {i} (a share of {g.share})" in tex
         assert f"f_{{*({i})}}" in tex
     assert tex.count(r"\begin{") == tex.count(r"\end{")
+    assert "add up to 0" in tex
+    assert r"\overline{g_{*(1)}}" in tex
 
 
 def test_latex():

@@ -3,7 +3,7 @@ with a loss for every client, by hand, and against runs on quadratics."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -13,6 +13,7 @@ from fedtheory import simulate
 from fedtheory.algorithms import FedAvg, FedDyn, FedProx, Scaffold
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
+from fedtheory.local.objective import LocalObjective
 from fedtheory.problems import Quadratic
 from fedtheory.worst_cases import (
     Group,
@@ -168,6 +169,53 @@ def test_more_clients_in_a_group_are_no_worse_than_two():
         assert worst_case("fedavg", losses=of, step=F(1, 8)).any_number is weighted
     assert not worst_case("scaffold", losses=groups(("1/5", SLOW, 2), ("4/5", FAST, 2)), step=F(1, 8)).any_number
     assert "deviation 2" not in one.solution.factors and "deviation 2" in two.solution.factors
+
+
+# --- methods and criteria of anyone's ------------------------------------------------------------
+@dataclass(frozen=True)
+class ByHand(FedAvg):
+    """FedAvg, whose server adds up the rows itself."""
+
+    def average(self, y, clients):
+        return sum(w * y[:, k] for k, w in enumerate(clients.objective_weights))
+
+    def round(self, state, clients):
+        w = clients.broadcast(state.x)
+        return state._replace(x=self.average(clients.minimise(LocalObjective(center=w), start=w).y, clients))
+
+
+class ByHandWithSums(ByHand):
+    def average(self, y, clients):
+        return clients.sum(clients.weights() * y)
+
+
+class OneClient(ByHand):
+    def average(self, y, clients):
+        return y[:, 1]
+
+
+class OneForAnother(ByHand):
+    def average(self, y, clients):
+        return clients.mean(y[:, ::-1])
+
+
+@pytest.mark.parametrize("method", [ByHand, ByHandWithSums])
+@pytest.mark.parametrize("of", [TWO, groups(("1/4", SLOW, 1), ("3/4", FAST, 3))])
+def test_a_method_of_anyone_s_has_the_clients_weights(method, of):
+    how = {"local_steps": 2, "rounds": 2, "step": F(1, 8), "losses": of}
+    assert worst_case(method, **how).bound == worst_case("fedavg", **how).bound
+
+
+@pytest.mark.parametrize("method", [OneClient, OneForAnother])
+def test_clients_that_are_treated_unlike_are_refused(method):
+    with pytest.raises(MissingCapability, match="unlike one another"):
+        worst_case(method, losses=FOUR, step=F(1, 8))
+
+
+def test_a_criterion_of_anyone_s():
+    """The last step after one from x_0 is h^2 ||grad F(x_0)||^2, of which F's smoothness is the worst."""
+    found = worst_case("fedavg", losses=TWO, step=F(1, 8), criterion=lambda q: q.sq(q.x[-1] - q.x[-2]))
+    assert found.best == pytest.approx((3 / 8) ** 2, rel=1e-6)  # L = 1/3 + 8/3
 
 
 # --- runs -----------------------------------------------------------------------------------------

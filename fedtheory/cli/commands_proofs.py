@@ -42,6 +42,7 @@ from fedtheory.cli.options import (
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 from fedtheory.cli.topics import METHODS_OF_PAPERS, OF_METHOD, statement_topic, worst_case_topic
+from fedtheory.errors import InvalidInput
 
 __all__: list[str] = []
 
@@ -386,6 +387,8 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case scaffold --local-steps 2 --rounds 3 --step 1/4 --criterion gradient",
         "fedtheory worst-case scaffold --clients 4 --participants 2 --rounds 2 --step 1/4 "
         "--criterion distance",
+        "fedtheory worst-case fedavg --rounds 2 --step 1/100 --group '9/10: L=1 mu=1/10' --group "
+        "'1/10: L=100 mu=1'",
         "fedtheory worst-case subgradient --rounds 4 --criterion best-gap",
         "fedtheory worst-case fedmls --rounds 3",
         "fedtheory worst-case scaffold -N 2 --local-steps 3 --rounds 2 --step 1/2 --instance "
@@ -407,10 +410,15 @@ def worst_case_command(
         metavar="METHOD", help="A method of `fedtheory list`, mopes, or FILE.py:CLASS, a class of "
         "yours; the file is run.",
     )],
-    clients: Annotated[int, Option(
-        "--clients", "-N", min=1, metavar="N", help="N: the clients.",
-    )] = 10,
+    clients: Annotated[int | None, Option(
+        "--clients", "-N", min=1, metavar="N", help="N: the clients (default 10).",
+    )] = None,
     participants: Participants = None,
+    group: Annotated[list[str] | None, Option(
+        metavar="GROUP", help="Clients with losses of their own class: a share of all weights, how "
+        "many where clients weigh differently, and L, mu or G, as in '9/10: L=1 mu=1/10' or "
+        "'1/2, one client: L=2'. Give one for each group; N is then the least with two in each.",
+    )] = None,
     local_steps: Annotated[int, Option(
         "--local-steps", "-K", min=1, metavar="K", help="K: local gradient steps of a round.",
     )] = 1,
@@ -459,7 +467,9 @@ def worst_case_command(
     def given(names: Iterable[str]) -> dict[str, str | None]:
         return {name: options[name] for name in names}
 
-    common = (method, clients, participants, local_steps)
+    of_all = (10 if clients is None else clients, participants, local_steps)
+    if group and (lyapunov or options["l2_over_beta"] is not None):
+        raise InvalidInput("--group with --lyapunov: a potential is one for losses of one class; leave one of the two out")
     if lyapunov or options["l2_over_beta"] is not None:
         if instance is not None:
             check_instance(instance, True)
@@ -474,14 +484,15 @@ def worst_case_command(
             refused = {n: v for n, v in refused.items() if n.removeprefix("--") not in own}
             refused |= {flag(p.name): v for p in _OF_ONE_ROUND if (v := options[p.name]) is not None}
             numbers = given(("smoothness", "strong_convexity"))
-            potential.free(*common, numbers, own, refused, json, out)
+            potential.free(method, *of_all, numbers, own, refused, json, out)
             return
         numbers = given(("smoothness", "strong_convexity", "rho", "kappa_0", "c"))
         of_method = {"step": step, "mu": options["mu"]}
         of_method |= {"ratio": options["l2_over_beta"], "B": options["dissimilarity"]}
-        potential.lyapunov(*common, numbers, of_method, refused, json, out)
+        potential.lyapunov(method, *of_all, numbers, of_method, refused, json, out)
         return
     potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND} | {"--free": free or None})
     numbers = given(p.name for p in _OF_LOSSES)
-    of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
-    worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance, fewest)
+    chosen = {"step": step, "group": group, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
+    many = clients if group else of_all[0]
+    worst.worst_case(method, many, participants, local_steps, rounds, criterion, numbers, chosen, json, out, instance, fewest)

@@ -198,6 +198,7 @@ def worst_case_topic(method: str) -> Topic | None:
     losses = ("lipschitz",) if cls.nonsmooth else ("smoothness", "strong_convexity", "heterogeneity")
     other = {"smoothness", "strong_convexity", "heterogeneity"} if cls.nonsmooth else set()
     foreign = ({"step", *every} - {*own}) | other | ({"participants"} if method in ("fedmls", "mopes") else set())
+    foreign |= {"group"} if method == "mopes" else set()
     first = [
         "rounds", *(() if method == "mopes" else ("clients",)), "participants",
         *(() if cls.local_work in OWN_WORK else ("local_steps",)), "criterion", *losses,

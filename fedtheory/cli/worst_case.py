@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -17,9 +19,14 @@ from fedtheory.cli.worst_function import check_instance, check_losses, show_inst
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
+if TYPE_CHECKING:
+    from fedtheory.worst_cases.classes import Group, Losses
+
 __all__ = ["checked", "exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
+GROUP = re.compile(r"\s*([^\s,:]+)(?:,?\s+(one|\d+)\s+clients?)?\s*:(.*)")
+OF_A_GROUP = {"L": "smoothness", "mu": "strong_convexity", "G": "lipschitz"}
 
 
 def exact(name: str, text: str) -> Fraction:
@@ -46,7 +53,7 @@ def written(found: Any, out: Path | None, name: str) -> Path | None:
 
 
 def worst_case(
-    method: str, clients: int, participants: int | None, local_steps: int, rounds: int,
+    method: str, clients: int | None, participants: int | None, local_steps: int, rounds: int,
     criterion: str, numbers: dict[str, str | None], options: dict[str, Any], as_json: bool,
     out: Path | None, instance: Path | None = None, fewest: bool = False,
 ) -> None:
@@ -54,10 +61,10 @@ def worst_case(
 
     fewest : leave out the inequalities that can be left out
     """
-    if participants is not None and not 1 <= participants <= clients:
+    if clients is not None and participants is not None and not 1 <= participants <= clients:
         raise InvalidInput(f"--participants {participants} of --clients {clients}: at least 1 and at most all take part")
     if instance is not None:
-        check_instance(instance, False, clients)
+        check_instance(instance, False, 2 if clients is None else clients)
     q = _question(method, clients, participants, local_steps, rounds, criterion, numbers, options)
     if instance is not None:
         check_losses(q)
@@ -125,32 +132,59 @@ def criterion_of(name: str) -> Any:
 
 
 def _question(
-    method: str, clients: int, participants: int | None, local_steps: int, rounds: int, criterion: str,
+    method: str, clients: int | None, participants: int | None, local_steps: int, rounds: int, criterion: str,
     numbers: dict[str, str | None], options: dict[str, Any],
 ) -> Any:
     from fedtheory.worst_cases.bounds import asked
-    from fedtheory.worst_cases.classes import Losses
 
     cls = method_of(method)
     given: dict[str, Any] = {
         name: exact(f"--{name.replace('_', '-')}", text) for name, text in numbers.items() if text is not None
     }
+    groups = options.pop("group", None) or ()
     extra = given_values(options.pop("given", None)) or {}
     extra |= {name: exact(f"--{name}", text) for name, text in options.items() if text is not None}
-    smooth = not cls.nonsmooth and "lipschitz" not in given
+    losses: Any = [_group(text, cls.nonsmooth) for text in groups]  # else one class
+    if groups and (twice := sorted({*OF_A_GROUP.values()} & {*given})):
+        raise InvalidInput(f"--{twice[0].replace('_', '-')} with --group: say it in every group, as in --group '1/2: L=2 mu=1/10'")
+    losses = losses or _losses(method, cls.nonsmooth, given)
+    return asked(cls, extra, local_steps, rounds, criterion_of(criterion), losses, clients=clients, participants=participants, **given)
+
+
+def _losses(who: str, nonsmooth: bool, given: dict[str, Any]) -> Losses:
+    """The class that the numbers say, which are taken out of ``given``."""
+    from fedtheory.worst_cases.classes import Losses
+
+    smooth = not nonsmooth and "lipschitz" not in given
     if not smooth and {"smoothness", "strong_convexity", "heterogeneity"} & set(given):
-        raise InvalidInput(f"{method}: its losses are convex with gradients of at most --lipschitz, and nothing else is asked")
-    losses = Losses(
+        raise InvalidInput(f"{who}: its losses are convex with gradients of at most G (--lipschitz), and nothing else is asked")
+    return Losses(
         given.pop("smoothness", Fraction(1)) if smooth else None,
         given.pop("strong_convexity", Fraction(0)),
         None if smooth else given.pop("lipschitz", Fraction(1)),
     )
-    return asked(cls, extra, local_steps, rounds, criterion_of(criterion), losses, clients=clients, participants=participants, **given)
+
+
+def _group(text: str, nonsmooth: bool) -> Group:
+    """A group as it is typed: '9/10: L=1 mu=1/10' or '1/2, one client: L=2'."""
+    from fedtheory.worst_cases.classes import Group
+
+    found, told = GROUP.fullmatch(text), f"--group {text!r}"
+    words = [] if found is None else [word.partition("=") for word in found[3].replace(",", " ").split()]
+    if found is None or any(name not in OF_A_GROUP or not number for name, _, number in words):
+        raise InvalidInput(f"{told}: write a share and numbers L, mu or G, as in '9/10: L=1 mu=1/10' or '1/2, one client: L=2'")
+    if len({name for name, *_ in words}) < len(words):
+        raise InvalidInput(f"{told}: a number is given twice")
+    given = {OF_A_GROUP[name]: exact(f"{told}: {name}", number) for name, _, number in words}
+    clients = None if found[2] is None else 1 if found[2] == "one" else int(found[2][:9])
+    return Group(exact(f"{told}: share", found[1]), _losses(told, nonsmooth, given), clients)
 
 
 def _name(asked: Any) -> str:
     """The file's name."""
-    numbers = {"L": asked["smoothness"], "sc": asked["strong convexity"], "G": asked["lipschitz"]}
+    numbers = {"L": asked.get("smoothness"), "sc": asked.get("strong convexity"), "G": asked.get("lipschitz")}
+    if groups := asked.get("groups"):
+        numbers["groups"] = sha256(repr(plain(groups)).encode()).hexdigest()[:10]
     numbers |= asked["options"] | {"zeta": asked["heterogeneity"], "R": asked["distance"]}
     if asked["participants"] < asked["clients"] or asked["clients"] == 1:
         numbers |= {"N": asked["clients"], "P": asked["participants"]}
@@ -196,11 +230,9 @@ def _show(told: dict[str, Any], found: Any) -> None:
 
     console, asked, subject = out_console(), told["asked"], found.question.subject
     options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
-    losses = (
-        f"convex losses, gradients of at most {asked['lipschitz']}"
-        if asked["smoothness"] is None
-        else f"losses of smoothness {asked['smoothness']} and strong convexity {asked['strong convexity']}"
-    )
+    groups = asked.get("groups", {})
+    weigh = " of one weight" if groups and found.question.losses.alike else ""
+    losses = f"{len(groups)} groups of clients{weigh}" if groups else _of_losses(asked)
     work = _own_steps(subject, asked["rounds"]) or "local problems solved"
     steps = work if subject.local_steps is None else f"K = {subject.local_steps}"
     parts = [f"T = {asked['rounds']}", steps, options]
@@ -208,10 +240,14 @@ def _show(told: dict[str, Any], found: Any) -> None:
     if (about := first_line(type(subject.plain))) is not None:
         console.print(about, soft_wrap=True)
     own = "" if asked["heterogeneity"] is None else f", root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
+    for of in groups.values():
+        several = "any number of clients from 2 on" if found.any_number else f"{of['clients']} clients"
+        console.print(f"share {of['share']}, {'one client' if of['clients'] == 1 else several}: {_of_losses(of)}", soft_wrap=True)
     console.print(f"{losses}; ||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
     drawn = asked["participants"] < asked["clients"]
     many = "any number of clients from 2 on" if found.any_number else f"{asked['clients']} clients"
     all_alike = "one loss" if subject.one_loss else "one client" if asked["clients"] == 1 else many
+    all_alike = "everybody" if groups else all_alike
     who = f"{asked['participants']} of {asked['clients']} clients" if drawn else all_alike
     what = CRITERIA.get(asked["criterion"], asked["criterion"])
     if drawn or found.flips:  # of the best gap it is the least expectation, not the expectation of the least
@@ -228,8 +264,15 @@ def _show(told: dict[str, Any], found: Any) -> None:
     if asked["distance"] == "0" or asked["heterogeneity"] == "0":
         return  # the multiplier of a number that is 0 is any large one
     more = "" if asked["heterogeneity"] is None else f" and by {zeta:.4g} with the mean square of the clients' gradients at x*"
-    rest = ", and with G" if asked["lipschitz"] is not None else ""
+    rest = ", and with G" if found.question.losses.lipschitz is not None else ""
     console.print(f"The bound grows by {start:.4g} with ||x_0 - x*||^2{more}{rest}.", soft_wrap=True)
+
+
+def _of_losses(of: Mapping[str, Any]) -> str:
+    """A class of losses in words."""
+    if of["smoothness"] is None:
+        return f"convex losses, gradients of at most {of['lipschitz']}"
+    return f"losses of smoothness {of['smoothness']} and strong convexity {of['strong convexity']}"
 
 
 def first_line(cls: type) -> str | None:
@@ -285,7 +328,7 @@ def replay_certificate(
         emit(told | ({"made_with_these_files": all(made_with.values())} if made_with else {}))
         return
     console = out_console()
-    console.print(Text(", ".join(f"{name}: {value}" for name, value in found.question.items()), "bold"), soft_wrap=True)
+    console.print(Text(files.in_words(found.question), "bold"), soft_wrap=True)
     for name, number in found.claim.items():
         console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
     for key in (key for key, same in made_with.items() if not same):

@@ -34,9 +34,12 @@ def check_losses(question: Any) -> None:
     """Refuse, before any work, a method of which no losses are made."""
     from fedtheory.algorithms import Compressed
     from fedtheory.worst_cases.bounds import relaxed
+    from fedtheory.worst_cases.classes import Groups
 
     if isinstance(question.subject.made, Compressed):
         raise InvalidInput("--instance: no losses are made under a contraction, whose worst compressor is none that can be run")
+    if isinstance(question.losses, Groups):
+        raise InvalidInput("--instance: no losses are made of groups of clients with losses of different classes; leave it out")
     left_out = relaxed(question)
     if left_out or question.subject.one_loss:
         why = "its value is an upper bound only" if left_out else "its value is that of any convex set"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtheory.algorithms import FedMLS
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.inputs import shown, whole_number
-from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.inputs import whole_number
+from fedtheory.worst_cases.classes import Group, Groups, Losses, Point
 from fedtheory.worst_cases.coins import not_too_many_ways
 from fedtheory.worst_cases.criteria import CRITERIA, Criterion, form_of, name_of, source_of
 from fedtheory.worst_cases.entries import SHOWN
@@ -33,6 +35,7 @@ __all__ = [
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
 OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
+MOST_COMPARED = 10_000  # clients of all these runs
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -43,7 +46,7 @@ class Question:
     Parameters
     ----------
     subject : the method, with its hyperparameters and its local work
-    losses : the class
+    losses : the class, or groups of clients with one each
     rounds : T
     criterion : a name of `CRITERIA`, or a function of `fedtheory.worst_cases.criteria.Models`
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum; None for no bound of its own
@@ -68,8 +71,7 @@ class Question:
         return {
             "method": self.subject.name, **sources, "local steps": self.subject.local_steps or 1,
             "rounds": self.rounds, "criterion": name_of(self.criterion), "options": dict(self.subject.options),
-            "smoothness": self.losses.smoothness, "strong convexity": self.losses.strong_convexity,
-            "lipschitz": self.losses.lipschitz, "heterogeneity": self.heterogeneity,
+            **self.losses.asked, "heterogeneity": self.heterogeneity,
             "distance": self.distance, "clients": self.clients, "participants": self.participants,
         }  # fmt: skip
 
@@ -99,6 +101,8 @@ class Question:
         InvalidInput
             What it is, and what there is instead.
         """
+        if isinstance(self.losses, Groups):
+            self._check_groups(self.losses)
         if self.tree and not isinstance(self.criterion, str):
             raise MissingCapability("a criterion of one's own is asked where everybody takes part; take a named one, or all clients")
         if isinstance(self.criterion, str) and self.criterion not in CRITERIA:
@@ -113,6 +117,18 @@ class Question:
             raise InvalidInput(f"participants = {self.participants} > clients = {self.clients}: at most all take part")
         if self.subject.algorithm.nonsmooth and self.losses.lipschitz is None:
             raise InvalidInput(f"{self.subject.name} needs losses whose gradients are bounded: give lipschitz")
+
+    def _check_groups(self, groups: Groups) -> None:
+        """Refuse what is not asked of groups of clients."""
+        if self.participants < self.clients:
+            raise MissingCapability(
+                f"participants = {self.participants} < clients = {self.clients}: of groups with losses of different classes "
+                "no cohorts are drawn; leave participants out"
+            )
+        if self.subject.one_loss:
+            raise InvalidInput(f"{self.subject.name} has one loss and no clients: give one class, and no groups")
+        if isinstance(self.subject.plain, FedMLS) and not groups.alike:
+            raise InvalidInput(f"{self.subject.name} takes no weights: leave out how many clients the groups have")
 
 
 @dataclass(frozen=True)
@@ -158,8 +174,8 @@ class WorstCase:
 
 def worst_case(
     method: Algorithm | type[Algorithm] | str, *, local_steps: int = 1, rounds: int = 1,
-    criterion: Criterion = "gap", losses: Losses | None = None,
-    heterogeneity: Fraction | int | None = None, distance: Fraction | int = 1, clients: int = 2,
+    criterion: Criterion = "gap", losses: Losses | Sequence[Group] | None = None,
+    heterogeneity: Fraction | int | None = None, distance: Fraction | int = 1, clients: int | None = None,
     participants: int | None = None, announce: Announce | None = None, **options: Any,
 ) -> WorstCase:
     """The largest value of a criterion after some rounds; its expectation where P of N clients are
@@ -172,13 +188,14 @@ def worst_case(
     ----------
     method : a method of anyone's with its hyperparameters, its class, or a name, such as 'feddyn'
     losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
-        convex, gradients of at most 1)
+        convex, gradients of at most 1), or a `Group` for each group of clients with a class of its own
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
         (default: 1; no bound beside the losses' own where they have bounded subgradients alone, or
         the method is made for such losses)
     distance : the largest ||x_0 - x*||
-    clients, participants : N and P (default: all). Where all take part the value is the same for
-        every N >= 2, unless the method's numbers depend on N.
+    clients, participants : N (default: 2, of groups the least with two clients in each) and P (default:
+        all). Where all take part the value is the same for every N >= 2, unless the method's numbers
+        depend on N.
     announce : is told how many conditions there are and about how long they take, where that is
         more than two seconds
     criterion : 'distance', 'gap', 'gradient' or 'best-gap', squares; or a function of the models, as
@@ -229,8 +246,8 @@ def answer(q: Question, announce: Announce | None = None) -> WorstCase:
 
 def asked(
     method: Any, options: Mapping[str, Any], local_steps: int = 1, rounds: int = 1,
-    criterion: Criterion = "gap", losses: Losses | None = None, heterogeneity: Any = None,
-    distance: Any = 1, clients: int = 2, participants: int | None = None,
+    criterion: Criterion = "gap", losses: Losses | Sequence[Group] | None = None,
+    heterogeneity: Any = None, distance: Any = 1, clients: int | None = None, participants: int | None = None,
 ) -> Question:
     """The question of `worst_case`, with its defaults.
 
@@ -242,31 +259,40 @@ def asked(
     if isinstance(method, str):
         method = class_of(method)
     smooth = not getattr(method, "nonsmooth", False)
-    if losses is not None and not isinstance(losses, Losses):
-        raise InvalidInput(f"losses = {shown(losses)}: give worst_cases.Losses, or None for those of smoothness 1")
+    N = None if clients is None else whole_number("clients", clients)
     if losses is None:
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
+    elif isinstance(losses, Groups) or not isinstance(losses, Losses):
+        grouped = Groups.sized(losses.groups if isinstance(losses, Groups) else losses, N)
+        losses, N = grouped if len(grouped.groups) > 1 else grouped.groups[0].losses, grouped.clients
     R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
     if zeta is None and smooth and (losses.smoothness or losses.lipschitz is None):
         zeta = Fraction(1)
     scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, T)
     of = subject(method, options, local_steps, scale)
-    N = whole_number("clients", clients)
+    N = 2 if N is None else N
     return Question(of, losses, T, criterion, zeta, R, N, N if participants is None else participants)
 
 
 def alike(q: Question) -> bool:
-    """True if the value is the same for every number of clients from 2 on.
+    """True if the value is the same for every number of clients from 2 on, in each group of more than one.
 
-    Everybody takes part, and the run has the same numbers for N = 2 and for each of `OTHERS`. A
-    coefficient that is a rational function of N, of a degree below their number, is constant then.
+    Everybody takes part, and the run has the same numbers for N = 2 and for each of `OTHERS`, or for
+    the `others` of groups. A coefficient that is a rational function of N, of a degree below their
+    number, is constant then.
     """
     if q.participants < q.clients or q.clients == 1:
         return False
+    if isinstance(q.losses, Groups):
+        others = [replace(q, losses=of, clients=of.clients, participants=of.clients) for of in q.losses.others()]
+    else:
+        others = [replace(q, clients=n, participants=n) for n in (2, *OTHERS)]
+    if not 0 < sum(other.clients for other in others) <= MOST_COMPARED:
+        return False
     try:
-        found = _told(_walked(q))
-        return all(_told(_walked(replace(q, clients=n, participants=n))) == found for n in (2, *OTHERS))
+        found = _told(_walked(q, 1))
+        return all(_told(_walked(other, 1)) == found for other in others)
     except MissingCapability:  # a round of other clients is not linear
         return False
 
@@ -331,7 +357,7 @@ def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, st
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
     run, start, extra = walked = _walked(q)
     _same_in_other_dimensions(q, _told(walked), lambda d: _told(_walked(q, d)))
-    _tell(announce, len(run.points) * (len(run.points) - 1), 0)
+    _tell(announce, _pairs(run), 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
     _not_too_many(len(conditions))
@@ -371,7 +397,8 @@ class Branch(NamedTuple):
 def branches(q: Question, coordinates: int = SHOWN) -> tuple[Run, list[Branch]]:
     """The run of a question in which everybody takes part, with every way for its coins to fall."""
     smooth = q.losses.smoothness is not None
-    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss, smooth)
+    groups = q.losses.groups if isinstance(q.losses, Groups) else ()
+    run = Run(Fraction(q.participants, q.clients), spread(q.clients, q.participants), q.subject.one_loss, smooth, groups=groups)
     page = q.subject.page(q.clients, q.participants, coordinates)
     found = [Branch(Fraction(1), [run.start])]
     for t in range(q.rounds):
@@ -380,9 +407,14 @@ def branches(q: Question, coordinates: int = SHOWN) -> tuple[Run, list[Branch]]:
             for weight, x, state in page.every_way(run, t, b.models[-1], b.state):
                 after.append(Branch(b.weight * weight, [*b.models, x], state))
                 not_too_many_ways(len(after))
-            _not_too_many(len(run.points) * (len(run.points) - 1))
+            _not_too_many(_pairs(run))
         found = after
     return run, found
+
+
+def _pairs(run: Run) -> int:
+    """The number of conditions on the losses."""
+    return sum(n * (n - 1) for n in Counter(p.group for p in run.points.values()).values())
 
 
 def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:

@@ -22,21 +22,23 @@ from fedtheory.provenance import provenance, write_json
 from fedtheory.rational import brief, fraction, integer
 from fedtheory.untrusted import read_json
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, family
-from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.classes import Group, Losses
 from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
 from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
 from fedtheory.worst_cases.quadratic_potentials import PotentialQuestion, QuadraticPotential, potential_question
 from fedtheory.worst_cases.rounds import ROUNDS
 
-__all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "is_certificate", "load", "text", "verify", "write"]
+__all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "in_words", "is_certificate", "load", "text", "verify", "write"]
 
 FORMAT = "fedtheory certificate 1"
 ASKED = frozenset(
     {
-        "kind", "method", "source", "local steps", "rounds", "criterion", "criterion source", "options", "smoothness",
-        "strong convexity", "lipschitz", "heterogeneity", "distance", "clients", "participants",
+        "kind", "method", "source", "local steps", "rounds", "criterion", "criterion source", "options", "heterogeneity",
+        "distance", "clients", "participants",
     }
 )
+OF_LOSSES = frozenset({"smoothness", "strong convexity", "lipschitz"})
+OF_A_GROUP = OF_LOSSES | {"share", "clients"}
 ASKED_OF_A_ROUND = frozenset({
     "kind", "method", "clients", "participants", "local steps", "options", "smoothness", "strong convexity", "rho", "fixed",
 })  # fmt: skip
@@ -212,13 +214,9 @@ def asked_question(
     """
     if question.get("kind") != "worst-case":
         raise InvalidInput(f"kind {question.get('kind')!r}: it must be 'worst-case' or 'potential'")
-    _only(question, ASKED)
-    smoothness, lipschitz = (question.get(name) for name in ("smoothness", "lipschitz"))
-    losses = Losses(
-        None if smoothness is None else fraction(smoothness, "smoothness"),
-        fraction(question.get("strong convexity", "0"), "strong convexity"),
-        None if lipschitz is None else fraction(lipschitz, "lipschitz"),
-    )
+    grouped = "groups" in question
+    _only(question, ASKED | ({"groups"} if grouped else OF_LOSSES))
+    losses = _groups(question) if grouped else _losses(question)
     options = _options(question)
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     zeta = question.get("heterogeneity")
@@ -228,6 +226,29 @@ def asked_question(
         **{name.replace(" ", "_"): count for name, count in counts.items()},
     )
     return replace(found, heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"))
+
+
+def _losses(of: Mapping[str, Any]) -> Losses:
+    """The class that a question, or a group in it, is about."""
+    smoothness, lipschitz = (of.get(name) for name in ("smoothness", "lipschitz"))
+    return Losses(
+        None if smoothness is None else fraction(smoothness, "smoothness"),
+        fraction(of.get("strong convexity", "0"), "strong convexity"),
+        None if lipschitz is None else fraction(lipschitz, "lipschitz"),
+    )
+
+
+def _groups(question: Mapping[str, Any]) -> list[Group]:
+    """The groups of clients that a question is about."""
+    table = table_of(question, "groups", "question")
+    if not all(isinstance(of, dict) for of in table.values()):
+        raise InvalidInput("groups: a table of names and numbers is needed for each")
+    for of in table.values():
+        _only(of, OF_A_GROUP)
+    return [
+        Group(fraction(of.get("share"), "share"), _losses(of), integer(of.get("clients"), "clients", 1, MOST))
+        for of in table.values()
+    ]
 
 
 def _method(question: Mapping[str, Any], method: type[Algorithm] | None) -> Any:
@@ -348,6 +369,14 @@ def text(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: text(x) for name, x in value.items()}
     return str(value) if isinstance(value, Fraction) or value == inf else value
+
+
+def in_words(question: Mapping[str, Any]) -> str:
+    """A question in one line."""
+    told = {name: value for name, value in question.items() if name != "groups"}
+    for i, of in question.get("groups", {}).items():
+        told[f"group {i}"] = " ".join(f"{name} {value}" for name, value in of.items() if value is not None)
+    return ", ".join(f"{name}: {value}" for name, value in told.items())
 
 
 def is_certificate(path: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from numbers import Rational
 from typing import Any
 
@@ -88,15 +89,23 @@ class _Entry:
     def _whole(self, parts: dict[Any, Any]) -> Mapping[Any, Any]:
         """The parts, of which one of each client is as many times their mean, and one of each of the
         cohort has the cohort's name."""
-        own = [k for k in parts if isinstance(k, int)]
-        alone = len(own) == len(parts) == 1 < self.of.clients
+        if len(parts) - (None in parts) <= 1 < self.of.clients:
+            return parts
+        for members in self.of.groups:
+            parts = self._of_group(parts, members)
+        return parts
+
+    def _of_group(self, parts: Any, members: range) -> Any:
+        """The same of the clients of a group."""
+        own = [k for k in parts if isinstance(k, int) and k in members]
+        alone = len(own) == len(parts) == 1 < len(members)
         if not own or alone or any(not self._same(parts[k], parts[own[0]]) for k in own[1:]):
             return parts
         part, cohort = parts[own[0]], self.of.moment
         outside = cohort in parts and not {*own} & {*cohort[0]} and self._same(parts[cohort], part)
-        if len(own) + outside * len(cohort[0]) == self.of.clients:
+        if len(own) + outside * len(cohort[0]) == len(members):
             left = {k: x for k, x in parts.items() if k not in own and not (outside and k == cohort)}
-            return self._more(left, None, self._times(Fraction(self.of.clients), self._mean(part)))
+            return self._more(left, None, self._times(Fraction(len(members)), self._mean(part)))
         if len(own) > 1 and tuple(sorted(own)) == cohort[0]:
             return self._more({k: x for k, x in parts.items() if k not in own}, cohort, part)
         return parts
@@ -355,6 +364,7 @@ class Trace:
 
     Attributes
     ----------
+    groups, shares : the clients of each group, and what they weigh in the mean of the losses
     refused : the last error for what is not linear
     read : of 'N' and 't' those that a round asked for
     """
@@ -364,6 +374,11 @@ class Trace:
     ) -> None:  # fmt: skip
         self.run, self.clients, self.coordinates, self.strict = run, clients, coordinates, strict
         self.slots = range(clients if participants is None else participants)
+        of = getattr(run, "groups", ())  # a tree has none
+        ends = [*accumulate((g.clients for g in of), initial=0)]
+        self.groups = [range(*pair) for pair in pairwise(ends)] or [range(clients)]
+        self.shares = [g.share for g in of] or [Fraction(1)]
+        self._group = [g for g, members in enumerate(self.groups) for _ in members]
         self.refused: NotLinear | None = None
         self.read: set[str] = set()
         self._made: dict[Any, tuple[Any, ...]] = {}
@@ -411,8 +426,9 @@ class Trace:
         """The coordinates of a vector of some clients (1, P, d), by default of all."""
         members = range(self.clients) if members is None else members
         out = np.empty((1, len(members), self.coordinates), dtype=object)
+        rows = self.run.rows(vector) if len(self.groups) > 1 else [vector]
         for _, i, axis in np.ndindex(out.shape):
-            out[0, i, axis] = Coordinate(self, {members[i]: vector}, axis)
+            out[0, i, axis] = Coordinate(self, {members[i]: rows[self._group[members[i]]]}, axis)
         return out
 
     def of_server(self, vector: Any) -> np.ndarray:
@@ -439,14 +455,18 @@ class Trace:
             if all(exact(x) == 0 for x in values.flat):
                 return self.run.zero
             raise NotLinear(f"gives numbers where a vector is needed: {NOT_LINEAR}")
-        first = values.flat[0]
+        firsts: dict[int, Any] = {}
         for at, x in np.ndenumerate(values):
-            if not (isinstance(x, Coordinate) and isinstance(first, Coordinate) and x.axis == at[-1]):
+            if not (isinstance(x, Coordinate) and x.axis == at[-1]):
                 raise NotLinear(UNLIKE)
             if x.client not in (None, members[at[1]] if rows else self._alone):
                 raise NotLinear(UNLIKE)
+            first = firsts.setdefault(self._group[members[at[1]]] if rows else 0, x)
             if x.whole is not first.whole and not x.whole == first.whole:
                 raise NotLinear(UNLIKE)
+        if rows and len(self.groups) > 1:
+            return self.run.each([x.whole for x in firsts.values()])
+        first = firsts[0]
         return first.whole if rows or first.client is None else self.mean(first.whole)
 
     @property

@@ -15,12 +15,13 @@ from math import comb
 import numpy as np
 
 from fedtheory.algorithms.compressed import Compressed
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import require, whole_number
 from fedtheory.local import Exact, ExactProx
 from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
 from fedtheory.worst_cases.bounds import WorstCase
+from fedtheory.worst_cases.classes import Groups
 from fedtheory.worst_cases.cohorts import EveryCohort, of_cohorts
 from fedtheory.worst_cases.criteria import Measured
 from fedtheory.worst_cases.exchangeable import of_exchangeable
@@ -101,6 +102,8 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
 
     Raises
     ------
+    MissingCapability
+        Groups of clients with losses of different classes.
     InvalidInput
         No `WorstCase`; clients < 2, or other clients than were asked where cohorts are drawn; a method
         that flips coins, or whose worst case is a relaxation; losses that are strongly convex and not smooth.
@@ -112,6 +115,8 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
     clients = whole_number("clients", q.clients if clients is None else clients, least=2, remedy="one client is a mean, too: take 2")
     if isinstance(q.subject.made, Compressed):
         raise InvalidInput(f"no worst function of {q.subject.name} under a contraction: its worst compressor is none that can be run")
+    if isinstance(q.losses, Groups):
+        raise MissingCapability("no worst function of groups of clients with losses of different classes: its bound alone is proved")
     if found.relaxed or q.subject.one_loss:
         why = f"is an upper bound only: {found.relaxed}" if found.relaxed else "is that of any convex set"
         raise InvalidInput(f"no worst function of {q.subject.name}, whose value {why}")

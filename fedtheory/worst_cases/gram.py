@@ -16,16 +16,20 @@ and that of the deviations, averaged over the clients. Their sizes do not depend
 clients. Every pair of positive semidefinite matrices of these sizes comes from N >= 2 clients in a
 space of enough dimensions, and where the matrix of one client's vectors is the same for each
 client, an inequality that holds in the mean over the clients holds for each: nothing is lost.
+
+Clients of several groups are alike within their group. Every group has means and deviations of its
+own; the means of all groups share one Gram matrix, and the deviations of each have another, as no
+product of deviations of two groups is ever asked for. Of a group of one client there are only means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["Quadratic", "Vector", "common", "inner", "inner_of_each", "own", "square", "value"]
+__all__ = ["Grouped", "Quadratic", "Vector", "common", "inner", "inner_of_each", "own", "square", "value"]
 
 MEAN, DEVIATION, CROSS = "mean", "deviation", "cross"  # the last one is 0 in the mean over the clients
 Key = tuple[str, str]
@@ -63,21 +67,24 @@ class Vector:
     mean : dict name -> coefficient in the mean over the clients: of common vectors, and of the means of own ones
     deviation : dict name -> coefficient of the own vectors in the deviation from that mean
     drawn : dict name -> coefficient of what a cohort's mean of an own vector has more than the clients' mean
+    block : the Gram matrix of the deviations
     """
 
     mean: Mapping[str, Any] = field(default_factory=dict)
     deviation: Mapping[str, Any] = field(default_factory=dict)
     drawn: Mapping[str, Any] = field(default_factory=dict)
+    block: str = field(default=DEVIATION, compare=False, kw_only=True)
 
     def __add__(self, other: Vector) -> Vector:
-        return self.plus(other, 1)
+        return NotImplemented if isinstance(other, Grouped) else self.plus(other, 1)
 
     def __sub__(self, other: Vector) -> Vector:
-        return self.plus(other, -1)
+        return NotImplemented if isinstance(other, Grouped) else self.plus(other, -1)
 
     def plus(self, other: Vector, times: Any) -> Vector:
         """The sum of it and a multiple of another."""
-        return Vector(*(plus(a, b, times) for a, b in zip(self.parts, other.parts, strict=True)))
+        parts = [plus(a, b, times) for a, b in zip(self.parts, other.parts, strict=True)]
+        return Vector(*parts, block=self.block if self.deviation else other.block)
 
     @property
     def parts(self) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
@@ -85,7 +92,7 @@ class Vector:
         return self.mean, self.deviation, self.drawn
 
     def __rmul__(self, number: Any) -> Vector:
-        return Vector(*(plus({}, part, number) for part in self.parts))
+        return Vector(*(plus({}, part, number) for part in self.parts), block=self.block)
 
     def __neg__(self) -> Vector:
         return -1 * self
@@ -98,12 +105,12 @@ class Vector:
     @property
     def own_part(self) -> Vector:
         """Its deviation from the mean over the clients."""
-        return Vector({}, self.deviation)
+        return Vector({}, self.deviation, block=self.block)
 
     def inner(self, other: Vector) -> Quadratic:
         """(1/N) sum_k <a_k, b_k> of vectors without a drawn part."""
         gram: dict[tuple[str, str, str], Any] = {}
-        for block, left, right in ((MEAN, self.mean, other.mean), (DEVIATION, self.deviation, other.deviation)):
+        for block, left, right in ((MEAN, self.mean, other.mean), (self.block, self.deviation, other.deviation)):
             for x, p in left.items():
                 for y, q in right.items():
                     key = entry(block, x, y)
@@ -116,9 +123,55 @@ def common(name: str) -> Vector:
     return Vector({name: Fraction(1)})
 
 
-def own(name: str, mean_zero: bool = False) -> Vector:
+def own(name: str, mean_zero: bool = False, block: str = DEVIATION) -> Vector:
     """A vector of each client; ``mean_zero`` where the clients' add up to 0, as their gradients at the optimum do."""
-    return Vector({} if mean_zero else {name: Fraction(1)}, {name: Fraction(1)})
+    return Vector({} if mean_zero else {name: Fraction(1)}, {name: Fraction(1)}, block=block)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A vector of every client, of one form for all clients of a group.
+
+    Attributes
+    ----------
+    of : a `Vector` for each group: its mean and the deviations from that
+    shares : of the groups in the mean over all clients
+    """
+
+    of: tuple[Vector, ...]
+    shares: tuple[Fraction, ...]
+
+    def __add__(self, other: Grouped | Vector) -> Grouped:
+        return self._with(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Grouped | Vector) -> Grouped:
+        return self._with(other, -1)
+
+    def __rsub__(self, other: Vector) -> Grouped:
+        return -1 * self + other
+
+    def __rmul__(self, number: Any) -> Grouped:
+        return Grouped(tuple(number * v for v in self.of), self.shares)
+
+    def _with(self, other: Grouped | Vector, sign: int) -> Grouped:
+        others = other.of if isinstance(other, Grouped) else [other] * len(self.of)
+        return Grouped(tuple(a.plus(b, sign) for a, b in zip(self.of, others, strict=True)), self.shares)
+
+    @property
+    def average(self) -> Vector:
+        """Its mean over the clients."""
+        return self.in_shares(self.shares)
+
+    def in_shares(self, shares: Sequence[Fraction]) -> Vector:
+        """The mean over the clients in which groups have other shares."""
+        return sum((share * v.average for share, v in zip(shares, self.of, strict=True)), Vector())
+
+    def inner(self, other: Grouped) -> Quadratic:
+        """The mean over the clients of <a_k, b_k>."""
+        pairs = zip(self.shares, self.of, other.of, strict=True)
+        return Quadratic.total(share * a.inner(b) for share, a, b in pairs)
 
 
 @dataclass(frozen=True)

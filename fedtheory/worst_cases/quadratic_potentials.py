@@ -32,8 +32,8 @@ import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
-from fedtheory.inputs import whole_number
-from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.inputs import require, whole_number
+from fedtheory.worst_cases.classes import Groups, Losses, Point
 from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.entries import ROUNDING, SHOWN, Coordinate, Trace
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square, value
@@ -437,6 +437,8 @@ def potential_question(
         As `quadratic_potential`.
     """
     losses = Losses(Fraction(1), Fraction(1, 10)) if losses is None else losses
+    one = isinstance(losses, Losses) and not isinstance(losses, Groups)
+    require(one, "losses", losses, "a potential is one for losses of one class: give worst_cases.Losses")
     if not losses.strong_convexity > 0 or losses.smoothness is None:
         told = "the least rho is that of smooth, strongly convex losses; give one above 0, such as 1/10"
         raise InvalidInput(f"strong_convexity = {losses.strong_convexity}: {told}")

@@ -23,9 +23,10 @@ from fedtheory.worst_cases.certificates import (
     QUADRATIC,
     Certificate,
     asked_question,
+    in_words,
     quadratic_question,
 )
-from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.classes import Group, Groups, Losses, Point
 from fedtheory.worst_cases.criteria import CRITERIA, name_of
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
 from fedtheory.worst_cases.identity import Factors, Family
@@ -33,6 +34,7 @@ from fedtheory.worst_cases.programme import Solution, maximise
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
 
+BY_SHARES = r" $F$ is the mean of the losses with the groups' shares; with these the means of the gradients at $x^*$ add up to 0."
 LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
 
 
@@ -43,7 +45,7 @@ class Readable:
     Attributes
     ----------
     title, claim : what is proved of what, in words
-    losses : the class
+    losses : the class, or groups of clients with one each
     points : where losses are asked, the optimum first
     family : the identity: its start plus multipliers times terms is a sum of squares
     multipliers, factors : of the proof
@@ -96,19 +98,21 @@ def fewest(family: Family, goal: str, solution: Solution) -> Solution:
 def latex(proof: Readable) -> str:
     """The proof as a LaTeX article."""
     names = _symbols(proof)
-    apart = set() if proof.one else {n for p in proof.points for n in p.gradient.deviation} | set(proof.family.names.get(DEVIATION, ()))
+    kept = {n for block, of in proof.family.names.items() if block != MEAN for n in of}
+    apart = set() if proof.one else {n for p in proof.points for n in p.gradient.deviation} | kept
+    groups, weighed = (", those of its group if there are several", BY_SHARES) if _groups(proof) else ("", "")
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
-        r"Positions are relative to $x^*$; $\overline{v}$ is the mean of $v$ over the clients, "
+        rf"Positions are relative to $x^*$; $\overline{{v}}$ is the mean of $v$ over the clients{groups}, "
         r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products. "
-        r"Decimals are rounded: the certificate has the fractions.",
+        r"Decimals are rounded: the certificate has the fractions." + weighed,
         r"Losses are asked at", r"\begin{align*}",
         " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
-        r"\end{align*}", r"The conditions of the class, $" + _class(proof.losses) + r"$, with their multipliers:",
+        r"\end{align*}", rf"The conditions of the class{'es' * bool(groups)}, {_classes(proof)}, with their multipliers:",
         r"\begin{align*}",
         " \\\\\n".join(
-            rf"{_number(proof.multipliers[name])}:\quad & {_condition(i, j, proof.losses, names)}"
+            rf"{_number(proof.multipliers[name])}:\quad & {_condition(i, j, proof.losses.of(i), names)}"
             for name, (i, j) in proof.conditions.items()
         ) or "&",
         r"\end{align*}",
@@ -127,7 +131,17 @@ def latex(proof: Readable) -> str:
 def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
-    return {name: re.sub(r"[^A-Za-z0-9*,.+-]", "", str(name)) for name in every}
+    return {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*")) for name in every}
+
+
+def _groups(proof: Readable) -> list[Group]:
+    """The groups of clients; none where all have one class."""
+    return list(proof.losses.groups) if isinstance(proof.losses, Groups) else []
+
+
+def _classes(proof: Readable) -> str:
+    of = [f"of group {i} (a share of {g.share}) ${_class(g.losses)}$" for i, g in enumerate(_groups(proof), 1)]
+    return ", ".join(of) or f"${_class(proof.losses)}$"
 
 
 def _escaped(text: str) -> str:
@@ -190,7 +204,7 @@ def _of_block(block: str, name: str, names: Mapping[str, str]) -> str:
     letter = _letter(name, names)
     if block == MEAN:
         return letter if name == "x0" else rf"\overline{{{letter}}}"
-    return rf"\widetilde{{{letter}}}" if block == DEVIATION else letter
+    return rf"\widetilde{{{letter}}}" if block.startswith(DEVIATION) else letter
 
 
 def _form(q: Quadratic, names: Mapping[str, str]) -> str:
@@ -235,27 +249,30 @@ def product(block, x, y):
 
 def inner(a, b):
     """Of two vectors, given by their coefficients in the means and in the deviations."""
-    return sum(p * q * product(block, x, y) for block in BLOCKS for x, p in a[block].items() for y, q in b[block].items())
+    return sum(
+        p * q * product(block, x, y) for block in BLOCKS for x, p in a.get(block, {}).items() for y, q in b.get(block, {}).items()
+    )
 
 
 def minus(a, b):
     """The difference of two vectors."""
-    out = {block: dict(a[block]) for block in (MEAN, DEVIATION)}
-    for block in out:
-        for name, q in b[block].items():
-            out[block][name] = out[block].get(name, 0) - q
+    out = {block: dict(of) for block, of in a.items()}
+    for block, of in b.items():
+        for name, q in of.items():
+            out.setdefault(block, {})[name] = out.get(block, {}).get(name, 0) - q
     return out
 
 
 def value(point):
-    """The mean over the clients of their losses at a point."""
+    """The mean over the clients, those of a group if there are several, of their losses at a point."""
     return Symbol(f"f({point})")
 
 
 def condition(i, j):
     """What is at least 0 for every loss of the class."""
-    (x, g), (y, h) = POINTS[i], POINTS[j]
-    apart, turned = minus(x, y), minus(g, h)
+    (x, g, group), (y, h, same) = POINTS[i], POINTS[j]
+    assert group == same, "a condition is one between points of one group"
+    apart, turned, (L, MU) = minus(x, y), minus(g, h), CLASSES[group]
     out = value(i) - value(j) - inner(h, apart)
     if L is None:
         return out - MU / 2 * inner(apart, apart)
@@ -277,11 +294,14 @@ def script(proof: Readable) -> str:
     """The proof as a script."""
     losses = proof.losses
     lines = [HEAD.format(title=_quoted(proof.title), claim=_quoted(proof.claim))]
-    L = "None" if losses.smoothness is None else _rational(losses.smoothness)
-    lines.append(f"BLOCKS = {'(MEAN,)' if proof.one else '(MEAN, DEVIATION)'}")
-    lines.append(f"L, MU = {L}, {_rational(losses.strong_convexity)}")
-    lines.append("POINTS = {  # where each loss was asked, relative to the optimum, and its gradient there")
-    lines += [f"    {p.name!r}: ({_table(p.at)}, {_table(p.gradient)})," for p in proof.points]
+    blocks = sorted({_block(p.gradient.block) for p in proof.points})
+    lines.append(f"BLOCKS = (MEAN,{'' if proof.one else ' ' + ', '.join(blocks)})")
+    classes = [g.losses for g in _groups(proof)] or [losses]
+    told = [f"({_rational(of.smoothness)}, {_rational(of.strong_convexity)})" for of in classes]
+    lines.append(f"CLASSES = [{', '.join(told)}]  # L and mu of each group of clients")
+    lines.append("POINTS = {  # where each loss was asked, relative to the optimum, its gradient there, and the group")
+    lines.append("    # the clients' gradients at the optimum add up to 0, with their weights")
+    lines += [f"    {p.name!r}: ({_table(p.at)}, {_table(p.gradient)}, {p.group})," for p in proof.points]
     lines.append("}")
     body = BODY
     at = body.index("\n\nleft =")
@@ -308,14 +328,20 @@ def _quoted(text: str) -> str:
     return text.replace("\\", " ").replace('"""', "'''")
 
 
+def _block(block: str) -> str:
+    return "DEVIATION" if block == DEVIATION else repr(block)
+
+
 def _rational(x: Any) -> str:
+    if x is None:
+        return "None"
     x = Fraction(x)
     return f"R({x.numerator}, {x.denominator})"
 
 
 def _table(v: Vector) -> str:
-    blocks = ((MEAN, v.mean), (DEVIATION, v.deviation))
-    return "{" + ", ".join(f"{b.upper()}: {{{', '.join(f'{n!r}: {_rational(c)}' for n, c in of.items())}}}" for b, of in blocks) + "}"
+    blocks = (("MEAN", v.mean), (_block(v.block), v.deviation))
+    return "{" + ", ".join(f"{b}: {{{', '.join(f'{n!r}: {_rational(c)}' for n, c in of.items())}}}" for b, of in blocks) + "}"
 
 
 def _expression(q: Quadratic) -> str:
@@ -342,7 +368,7 @@ def of_certificate(found: Certificate, method: Any = None, criterion: Any = None
         Cohorts over several rounds, whose vectors are those of every client and history.
     """
     claim = ", ".join(f"{name} = {x}" for name, x in found.claim.items())
-    told = ", ".join(f"{name}: {value}" for name, value in found.question.items() if value is not None and name != "kind")
+    told = in_words({name: value for name, value in found.question.items() if value is not None and name != "kind"})
     if found.question.get("kind") == QUADRATIC:
         of = quadratic_question(found.question, method)
         system, family = of.system(found.question["values"] is True), of.family(found.claim["rho"], found.question["values"] is True)

@@ -8,14 +8,26 @@ the gradient at the solution comes first, the solution is what the condition say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from fedtheory.errors import MissingCapability
-from fedtheory.worst_cases.classes import Losses, Point
-from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, inner_of_each, own, plus, square, value
+from fedtheory.worst_cases.classes import Group, Losses, Point
+from fedtheory.worst_cases.gram import (
+    DEVIATION,
+    Grouped,
+    Quadratic,
+    Vector,
+    common,
+    inner,
+    inner_of_each,
+    own,
+    plus,
+    square,
+    value,
+)
 
 __all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
 
@@ -48,6 +60,7 @@ class Run:
     relaxed : what of the problem is left out, so that the value is an upper bound only
     smooth : a loss has one gradient at a point
     weights : dict name -> by how much that vector moves where the start is moved by 1
+    groups : of clients with losses of different classes, each with its points; () where all clients are one group
     """
 
     share: Fraction = Fraction(1)
@@ -59,6 +72,7 @@ class Run:
     messages: dict[str, tuple[Vector, Any]] = field(default_factory=dict)
     relaxed: str = ""
     weights: Mapping[str, Any] = field(default_factory=lambda: {"x0": 1})
+    groups: tuple[Group, ...] = ()
 
     zero = Vector()
     start = common("x0")
@@ -66,22 +80,67 @@ class Run:
     history: ClassVar[tuple[Any, ...]] = ()
 
     def __post_init__(self) -> None:
-        self.optimum = common("g*") if self.one_loss else own("g*", mean_zero=True)
-        self.points[OPTIMUM] = Point(OPTIMUM, Vector(), self.optimum)
+        self.optimum: Any = common("g*") if self.one_loss else own("g*", mean_zero=True)
+        if self.groups:  # the means of the groups' gradients at the optimum add up to 0
+            *others, last = self.vector("g*").of
+            rest = sum((-s * v.average for s, v in zip(self.shares, others, strict=False)), Vector())
+            self.optimum = self.each([*others, 1 / self.shares[-1] * rest + last.own_part])
+        for g, (at, gradient) in enumerate(zip(self.rows(Vector()), self.rows(self.optimum), strict=True)):
+            self._put(OPTIMUM, g, at, gradient)
         self._asked: set[str] = set()
 
     @property
     def best(self) -> Vector:
         """Where the optimum is."""
-        return self.points[OPTIMUM].at
+        return next(iter(self.points.values())).at
+
+    # --- groups of clients ------------------------------------------------------------------------
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """Of the groups in the mean of the losses."""
+        return tuple(g.share for g in self.groups) or (Fraction(1),)
+
+    def rows(self, v: Any) -> tuple[Vector, ...]:
+        """The vector of each group's clients."""
+        return v.of if isinstance(v, Grouped) else (v,) * max(len(self.groups), 1)
+
+    def each(self, rows: Sequence[Vector]) -> Any:
+        """The vector of every client with these of the groups."""
+        return Grouped(tuple(rows), self.shares) if self.groups else rows[0]
+
+    def named(self, name: str, group: int) -> str:
+        """The name of a point, or of a vector, of a group."""
+        return f"{name}({group + 1})" if self.groups else name
+
+    def _put(self, name: str, group: int, at: Vector, gradient: Vector) -> Vector:
+        if at.drawn:
+            raise NeedsTree("gradients at a point that depends on the cohort: ask for the tree of cohorts")
+        name = self.named(name, group)
+        self.points[name] = Point(name, at, gradient, group)
+        return gradient
+
+    def _known(self, at: Vector, group: int) -> Point | None:
+        """The point there at which the group's losses were asked for a gradient."""
+        for p in self.points.values():
+            base = self._base(p)
+            if p.group == group and p.at == at and base != OPTIMUM and (self.smooth or base in self._asked):
+                return p
+        return None
+
+    def _base(self, p: Point) -> str:
+        return p.name.rpartition("(")[0] if self.groups else p.name
 
     # --- what a method writes ---------------------------------------------------------------------
-    def gradient(self, name: str, at: Vector) -> Vector:
-        """The clients' gradients at a point."""
+    def gradient(self, name: str, at: Any) -> Any:
+        """The clients' gradients at a point; a group that was asked there before is not asked again."""
         self._asked.add(name)
-        return self.solved(name, lambda _: at)
+        found, made = self.vector(name, self.one_loss), []
+        for g, (where, new) in enumerate(zip(self.rows(at), self.rows(found), strict=True)):
+            known = self._known(where, g) if self.groups else None
+            made.append(self._put(name, g, where, new) if known is None else known.gradient)
+        return self.each(made)
 
-    def solved(self, name: str, where: Callable[[Vector], Vector]) -> Vector:
+    def solved(self, name: str, where: Callable[[Any], Any]) -> Any:
         """The clients' gradients at the point that an optimality condition makes of them.
 
         Raises
@@ -89,45 +148,55 @@ class Run:
         NeedsTree
             A point that depends on who takes part.
         """
-        found = common(name) if self.one_loss else own(name)
-        at = where(found)
-        if at.drawn:
-            raise NeedsTree("gradients at a point that depends on the cohort: ask for the tree of cohorts")
-        self.points[name] = Point(name, at, found)
+        found = self.vector(name, self.one_loss)
+        for g, (at, new) in enumerate(zip(self.rows(where(found)), self.rows(found), strict=True)):
+            self._put(name, g, at, new)
         return found
 
-    def known(self, at: Vector) -> tuple[str, Vector] | None:
+    def known(self, at: Any) -> tuple[str, Any] | None:
         """The name of a point and the clients' gradients where they were asked before; None elsewhere.
 
         Two vectors of one point would leave the programme no interior. A loss that has a kink at the
         solution of a local problem may be asked for another subgradient there.
         """
-        for name, p in self.points.items():
-            if p.at == at and name != OPTIMUM and (self.smooth or name in self._asked):
-                return name, p.gradient
-        return None
+        found = [self._known(where, g) for g, where in enumerate(self.rows(at))]
+        there = [p for p in found if p is not None]
+        if len(there) < len(found):
+            return None
+        every = list(self.points)
+        return self._base(max(there, key=lambda p: every.index(p.name))), self.each([p.gradient for p in there])
 
-    def weights_of_start(self, v: Vector) -> list[Any]:
-        """By how much a vector moves, for each client, where the start is moved by 1."""
-        return [sum((c * self.weights.get(name, 0) for name, c in v.mean.items()), 0)]
+    def weights_of_start(self, v: Any) -> list[Any]:
+        """By how much a vector moves, for the clients of each group, where the start is moved by 1."""
+        return [sum((c * self.weights.get(name, 0) for name, c in row.mean.items()), 0) for row in self.rows(v)]
 
-    def vector(self, name: str, everybody: bool = False, beside: Vector | None = None) -> Vector:
+    def vector(self, name: str, everybody: bool = False, beside: Any = None) -> Any:
         """A vector of every client, or one that is the same for all."""
-        return common(name) if everybody else own(name)
+        if everybody or not self.groups:
+            return common(name) if everybody else own(name)
+        names = [self.named(name, g) for g in range(len(self.groups))]
+        blocks = [f"{DEVIATION} {g + 1}" for g in range(len(self.groups))]
+        several = [g.clients != 1 for g in self.groups]
+        return self.each([own(n, block=b) if many else common(n) for n, b, many in zip(names, blocks, several, strict=True)])
 
-    def require(self, name: str, a: Vector, b: Vector) -> None:
+    def require(self, name: str, a: Any, b: Any) -> None:
         """<a_k, b_k> >= 0 for every client."""
-        self.conditions[name] = inner(a, b)
+        for g, (x, y) in enumerate(zip(self.rows(a), self.rows(b), strict=True)):
+            self.conditions[self.named(name, g)] = inner(x, y)
 
-    def contract(self, name: str, wanted: Vector, found: Vector, delta: Any) -> None:
+    def contract(self, name: str, wanted: Any, found: Any, delta: Any) -> None:
         """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""
-        if wanted.drawn:
-            raise NeedsTree("compresses what depends on who takes part: ask for the tree of cohorts, or for everybody")
         self.messages[name] = wanted, delta
-        self.conditions[name] = (1 - delta) * self.product(wanted, wanted) - self.product(found - wanted, found - wanted)
+        for g, (v, left) in enumerate(zip(self.rows(wanted), self.rows(found - wanted), strict=True)):
+            if v.drawn:
+                raise NeedsTree("compresses what depends on who takes part: ask for the tree of cohorts, or for everybody")
+            self.conditions[self.named(name, g)] = (1 - delta) * self.product(v, v) - self.product(left, left)
 
-    def mean(self, v: Vector) -> Vector:
+    def mean(self, v: Any) -> Vector:
         """The mean over the cohort."""
+        if isinstance(v, Grouped):
+            many = [Fraction(g.clients or 0) for g in self.groups]
+            return v.in_shares([n / sum(many) for n in many])
         return Vector(v.mean, {}, plus(v.drawn, v.deviation) if self.spread else v.drawn)
 
     def put(self, old: Vector, new: Vector) -> Vector | _Kept:
@@ -156,7 +225,7 @@ class Run:
             if a.drawn:
                 raise MissingCapability("what clients keep depends on who else takes part")
             a = (1 - self.share) * a.old + self.share * a.new
-        return Vector(a.mean, a.deviation)
+        return replace(a, drawn={})
 
     # --- what is asked of it ----------------------------------------------------------------------
     def square(self, v: Vector) -> Quadratic:
@@ -165,11 +234,13 @@ class Run:
 
     def gap(self, name: str, at: Vector) -> Quadratic:
         """E F(at) - F*; a point that the method touches itself is not asked again."""
-        for known in self.points.values():
-            if known.at == at:
-                return value(known.name) - value(OPTIMUM)
-        self.gradient(name, at)
-        return value(name) - value(OPTIMUM)
+        def there() -> dict[int, str]:
+            return {p.group: p.name for p in reversed(self.points.values()) if p.at == at}
+
+        if len(there()) < len(self.shares):
+            self.gradient(name, at)
+        gaps = ((share, value(there()[g]) - value(self.named(OPTIMUM, g))) for g, share in enumerate(self.shares))
+        return Quadratic.total(share * gap for share, gap in gaps)
 
     def squared_gradient(self, name: str, at: Vector) -> Quadratic:
         """E ||grad F(at)||^2."""

@@ -98,7 +98,7 @@ class VectorCohort(Cohort):
         return super().taking_part() if self.members is None else self.members
 
     def of_each(self, per_client: np.ndarray) -> np.ndarray:
-        if any(x != per_client[0] for x in per_client):
+        if self.__dict__["drawn"] and any(x != per_client[0] for x in per_client):
             raise NotLinear(UNLIKE)
         return per_client[None, : self.slots]
 
@@ -225,7 +225,8 @@ class VectorClients(Clients):
 
     @property
     def objective_weights(self) -> np.ndarray:
-        return np.full(len(self.everybody), Fraction(1, len(self.everybody)), dtype=object)
+        shares = [share / len(of) for of, share in zip(self.trace.groups, self.trace.shares, strict=True) for _ in of]
+        return np.array(shares, dtype=object)
 
     def weights(self) -> Any:
         return self.objective_weights[None, : len(self.slots), None]
@@ -258,7 +259,10 @@ class VectorClients(Clients):
     def mean(self, values: Any) -> Any:
         values = values[...] if type(values) is Moved else values
         if self._numbers(values):
-            return values[:, 0]
+            means = [values[:, of.start] for of in self.trace.groups]
+            same = all((x == means[0]).all() for x in means)
+            sizes = [Fraction(len(of), len(self.everybody)) for of in self.trace.groups]
+            return means[0] if same else sum(n * x for n, x in zip(sizes, means, strict=True))
         if isinstance(values.flat[0], Square):
             found = [Square.of_all(column) for column in values[0].T]
             if any(x is None for x in found):
@@ -275,11 +279,11 @@ class VectorClients(Clients):
         return read(values, self.slots)
 
     def _numbers(self, values: Any) -> bool:
-        """True for numbers of each client, which must be the same."""
+        """True for numbers of each client, which must be the same for those of a group."""
         values = np.asarray(values)
         if any(is_entry(x) for x in values.flat):
             return False
-        if any((values != values[:, :1]).flat):
+        if any((values[:, of.start : of.stop] != values[:, of.start : of.start + 1]).any() for of in self.trace.groups):
             raise NotLinear(UNLIKE)
         return True
 

@@ -14,6 +14,31 @@ from command_line import call, refused
 
 from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
 
+TENTH = ("--group", "9/10: L=1 mu=1/10", "--group", "1/10: L=100 mu=1")
+
+
+def test_groups_of_clients(tmp_path):
+    words = ("worst-case", "fedavg", "--step", "1/20", "--criterion", "distance", *TENTH, "--out", str(tmp_path))
+    told = json.loads(call(*words, "--json").stdout)
+    assert told["solver"] == pytest.approx((1 - 0.19 / 20) ** 2, rel=1e-6)  # mu of the mean is 19/100
+    assert told["asked"]["groups"]["2"] == {
+        "share": "1/10", "clients": 2, "smoothness": "100", "strong convexity": "1", "lipschitz": None,
+    }  # fmt: skip
+    shown = " ".join(call(*words).stdout.split())
+    assert "share 9/10, any number of clients from 2 on: losses of smoothness 1 and strong convexity 1/10" in shown
+    path = told["certificate"]
+    assert "group 2: share 1/10 clients 2 smoothness 100 strong convexity 1" in " ".join(call("replay", path).stdout.split())
+    call("replay", path, "--proof", str(tmp_path / "proof.tex"))
+    assert "of group 2" in (tmp_path / "proof.tex").read_text()
+    weights = ("--group", "1/2, one client: L=1", "--group", "1/2 one client: L=3 mu=1", "--step", "1/4")
+    shown = " ".join(call("worst-case", "scaffold", *weights, "--out", str(tmp_path)).stdout.split())
+    assert "share 1/2, one client: losses of smoothness 3 and strong convexity 1" in shown
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    read = json.loads(Path(path).read_text())
+    read["question"]["groups"]["2"]["smoothness"] = "99"
+    Path(path).write_text(json.dumps(read))
+    assert "not proved" in refused("replay", path)
+
 
 def test_a_bound_is_proved_written_and_checked(tmp_path):
     told = json.loads(call("worst-case", "fedavg", "-K", "2", "-T", "1", "--step", "1/2", "--out", str(tmp_path), "--json").stdout)
@@ -79,11 +104,24 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["feddyn", "--lyapunov"], "add --l2-over-beta 2"),
         (["fedavg", "--step", "1e9"], "--step 1e9: write a number such as"),
         (["fedavg", "--step", "1/0"], "--step 1/0"),
-        (["subgradient", "--smoothness", "1"], "convex with gradients of at most --lipschitz"),
+        (["subgradient", "--smoothness", "1"], "convex with gradients of at most G"),
         (["fedsgd"], "unknown method"),
         (["subgradient", "--distance", "0"], "--distance 0: the default of step is a multiple of it; take one above 0, or give step"),
         (["subgradient", "--distance", "-1"], "--distance -1: the default of step is a multiple of it; take one above 0"),
         (["fedmls", "-T", "3", "--distance", "0"], "--distance 0: the default of lam is a multiple of it; take one above 0, or"),
+        (["fedavg", *TENTH, "--lyapunov"], "--group with --lyapunov: a potential is one for losses of one class"),
+        (["fedavg", *TENTH, "-P", "10"], "no cohorts are drawn; leave participants out"),
+        (["fedavg", *TENTH, "-N", "15"], "--clients 15: the shares 9/10, 1/10 are whole numbers of clients of a multiple of 10"),
+        (["fedavg", *TENTH, "--instance", "worst.json"], "no losses are made of groups of clients"),
+        (["fedavg", *TENTH, "--smoothness", "2"], "--smoothness with --group: say it in every group"),
+        (["mopes", *TENTH], "--group"),
+        (["fedavg", *TENTH[:2]], "the shares of the groups add up to 9/10"),
+        (["fedavg", "--group", "1/2 L=1"], "write a share and numbers L, mu or G"),
+        (["fedavg", "--group", "1: M=1"], "write a share and numbers L, mu or G"),
+        (["fedavg", "--group", "1: L=1 L=2"], "a number is given twice"),
+        (["fedavg", "--group", "1: L=x"], "write a number such as"),
+        (["fedavg", "--group", "1, 0 clients: L=1"], "--clients 0"),
+        (["fedavg", "--group", "1: L=1 G=1"], "convex with gradients of at most G"),
     ],
 )
 def test_what_is_refused(words, says):

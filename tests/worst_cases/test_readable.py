@@ -10,7 +10,7 @@ from fractions import Fraction as F
 import pytest
 
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.worst_cases import Losses, certificate, quadratic_potential, worst_case
+from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, worst_case
 from fedtheory.worst_cases.bounds import BOUND
 from fedtheory.worst_cases.identity import left_over
 from fedtheory.worst_cases.programme import check
@@ -60,6 +60,29 @@ def test_quadratic_potentials(tmp_path):
         proof = of_certificate(certificate(quadratic_potential(method, **how)))
         code, told = ran(script(proof), tmp_path)
         assert code == 0, told
+
+
+@pytest.mark.parametrize("clients", [[None, None], [1, 1], [1, 3]])
+def test_the_proof_of_groups_checks_itself(clients, tmp_path):
+    classes = [Losses(1, F(1, 10)), Losses(4, 1)]
+    of = [Group(share, c, n) for share, c, n in zip(("1/4", "3/4"), classes, clients, strict=True)]
+    proof = of_certificate(certificate(worst_case("fedavg", losses=of, local_steps=2, step=F(1, 8), criterion="distance")))
+    text = script(proof)
+    code, told = ran(text, tmp_path)
+    assert (code, "The identity holds" in told) == (0, True), told
+    told = next(line for line in text.splitlines() if line.startswith("CLASSES"))
+    wrong = text.replace(told, told.replace("R(1, 10)", "R(2, 10)"))
+    assert wrong != text
+    code, told = ran(wrong, tmp_path)
+    assert code == 1
+    assert "the identity does not hold" in told
+    tex = latex(proof)
+    for i, g in enumerate(of, 1):
+        assert f"of group {i} (a share of {g.share})" in tex
+        assert f"f_{{*({i})}}" in tex
+    assert tex.count(r"\begin{") == tex.count(r"\end{")
+    assert "add up to 0" in tex
+    assert r"\overline{g_{*(1)}}" in tex
 
 
 def test_latex():

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fedtheory.worst_cases import Losses, certificate, worst_case, write
+from fedtheory.worst_cases import Group, Losses, certificate, worst_case, write
 from validation.references import check_certificate as second
 
-STRONG = Losses(F(3, 2), F(1, 10))
+STRONG, FAST = Losses(F(3, 2), F(1, 10)), Losses(4, 1)
 QUESTIONS = {
     "fedavg": {"local_steps": 2, "rounds": 2, "step": F(1, 3)},
     "fedavg, strongly convex": {
@@ -32,6 +32,13 @@ QUESTIONS = {
         "criterion": "distance",
     },
     "fedprox": {"rounds": 2, "mu": F(1, 2), "losses": STRONG},
+    "fedavg, groups": {"local_steps": 2, "rounds": 2, "step": F(1, 8), "losses": [Group("1/3", STRONG, 1), Group("2/3", FAST, 2)]},
+    "fedavg, weights": {"step": F(1, 2), "losses": [Group(w, Losses(n), 1) for n, w in enumerate(("1/2", "1/3", "1/6"), 1)]},
+    "scaffold, groups": {"local_steps": 2, "step": F(1, 8), "losses": [Group("3/4", STRONG), Group("1/4", FAST)], "clients": 8},
+    "scaffold, weights": {"local_steps": 2, "step": F(1, 8), "losses": [Group("1/3", STRONG, 1), Group("2/3", FAST, 2)]},
+    "scaffnew, groups": {"rounds": 2, "step": F(1, 8), "p": F(1, 3), "losses": [Group("1/2", STRONG), Group("1/2", FAST)]},
+    "fedprox, groups": {"mu": 2, "heterogeneity": F(1, 10), "losses": [Group("1/2", STRONG, 1), Group("1/2", FAST, 1)]},
+    "feddyn, groups": {"rounds": 2, "alpha": 1, "criterion": "distance", "losses": [Group("1/2", STRONG), Group("1/2", FAST)]},
     "feddyn": {"rounds": 3, "alpha": F(2, 3), "criterion": "distance", "losses": STRONG},
 }
 
@@ -43,7 +50,7 @@ def written(name, folder):
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_certificate_holds_client_by_client(name, tmp_path):
-    """For 2, 3 and 5 clients; not with a smaller bound, one condition less, or twice the step."""
+    """For 2, 3 and 5 clients, or 2 and 4 in groups; not with a smaller bound, one condition less, twice the step, or other shares."""
     path = written(name, tmp_path)
     second.main([str(path)])
     held = json.loads(path.read_text())
@@ -55,6 +62,13 @@ def test_a_certificate_holds_client_by_client(name, tmp_path):
     wrong.append(dict(held, question={**held["question"], "options": options}))
     if "p" in options:
         wrong.append(dict(held, question={**held["question"], "options": {**held["question"]["options"], "p": "1/4"}}))
+    if groups := held["question"].get("groups"):
+        first, second_, *rest = groups.values()
+        moved = F(first["share"]) / 10
+        shares = [str(F(first["share"]) - moved), str(F(second_["share"]) + moved)]
+        others = [{**of, "share": share} for of, share in zip((first, second_), shares, strict=True)] + rest
+        sharper = [{**first, "smoothness": "5"}, second_, *rest]
+        wrong += [dict(held, question={**held["question"], "groups": dict(enumerate(of))}) for of in (others, sharper)]
     for other in wrong:
         with pytest.raises(SystemExit):
             second.check(other)

@@ -8,7 +8,8 @@ with a loss each, the criterion and every condition as well, and
     bound - criterion - sum of multiplier x mean over the clients of the condition
 
 must be a positive semidefinite form of all N clients' vectors, which an elimination in fractions decides. The
-package works with the clients' mean and deviations instead, in two blocks that are the same for every N.
+package works with the clients' mean and deviations instead, in two blocks that are the same for every N. Of
+groups of clients with losses of different classes every client has its weight and its class here.
 
 Methods: fedavg, scaffold and scaffnew with local gradient steps, fedprox and feddyn with exact local solves, where everybody
 takes part and losses are smooth. Criteria: gap and distance, of scaffnew their expectations over every way for its coins to fall.
@@ -29,6 +30,7 @@ __all__ = ["check", "main"]
 
 Vector = dict[Any, Fraction]  # by basis vector
 CLIENTS = (2, 3, 5)
+TIMES = (1, 2)  # the clients of groups
 
 
 class Form:
@@ -63,16 +65,46 @@ def mean(vectors: list[Vector]) -> Vector:
     return plus(*((Fraction(1, len(vectors)), v) for v in vectors))
 
 
+@dataclass(frozen=True)
+class Group:
+    """Clients of one class, with what the names of their conditions end with."""
+
+    share: Fraction
+    clients: int
+    L: Fraction
+    mu: Fraction
+    ending: str
+
+    @staticmethod
+    def all(question: Mapping[str, Any], times: int) -> list[Group]:
+        """Those of a question, of so many clients; of the given groups of several, times as many."""
+        def made(of: Mapping[str, Any], share: Any, clients: int, ending: str) -> Group:
+            return Group(Fraction(share), clients, Fraction(of["smoothness"]), Fraction(of["strong convexity"]), ending)
+
+        if "groups" not in question:
+            return [made(question, 1, times, "")]
+        groups = question["groups"].values()
+        counts = [1 if of["clients"] == 1 else times * of["clients"] for of in groups]
+        return [made(of, of["share"], n, f"({i})") for i, (of, n) in enumerate(zip(groups, counts, strict=True), 1)]
+
+
 @dataclass
 class Losses:
     """N losses with the points at which they were asked: name -> every client's position, and its gradient there."""
 
-    N: int
+    groups: list[Group]
     points: dict[str, tuple[list[Vector], list[Vector]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        last = plus(*((-1, {("g*", k): Fraction(1)}) for k in range(self.N - 1)))
-        self.points["*"] = [{}] * self.N, [*({("g*", k): Fraction(1)} for k in range(self.N - 1)), last]
+        self.weights = [g.share / g.clients for g in self.groups for _ in range(g.clients)]
+        self.N = len(self.weights)
+        others = [{("g*", k): Fraction(1)} for k in range(self.N - 1)]
+        last = plus(*((-w / self.weights[-1], g) for w, g in zip(self.weights, others, strict=False)))
+        self.points["*"] = [{}] * self.N, [*others, last]
+
+    def mean(self, vectors: list[Vector]) -> Vector:
+        """The mean with the clients' weights."""
+        return plus(*zip(self.weights, vectors, strict=True))
 
     def gradients(self, name: str, at: list[Vector]) -> list[Vector]:
         """New vectors: the gradients at a point; those of a known one where it was asked before."""
@@ -87,13 +119,13 @@ class Losses:
 
 
 def fedavg(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vector]:
-    """x+ = mean(y_k), y_k after K gradient steps on f_k from x."""
+    """x+ = the mean by weights of y_k, y_k after K gradient steps on f_k from x."""
     step = Fraction(question["options"]["step"])
     for t in range(question["rounds"]):
         y = [x] * of.N
         for j in range(question["local steps"]):
             y = [plus((1, a), (-step, g)) for a, g in zip(y, of.gradients(f"g{t}.{j}", y), strict=True)]
-        x = mean(y)
+        x = of.mean(y)
         yield x
 
 
@@ -173,11 +205,11 @@ def ends(of: Losses, x: Vector, question: Mapping[str, Any]) -> list[tuple[Fract
     return [(Fraction(1), last, "")]
 
 
-def left_over(certificate: Mapping[str, Any], N: int) -> Form:
-    """The bound less the criterion and the conditions times their multipliers, for N clients."""
+def left_over(certificate: Mapping[str, Any], times: int) -> Form:
+    """The bound less the criterion and the conditions times their multipliers, for so many clients, or times those of groups."""
     question, multipliers = certificate["question"], {k: Fraction(v) for k, v in certificate["multipliers"].items()}
-    L, mu = Fraction(question["smoothness"]), Fraction(question["strong convexity"])
-    losses, start, out = Losses(N), {"x0": Fraction(1)}, Form()
+    losses, start, out = Losses(Group.all(question, times)), {"x0": Fraction(1)}, Form()
+    N = losses.N
     out.constant = Fraction(certificate["claim"]["bound"])
     if question["criterion"] not in ("gap", "distance"):
         raise SystemExit(f"criterion {question['criterion']!r}: gap and distance are written here")
@@ -187,9 +219,9 @@ def left_over(certificate: Mapping[str, Any], N: int) -> Form:
             continue
         losses.gradients(f"end{faces}", [x] * N)
         end = next(n for n, (at, _) in losses.points.items() if n != "*" and at == [x] * N)
-        for k in range(N):
-            out.value(-weight / N, (end, k))
-            out.value(weight / N, ("*", k))
+        for k, w in enumerate(losses.weights):
+            out.value(-weight * w, (end, k))
+            out.value(weight * w, ("*", k))
     for name, m in multipliers.items():
         if name == "minus the bound":
             if m != -out.constant:
@@ -201,11 +233,11 @@ def left_over(certificate: Mapping[str, Any], N: int) -> Form:
         elif name == "heterogeneity":
             at_least_0(name, m)
             out.constant -= m * Fraction(question["heterogeneity"]) ** 2
-            for g in losses.points["*"][1]:
-                out.inner(m / N, g, g)
+            for w, g in zip(losses.weights, losses.points["*"][1], strict=True):
+                out.inner(m * w, g, g)
         else:
             at_least_0(name, m)
-            less_condition(out, m, losses, name, L, mu)
+            less_condition(out, m, losses, name)
     return out
 
 
@@ -215,14 +247,18 @@ def at_least_0(name: str, m: Fraction) -> None:
         raise SystemExit(f"the multiplier of {name} is {m} < 0")
 
 
-def less_condition(out: Form, m: Fraction, losses: Losses, name: str, L: Fraction, mu: Fraction) -> None:
-    """Subtract m times the mean of f_k(x_i) - f_k(x_j) - <g_j, x_i - x_j> - (|g_i - g_j|^2/L + mu |x_i - x_j|^2
+def less_condition(out: Form, m: Fraction, losses: Losses, name: str) -> None:
+    """Subtract m times the mean over a group's clients of f_k(x_i) - f_k(x_j) - <g_j, x_i - x_j> - (|g_i - g_j|^2/L + mu |x_i - x_j|^2
     - 2 mu/L <g_j - g_i, x_j - x_i>)/(2 (1 - mu/L))."""
-    if name not in {f"{i}, {j}" for i, j in permutations(losses.points, 2)}:
+    pairs = list(permutations(losses.points, 2))
+    named = {f"{i}{g.ending}, {j}{g.ending}": (i, j, at) for at, g in enumerate(losses.groups) for i, j in pairs}
+    if name not in named:
         raise SystemExit(f"there is no condition {name!r}")
-    i, j = name.split(", ")
-    c, share = m / losses.N, 1 / (2 * (1 - mu / L))
-    for k in range(losses.N):
+    i, j, at = named[name]
+    before, group = sum(g.clients for g in losses.groups[:at]), losses.groups[at]
+    L, mu = group.L, group.mu
+    c, share = m / group.clients, 1 / (2 * (1 - mu / L))
+    for k in range(before, before + group.clients):
         (x_i, g_i), (x_j, g_j) = ((losses.points[p][0][k], losses.points[p][1][k]) for p in (i, j))
         apart, turned = plus((1, x_i), (-1, x_j)), plus((1, g_i), (-1, g_j))
         out.value(-c, (i, k))
@@ -254,7 +290,7 @@ def check(certificate: Mapping[str, Any], clients: tuple[int, ...] = CLIENTS) ->
     question = certificate["question"]
     if question["method"] not in (*METHODS, "scaffnew") or question["participants"] != question["clients"]:
         raise SystemExit(f"{question['method']}, {question['participants']} of {question['clients']} clients: not written here")
-    for N in clients:
+    for N in how_many(question, clients):
         left = left_over(certificate, N)
         if left.constant != 0:
             raise SystemExit(f"N = {N}: the bound is not the sum of what start and heterogeneity give: {left.constant} is left")
@@ -264,11 +300,27 @@ def check(certificate: Mapping[str, Any], clients: tuple[int, ...] = CLIENTS) ->
             raise SystemExit(f"N = {N}: what is left is no sum of squares")
 
 
+def how_many(question: Mapping[str, Any], clients: tuple[int, ...] = CLIENTS) -> tuple[int, ...]:
+    """Numbers of clients, or by how much those of groups are multiplied: by nothing where that changes a plain mean."""
+    if "groups" not in question:
+        return clients
+    alone = any(of["clients"] == 1 for of in question["groups"].values())
+    return TIMES[:1] if alone and question["method"] != "fedavg" else TIMES
+
+
+def told(question: Mapping[str, Any]) -> str:
+    """Say which clients it was checked for."""
+    if "groups" not in question:
+        return f"N = {', '.join(map(str, CLIENTS))}"
+    counts = [" and ".join(str(g.clients) for g in Group.all(question, n)) for n in how_many(question)]
+    return f"groups of {', and of '.join(counts)} clients"
+
+
 def main(files: list[str]) -> None:
     """Check files."""
     for file in files:
         check(json.loads(Path(file).read_text()))
-        print(f"{file}: proved, for N = {', '.join(map(str, CLIENTS))}, by the second writing")
+        print(f"{file}: proved, for {told(json.loads(Path(file).read_text())['question'])}, by the second writing")
 
 
 if __name__ == "__main__":

@@ -179,6 +179,31 @@ def test_a_rate_that_quadratics_have_and_other_losses_have_not_is_refuted_by_a_t
     )  # which says too little
 
 
+def test_a_constant_is_violated_just_beyond_its_best_value_and_an_assumption_is_needed(monkeypatch):
+    monkeypatch.setattr(SmoothConvex, "families", ("quadratic",))
+    monkeypatch.setattr(SmoothConvex, "kinds", ("quadratic", "least squares"))
+    monkeypatch.setattr(Smooth, "families", ("quadratic",))
+    paper = last_gap(SmoothConvex((1, 2), (1, 2)), F(1, 5))
+    found = study(paper, budget=120)
+    [constant], [mutant] = [n for n in found.necessity if hasattr(n, "constant")], found.mutants
+    assert (constant.violated_at, constant.holds_at) == (
+        F(999, 6000),
+        F(1, 6),
+    )  # 1/12 of quadratics
+    assert constant.example.constants == {"c": "333/2000"} and "table" in constant.example.data
+    assert replay(constant.example, paper).verdict == "violated"
+    assert not mutant.rejected  # 9/50 is above 1/6
+    assert [m.rejected for m in study(last_gap(CONVEX, F(1, 6)), budget=120).mutants] == [True]
+    [variant] = [
+        v
+        for words, v in MethodSetting.of(next(iter(paper.authored.values()))).variants()
+        if words == "convex losses"
+    ]
+    without = worst_table(variant, "printed", without="convex losses")
+    assert without.without == "convex losses" and without.data["table"]["constants"]["mu"] == "-1"
+    assert replay(without, paper).verdict == "violated"
+
+
 def test_what_is_true_of_the_class_has_no_table():
     assert refuted(last_gap(CONVEX, F(1, 6))) is None
 

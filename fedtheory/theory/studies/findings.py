@@ -31,7 +31,7 @@ from fedtheory.theory.rounds.ratios import NO_RATIO
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.vectors import BestConstant, Proved, best_constants, proved
 from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
-from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof
+from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof, just_beyond
 from fedtheory.theory.studies.search import VISIBLE, Search, distinct, moves
 from fedtheory.theory.studies.worst_tables import worst_table
 
@@ -234,6 +234,13 @@ class StatementStudy:
             with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
         self.drop_refuted()
+        for form, best in self.best:
+            self.constants = [
+                just_beyond(self.setting, form, best, need)
+                if (need.form, need.constant) == (form, best.constant)
+                else need
+                for need in self.constants
+            ]
 
     def drop_refuted(self) -> None:
         """Forget what constants and assumptions are needed for in forms that are refuted by now."""

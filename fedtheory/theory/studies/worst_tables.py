@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory._cvxpy import cvxpy
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full
 from fedtheory.rational import objects
 from fedtheory.theory.judge.witness import Witness
@@ -31,6 +31,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 from fedtheory.theory.rounds.tables import Table
+from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.vectors import cases, families, view_of
 from fedtheory.theory.studies.counterexamples import excess
 from fedtheory.worst_cases.classes import Losses
@@ -38,7 +39,7 @@ from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, own
 from fedtheory.worst_cases.identity import Family, matrices
 from fedtheory.worst_cases.runs import OPTIMUM
 
-__all__ = ["worst_table"]
+__all__ = ["try_worst_table", "worst_table"]
 
 MOST_SECONDS = 60.0  # of processor time, for one form
 FOUND = 1e-7  # lhs - rhs of vectors whose squares add up to 1: less is the solver's error
@@ -85,6 +86,16 @@ def worst_table(
             break
     if larger:
         raise MissingCapability(larger)
+    return None
+
+
+def try_worst_table(
+    setting: MethodSetting, form: str, constants: Mapping[str, Fraction] | None = None,
+    without: str = "",
+) -> Witness | None:  # fmt: skip
+    """As `worst_table`, and None where it can say nothing."""
+    with suppress(*SILENT, InvalidInput):
+        return worst_table(setting, form, constants, without)
     return None
 
 

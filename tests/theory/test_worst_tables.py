@@ -34,7 +34,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import Undefined
-from fedtheory.theory.rounds.vectors import best_constant, proved
+from fedtheory.theory.rounds.vectors import best_constant, best_constants, proved
 from fedtheory.theory.studies.worst_tables import worst_table
 
 CONVEX, TWO = SmoothConvex((1, 3), (1, 3)), SmoothConvex((2, 3), (1, 3))
@@ -202,6 +202,21 @@ def test_a_constant_is_violated_just_beyond_its_best_value_and_an_assumption_is_
     without = worst_table(variant, "printed", without="convex losses")
     assert without.without == "convex losses" and without.data["table"]["constants"]["mu"] == "-1"
     assert replay(without, paper).verdict == "violated"
+
+
+def test_no_best_value_is_told_where_a_stationary_point_would_do_worse_than_the_minimiser():
+    """With x0 = 1 and slope -1 there, x* = 0 is no minimiser: that alone makes 5/4 of the left side."""
+    sides = {
+        "sides": lambda q, c: (
+            q.dot(q.gradient[-1:], q.x[-1:] - q.x_star),
+            c * q.beta * q.distance_sq[:1],
+        )
+    }
+    long = GradientSteps(1, lr=lambda c: F(3, 2) / c.beta)
+    statement = claim(c=F(5, 4), **{**GAP, **sides, "local": long, "problems": ANY})
+    assert proved(statement, "printed").parts and not best_constants(statement, "printed")
+    assert table(statement, constants={"c": F(6, 5)}) is None
+    assert best_constants(claim(c=1, **SMALL["descent, nonconvex"]), "printed")
 
 
 def test_what_is_true_of_the_class_has_no_table():

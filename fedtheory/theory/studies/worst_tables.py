@@ -32,7 +32,7 @@ from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.rounds.vectors import cases, families, view_of
+from fedtheory.theory.rounds.vectors import cases, families, names_minimiser, view_of
 from fedtheory.theory.studies.counterexamples import excess
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, own
@@ -47,7 +47,6 @@ SIZES = (1, 100, 10_000)  # of the sum of squares, where another unit is not the
 NOISE = 1e-7  # of the largest eigenvalue
 UNITS = tuple(Fraction(1, 10**k) for k in (1, 2, 3, 4, 6, 8))  # of coordinates, the largest first
 OF_VALUES = Fraction(1, 1000)  # the unit of values, of that
-STAR = {OPTIMUM, "g*", "x*", "x0"}  # what a form about x* names
 Case = tuple[dict[str, Fraction], int, tuple[int, int]]
 Vectors = dict[str, np.ndarray]  # block -> its vectors, in the order of their names
 
@@ -163,7 +162,7 @@ class _Tables:
         if self.losses.strong_convexity >= 0:
             return family
         star, q = self.run.points[OPTIMUM], family.start
-        if not STAR & {*q.values, *(x for key in q.gram for x in key[1:])}:
+        if not names_minimiser(q):
             self.points = [p for p in self.points if p is not star]
             pairs = {f"{a.name}, {b.name}" for a in self.points for b in self.points}
             return replace(family, terms={k: v for k, v in family.terms.items() if k in pairs})

@@ -13,6 +13,8 @@ from statements_at_hand import sentence
 
 from fedtheory.algorithms import VRLSGD, FedAvg, FedDyn, FedProx, Scaffold
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.local import GradientSteps as LocalSteps
+from fedtheory.simulation import simulate
 from fedtheory.theory import (
     GradientSteps,
     Lipschitz,
@@ -36,6 +38,8 @@ from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import Undefined
 from fedtheory.theory.rounds.vectors import best_constant, best_constants, proved
 from fedtheory.theory.studies.worst_tables import worst_table
+from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.interpolation import least_losses
 
 CONVEX, TWO = SmoothConvex((1, 3), (1, 3)), SmoothConvex((2, 3), (1, 3))
 STRONG, ANY = StronglyConvex((2, 2), (1, 3)), Smooth((1, 2), (1, 2))
@@ -116,6 +120,19 @@ SMALL = {
         "sampling": Uniform(2),
         "local": STEPS,
         "problems": SmoothConvex((3, 4), (1, 3)),
+    },
+    "a round after another": {
+        "sides": lambda q, c: (q.gap_next, c * (q.gap + q.heterogeneity / q.beta)),
+        "local": HALF,
+        "problems": STRONG,
+        "rounds": (1, 1),
+    },
+    "two subgradients at the minimiser": {
+        "sides": lambda q, c: (q.distance_sq_next, c * (q.distance_sq + q.heterogeneity)),
+        "about": method(FedProx, mu=2),
+        "local": Minimise(),
+        "problems": BOUNDED,
+        "rounds": (0, 0),
     },
     "bounded subgradients": {**SPREAD, "local": GradientSteps(1, lr=F(1, 2)), "problems": BOUNDED},
 }
@@ -254,6 +271,41 @@ def test_clients_that_differ_and_an_equation():
     assert table(sentence(half, problems=CONVEX)).lhs != "0"
 
 
+def as_functions(data, losses):
+    """The table as losses of the package, and x* as seen from the start: 0."""
+    at, gradients, values = (
+        np.array(data["table"][k], dtype=object) for k in ("at", "gradients", "values")
+    )
+    last = [
+        np.frompyfunc(lambda v: float(F(v)), 1, 1)(v).astype(float)[:, ::-1]
+        for v in (at, gradients, values)
+    ]
+    start, star = (
+        np.array([float(F(v)) for v in of]) for of in (data["start"], data["table"]["x_star"])
+    )
+    return least_losses(losses, last[0] - start, *last[1:]), star - start
+
+
+@pytest.mark.parametrize(
+    "name", ["gap after two rounds", "SCAFFOLD", "gap and heterogeneity", "strongly convex gap"]
+)
+def test_a_method_run_on_a_loss_that_has_the_table_ends_where_the_table_says(name):
+    how = SMALL[name]
+    best = F(best_constant(claim(c=1, **how), "printed", "c").best).limit_denominator(10**6)
+    found = table(claim(c=1, **how), constants={"c": best * F(9, 10)})
+    mu = F(found.data["table"]["constants"]["mu"])
+    problem, star = as_functions(found.data, Losses(F(1), mu))
+    steps, about = how["local"].steps, how.get("about", FedAvg())
+    models = [np.zeros(problem.dim)]
+    simulate(
+        problem, about, rounds=found.data["rounds"], local_solver=LocalSteps(steps, lr=0.5),
+        on_round=lambda t, old, new, clients: models.append(np.array(new.x)[0]),
+    )  # fmt: skip
+    gap = problem.objective(models[-1]) - problem.objective(star)
+    assert gap == pytest.approx(float(F(found.lhs)), rel=1e-6)
+    assert gap > float(F(found.rhs)) * (1 + 1e-3)
+
+
 # --- tables ---------------------------------------------------------------------------------------
 def of_losses(f, slope, beta=1, mu=0, points=(-2, F(-1, 2), 0, F(1, 3), 1, 3), **more):
     """The table of one loss of one variable."""
@@ -346,7 +398,7 @@ FORGED = {
     "a value": (_set("table", "values", 0, 1), "7", "must be above 0"),
     "a gradient": (_set("table", "gradients", 0, 1, 0), "1/1000", "must be above 0"),
     "a position": (_set("table", "at", 0, 1, 0), "1/1000", "must be above 0"),
-    "the minimiser": (_set("table", "x_star", 0), "1/1000", "not in the table"),
+    "the minimiser": (_set("table", "x_star", 0), "1/1000", "x_star is not in the table"),
     "the slope at the minimiser": (
         _set("table", "gradients", 0, -1, 0),
         "1/1000000",

@@ -47,13 +47,13 @@ class Table:
 
     Attributes
     ----------
-    at, gradients : (N, p, d) object arrays of fractions; of a point that is there twice the first
-        gradient is the oracle's
+    at, gradients : (N, p, d) object arrays of fractions; of a point that is there twice, as losses
+        with kinks may have it, the first gradient is what a method gets
     values : (N, p)
     constants : beta, and mu, the least curvature, which may be below 0; or G, of convex losses
         whose subgradients are bounded
-    x_star : (d,) one of every client's points, where the mean of the losses is least; None where
-        that is not known
+    x_star : (d,) one of every client's points, where the mean of the losses is least, as the last
+        gradients there add up to 0; None where that is not known
     """
 
     at: np.ndarray
@@ -175,10 +175,10 @@ class Table:
                 return f"client {k + 1}: {reason}"
         if self.x_star is None:
             return None
-        try:
-            stars = [self.row(k, self.x_star) for k in range(len(self.at))]
-        except Undefined as error:
-            return f"x_star: {error}"
+        there = [np.flatnonzero((of == self.x_star).all(axis=1)) for of in self.at]
+        if not all(map(len, there)):
+            return "x_star is not in the table of every client"
+        stars = [int(rows[-1]) for rows in there]
         slopes = [g[i] for g, i in zip(self.gradients, stars, strict=True)]
         if any(weights @ np.array(slopes)):
             return "the clients' gradients at x_star do not add up to 0"

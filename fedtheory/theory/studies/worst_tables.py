@@ -100,7 +100,10 @@ def try_worst_table(
 
 def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iterator[Draw]:
     """Tables of every case in which the form is proved, of one client and of equal ones first."""
-    for numbers, rounds, crowd in cases(setting):
+    least = 0 if setting._free else setting.usual_rounds[0]
+    for numbers, given, crowd in cases(setting):
+        # before a model from anywhere a proof has no rounds
+        rounds = max(given, least) if crowd[0] == crowd[1] else given
         alone = setting.problems.clients[0] == 1 < crowd[0] == crowd[1]
         for case in [(numbers, rounds, (1, 1))] * alone + [(numbers, rounds, crowd)]:
             view = view_of(setting, *case).other(moved)

@@ -185,6 +185,7 @@ def test_a_rate_that_quadratics_have_and_other_losses_have_not_is_refuted_by_a_t
     assert "table" in witness.data and witness.found_by == {"search": "worst function"}
     told = "a worst function of the class: a table of 4 points of one loss in dimension 1"
     assert f"refuted  printed: {told}" in str(found)
+    assert found.to_json()["unproved"] == found.to_json()["proved"] == {}
     assert not found.necessity and not found.mutants  # of a form that is refuted nothing is asked
     again = replay(
         load(save(witness, tmp_path / "it.json")), last_gap(SmoothConvex((1, 2), (1, 2)), F(1, 8))
@@ -238,6 +239,23 @@ def test_no_best_value_is_told_where_a_stationary_point_would_do_worse_than_the_
 
 def test_what_is_true_of_the_class_has_no_table():
     assert refuted(last_gap(CONVEX, F(1, 6))) is None
+
+
+def test_equal_weights_are_any_weights_and_one_loss_is_that_of_identical_clients():
+    how = {**GAP_2, "local": HALF, "c": F(1, 8)}
+    for more in (
+        {"weights": "any"},
+        {"identical": True},
+        {"weights": "samples", "identical": True},
+    ):
+        found = table(claim(problems=SmoothConvex((2, 3), (1, 2), **more), **how))
+        assert len(found.data["table"]["at"]) == 2 and found.data["weights"] == ["1/2", "1/2"]
+    data = copy.deepcopy(found.data)
+    data["table"]["values"][1] = [str(F(v) + 1) for v in data["table"]["values"][1]]
+    same = claim(problems=SmoothConvex((2, 3), (1, 2), identical=True), **how)
+    with pytest.raises(InvalidInput, match="not identical"):
+        replay(replace(found, data=data), same)
+    assert replay(replace(found, data=data), claim(problems=SmoothConvex((2, 3), (1, 2)), **how))
 
 
 def test_a_form_that_fails_in_more_dimensions_than_the_statement_is_about_stands_and_that_is_told():

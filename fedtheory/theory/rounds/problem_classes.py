@@ -130,11 +130,11 @@ class ProblemClass(Keywords):
         return self.why_not_losses(instance)
 
     def _why_not_table(self, table: Table, weights: np.ndarray) -> str | None:
-        """The same of losses by a table, with equal weights and clients of any kind."""
+        """The same of losses by a table."""
         if self.weights == "equal" and len(set(weights)) > 1:
             return "the weights are not equal"
-        if self.identical and len(table.at) > 1:
-            return "a table does not say that the clients' losses are identical"
+        if self.identical and any((of != of[:1]).any() for of in (table.at, table.gradients, table.values)):
+            return "the clients' losses are not identical"
         mu = table.constants.get("mu")
         fits = {
             "": False, "G": "G" in table.constants, "beta": mu is not None,

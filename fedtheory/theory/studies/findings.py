@@ -211,10 +211,15 @@ class StatementStudy:
         self.checks.append(judged(self.statement, view, found.form, words))
 
     def _refute_by_table(self, form: str) -> None:
-        """Try a worst function of the class on a form that was not proved."""
+        """Try a worst function of the class on a form that was not proved; where that refutes it,
+        nothing is left of what the form was found to need."""
         try:
             if (found := worst_table(self.setting, form)) is not None:
                 self.refute(found)
+                del self.unproved[form]
+                self.constants = [n for n in self.constants if n.form != form]
+                self.assumptions = [n for n in self.assumptions if n.form != form]
+                self.mutants = [m for m in self.mutants if m.form != form]
         except MissingCapability as error:
             if str(error) != self.unproved[form]:
                 self.unproved[form] += f"; {error}"
@@ -233,7 +238,6 @@ class StatementStudy:
                 self._refute_by_table(form)
             with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
-        self.drop_refuted()
         for form, best in self.best:
             self.constants = [
                 just_beyond(self.setting, form, best, need)
@@ -241,12 +245,6 @@ class StatementStudy:
                 else need
                 for need in self.constants
             ]
-
-    def drop_refuted(self) -> None:
-        """Forget what constants and assumptions are needed for in forms that are refuted by now."""
-        self.constants = [n for n in self.constants if n.form not in self.counterexamples]
-        self.assumptions = [n for n in self.assumptions if n.form not in self.counterexamples]
-        self.mutants = [m for m in self.mutants if m.form not in self.counterexamples]
 
     def _measure(self) -> None:
         """Find where each form is tightest; a form that holds has at most 1, as more is rounding."""

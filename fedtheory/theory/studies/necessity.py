@@ -272,7 +272,9 @@ def assumption_need(
         try:
             example = first_proof(search, form, without=words)
             if example is None and not search.violating(form):
-                example = try_worst_table(variant, form, without=words)
+                table = try_worst_table(variant, form, without=words)
+                breaks = table is not None and setting.as_own(instance_of(table)) is None
+                example = table if breaks else None
             stands = None if example is None else setting.as_own(instance_of(example))
             if stands is not None:  # which may break no assumption at all
                 own = prove(setting, form, stands)

@@ -273,7 +273,8 @@ def _one(
         out.mutants += mutant_fates(search, form, out.constants)
     out.decide(standing)  # by what was found for another form, or with a constant moved
     standing = [form for form in standing if form not in out.counterexamples]
-    out.drop_refuted()
+    out.constants = [n for n in out.constants if n.form in standing]
+    out.mutants = [m for m in out.mutants if m.form in standing]
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
         out.assumptions += assumption_need(search, words, variant, standing, third, seed)
@@ -284,7 +285,10 @@ def _one(
     if out.constants or len(out.counterexamples) > refuted:
         out.conclude()
     on_progress(0, 1, f"{statement.id}: proof for all losses, or a worst function")
+    refuted = len(out.counterexamples)
     out.prove()
+    if len(out.counterexamples) > refuted:
+        out.conclude()
     return out
 
 

@@ -100,7 +100,11 @@ def try_worst_table(
 
 def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iterator[Draw]:
     """Tables of every case in which the form is proved, of one client and of equal ones first."""
-    least = 0 if setting._free else setting.usual_rounds[0]
+    identical, least = setting.problems.identical, 0 if setting._free else setting.usual_rounds[0]
+    problems = replace(
+        setting.problems, weights="equal", identical=False
+    )  # which any weights may be
+    setting = replace(setting, problems=problems)
     for numbers, given, crowd in cases(setting):
         # before a model from anywhere a proof has no rounds
         rounds = max(given, least) if crowd[0] == crowd[1] else given
@@ -109,7 +113,7 @@ def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iter
             view = view_of(setting, *case).other(moved)
             for family in families(setting.of_statement, view, form):
                 equal = family.of_one_client()
-                for of in [equal] + [family] * (family != equal):
+                for of in [equal] + [family] * (family != equal and not identical):
                     yield from _Tables(setting, view, case).of(of)
 
 
@@ -238,7 +242,7 @@ class _Programme:
     Parameters
     ----------
     same : names of terms that have no room
-    points : whose losses have values
+    points : whose losses have values, the first one 0
     size : the most that the squares of the vectors add up to
 
     Attributes
@@ -262,7 +266,7 @@ class _Programme:
         self.f, self.room = cp.Variable(len(points)), cp.Variable()
         self.sides = self.of_gram @ flat + self.of_values @ self.f + self.numbers
         self.total = sum(cp.trace(g) for g in self.gram.values())
-        self.common = [self.total <= size, self.f[-1] == 0, self.room <= size]
+        self.common = [self.total <= size, self.f[0] == 0, self.room <= size]
         self.worst = self._solved(cp.Maximize(self.sides[0]), self.sides[1:] >= 0)
 
     def _flat(self, q: Quadratic) -> np.ndarray:
@@ -320,6 +324,6 @@ class _Programme:
         shares[0] = self.worst
         goal = np.array([*np.zeros(len(self.points)), -1.0])
         left = np.column_stack([-self.of_values, shares])
-        bounds = [*[(None, None)] * (len(self.points) - 1), (0, 0), (0, 1)]
+        bounds = [(0, 0), *[(None, None)] * (len(self.points) - 1), (0, 1)]
         made = linprog(goal, left, self.of_gram @ flat + self.numbers, bounds=bounds)
         return made.x[:-1] if made.success and made.x[-1] > FOUND / 100 else None

@@ -44,7 +44,10 @@ from fedtheory.worst_cases.programme import Solution, certify, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
-__all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
+__all__ = [
+    "BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families",
+    "names_minimiser", "proved", "view_of",
+]  # fmt: skip
 
 INTERPOLATED = (SmoothConvex, StronglyConvex, Smooth, Lipschitz)  # whose conditions are all that there is of them
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
@@ -357,6 +360,12 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
     return [family.of_one_client() for family in found] if view.world.num_clients == 1 else found
 
 
+def names_minimiser(q: Quadratic) -> bool:
+    """True if a form is about x*: positions are counted from there, so that x0 is, too."""
+    names = {*q.values, *(x for key in q.gram for x in key[1:])}
+    return bool(names & {OPTIMUM, X_STAR, "x0", "g*"})
+
+
 def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[int, int]]]:
     """The numbers that a statement leaves open, the rounds, and N and P, with which it is proved."""
     least, most = setting.usual_rounds
@@ -415,7 +424,9 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
     if type(setting.problems) not in INTERPOLATED:
         return []  # what is best for more losses need not be for these
     view = view_of(setting, *cases(setting)[0])
-    families(statement, view, form)
+    every = families(statement, view, form)
+    if not setting.problems.convex and any(names_minimiser(family.start) for family in every):
+        return []  # the conditions know x* as a stationary point, and what is best for it may be worse
     found = [best_constant(statement, form, name) for name in view.constants]
     return [one for one in found if one is not None]
 

@@ -231,7 +231,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     console, asked, subject = out_console(), told["asked"], found.question.subject
     options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
     groups = asked.get("groups", {})
-    weigh = " of one weight" if groups and found.question.losses.alike else ""
+    weigh = " of one weight" if groups and found.question.losses.grow_alike else ""
     losses = f"{len(groups)} groups of clients{weigh}" if groups else _of_losses(asked)
     work = _own_steps(subject, asked["rounds"]) or "local problems solved"
     steps = work if subject.local_steps is None else f"K = {subject.local_steps}"

@@ -155,7 +155,7 @@ class Group:
         object.__setattr__(self, "share", exact("share", self.share))
         if not 0 < self.share <= 1:
             raise InvalidInput(f"share = {self.share} of a group: it lies above 0, and at most at 1; the shares add up to 1")
-        if not isinstance(self.losses, Losses):
+        if not isinstance(self.losses, Losses) or isinstance(self.losses, Groups):
             raise InvalidInput(f"losses = {shown(self.losses)} of a group: give worst_cases.Losses")
         if self.clients is not None:
             whole_number("clients", self.clients)
@@ -227,14 +227,19 @@ class Groups(Losses):
         """True if all clients weigh the same."""
         return len({g.share / (g.clients or 1) for g in self.groups}) == 1
 
+    @property
+    def grow_alike(self) -> bool:
+        """True if all clients weigh the same, and still do where each group has twice as many: none has one client."""
+        return self.alike and all(g.clients != 1 for g in self.groups)
+
     def others(self) -> list[Groups]:
-        """The same with up to four times the clients in groups of several: where all clients weigh the same, in all of
-        them at once, as their shares are kept, and else in one or two by themselves; none of more groups."""
+        """The same with up to four times the clients in groups of several: in all of them at once where clients go on
+        weighing the same, and else in one or two by themselves; none of more groups."""
         several = sum(g.clients != 1 for g in self.groups)
-        if several > MOST_APART and not self.alike:
+        if several > MOST_APART and not self.grow_alike:
             return []
         found = []
-        for way in [(n,) * several for n in TIMES] if self.alike else product((1, *TIMES), repeat=several):
+        for way in [(n,) * several for n in TIMES] if self.grow_alike else product((1, *TIMES), repeat=several):
             times = iter(way)
             made = (g if g.clients == 1 else replace(g, clients=next(times) * (g.clients or 1)) for g in self.groups)
             found.append(Groups(groups=tuple(made)))

@@ -20,7 +20,8 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
 if TYPE_CHECKING:
-    from fedtheory.worst_cases.classes import Group, Losses
+    from fedtheory.worst_cases.classes import Losses
+    from fedtheory.worst_cases.groups import Group
 
 __all__ = ["checked", "exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
@@ -167,7 +168,7 @@ def _losses(who: str, nonsmooth: bool, given: dict[str, Any]) -> Losses:
 
 def _group(text: str, nonsmooth: bool) -> Group:
     """A group as it is typed: '9/10: L=1 mu=1/10' or '1/2, one client: L=2'."""
-    from fedtheory.worst_cases.classes import Group
+    from fedtheory.worst_cases.groups import Group
 
     found, told = GROUP.fullmatch(text), f"--group {text!r}"
     words = [] if found is None else [word.partition("=") for word in found[3].replace(",", " ").split()]

@@ -29,7 +29,6 @@ from fedtheory.rational import objects
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.vectors import cases, families, names_minimiser, view_of
@@ -67,7 +66,7 @@ def worst_table(
         statement is about.
     """
     began, moved, larger = time.process_time(), dict(constants or {}), ""
-    if not setting.problems.of_tables or isinstance(setting.problems, StronglyConvexSum):
+    if not setting.problems.interpolated:
         return None
     for made in _instances(setting, form, moved):
         size = setting.problems.why_not_size(made.num_clients, made.dim)

@@ -20,7 +20,8 @@ from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
 if TYPE_CHECKING:
-    from fedtheory.worst_cases.classes import Group, Losses
+    from fedtheory.worst_cases.classes import Losses
+    from fedtheory.worst_cases.groups import Group
 
 __all__ = ["checked", "exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
@@ -167,7 +168,7 @@ def _losses(who: str, nonsmooth: bool, given: dict[str, Any]) -> Losses:
 
 def _group(text: str, nonsmooth: bool) -> Group:
     """A group as it is typed: '9/10: L=1 mu=1/10' or '1/2, one client: L=2'."""
-    from fedtheory.worst_cases.classes import Group
+    from fedtheory.worst_cases.groups import Group
 
     found, told = GROUP.fullmatch(text), f"--group {text!r}"
     words = [] if found is None else [word.partition("=") for word in found[3].replace(",", " ").split()]
@@ -231,7 +232,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     console, asked, subject = out_console(), told["asked"], found.question.subject
     options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
     groups = asked.get("groups", {})
-    weigh = " of one weight" if groups and found.question.losses.alike else ""
+    weigh = " of one weight" if groups and found.question.losses.grow_alike else ""
     losses = f"{len(groups)} groups of clients{weigh}" if groups else _of_losses(asked)
     work = _own_steps(subject, asked["rounds"]) or "local problems solved"
     steps = work if subject.local_steps is None else f"K = {subject.local_steps}"

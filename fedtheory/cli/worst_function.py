@@ -34,7 +34,7 @@ def check_losses(question: Any) -> None:
     """Refuse, before any work, a method of which no losses are made."""
     from fedtheory.algorithms import Compressed
     from fedtheory.worst_cases.bounds import relaxed
-    from fedtheory.worst_cases.classes import Groups
+    from fedtheory.worst_cases.groups import Groups
 
     if isinstance(question.subject.made, Compressed):
         raise InvalidInput("--instance: no losses are made under a contraction, whose worst compressor is none that can be run")

@@ -15,11 +15,12 @@ from fedtheory.algorithms import FedMLS
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
-from fedtheory.worst_cases.classes import Group, Groups, Losses, Point
+from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.coins import not_too_many_ways
 from fedtheory.worst_cases.criteria import CRITERIA, Criterion, form_of, name_of, source_of
 from fedtheory.worst_cases.entries import SHOWN
 from fedtheory.worst_cases.gram import Quadratic, value
+from fedtheory.worst_cases.groups import Group, Groups
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact

@@ -22,7 +22,8 @@ from fedtheory.provenance import provenance, write_json
 from fedtheory.rational import brief, fraction, integer
 from fedtheory.untrusted import read_json
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, family
-from fedtheory.worst_cases.classes import Group, Losses
+from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.groups import Group
 from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
 from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
 from fedtheory.worst_cases.quadratic_potentials import PotentialQuestion, QuadraticPotential, potential_question

@@ -8,23 +8,18 @@ methods", Mathematical Programming 161, 2017).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import permutations, product
-from math import lcm
+from itertools import permutations
 from typing import Any, Generic, TypeVar
 
 from fedtheory.errors import InvalidInput
-from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.gram import Name, Quadratic, inner, square, value
 from fedtheory.worst_cases.numbers import exact
 
-__all__ = ["Group", "Groups", "Losses", "Point"]
+__all__ = ["Losses", "Point"]
 
 
-MOST_CLIENTS = 10_000  # that a run on vectors has rows for
-TIMES = (2, 3, 4)  # the clients of groups, with which a run is compared
-MOST_APART = 2  # groups whose numbers of clients are changed by themselves
 V = TypeVar("V")  # `Vector`, or what a tree of cohorts has in its place
 
 
@@ -129,118 +124,3 @@ class Losses:
     def of(self, point: Point[Any]) -> Losses:
         """The class of the losses that are asked at a point."""
         return self
-
-
-@dataclass(frozen=True)
-class Group:
-    """Clients of equal weight whose losses are of one class.
-
-    Parameters
-    ----------
-    share : of the weights of all clients, which add up to 1
-    losses : the class
-    clients : how many; None where all clients of all groups have one weight, so that it is their share of any number
-
-    Raises
-    ------
-    InvalidInput
-        share <= 0 or above 1, no `Losses`, clients < 1.
-    """
-
-    share: Any
-    losses: Losses
-    clients: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "share", exact("share", self.share))
-        if not 0 < self.share <= 1:
-            raise InvalidInput(f"share = {self.share} of a group: it lies above 0, and at most at 1; the shares add up to 1")
-        if not isinstance(self.losses, Losses):
-            raise InvalidInput(f"losses = {shown(self.losses)} of a group: give worst_cases.Losses")
-        if self.clients is not None:
-            whole_number("clients", self.clients)
-
-
-@dataclass(frozen=True)
-class Groups(Losses):
-    """Losses of which every group of clients has a class of its own.
-
-    Attributes
-    ----------
-    groups : each with its number of clients
-    smoothness, lipschitz : the largest; None where it is None of a group
-    strong_convexity : the least
-    """
-
-    groups: tuple[Group, ...] = ()
-
-    def __post_init__(self) -> None:
-        every = [g.losses for g in self.groups]
-        for name in ("smoothness", "lipschitz"):
-            numbers = [getattr(of, name) for of in every]
-            object.__setattr__(self, name, None if None in numbers else max(numbers))
-        object.__setattr__(self, "strong_convexity", min(of.strong_convexity for of in every))
-
-    def of(self, point: Point[Any]) -> Losses:
-        return self.groups[point.group].losses
-
-    @staticmethod
-    def sized(groups: Sequence[Any], clients: int | None = None) -> Groups:
-        """The groups of so many clients in all; None for as few as there can be, at least two in each.
-
-        Raises
-        ------
-        InvalidInput
-            No `Group`, shares that do not add up to 1, numbers of clients that are no whole ones, or others than said.
-        """
-        of = tuple(groups) if isinstance(groups, Sequence) else ()
-        if not of or not all(isinstance(g, Group) for g in of):
-            raise InvalidInput(f"losses = {shown(groups)}: give worst_cases.Losses, or worst_cases.Group for each group of clients")
-        if (total := sum(g.share for g in of)) != 1:
-            raise InvalidInput(f"the shares of the groups add up to {total}: they must add up to 1")
-        counted = [g.clients for g in of if g.clients is not None]
-        if 0 < len(counted) < len(of):
-            raise InvalidInput("some groups say how many clients they have: say it of all, or of none, where all weigh the same")
-        if counted and clients not in (None, sum(counted)):
-            raise InvalidInput(f"clients = {clients}: the groups have {sum(counted)}; leave it out")
-        least = lcm(*(g.share.denominator for g in of))
-        few = any(g.share * least == 1 for g in of)
-        N = sum(counted) or clients or least * (1 + few)
-        if N > MOST_CLIENTS:
-            told = f"at most {MOST_CLIENTS:,} can be told apart; take shares of smaller denominators, or fewer clients"
-            raise InvalidInput(f"groups of {N:,} clients in all: {told}")
-        if counted:
-            return Groups(groups=of)
-        if N % least:
-            told = ", ".join(str(g.share) for g in of)
-            raise InvalidInput(f"clients = {N}: the shares {told} are whole numbers of clients of a multiple of {least}; take one")
-        return Groups(groups=tuple(replace(g, clients=int(g.share * N)) for g in of))
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """What they are, by name."""
-        numbered = enumerate(self.groups, 1)
-        return {"groups": {str(i): {"share": g.share, "clients": g.clients, **g.losses.asked} for i, g in numbered}}
-
-    @property
-    def alike(self) -> bool:
-        """True if all clients weigh the same."""
-        return len({g.share / (g.clients or 1) for g in self.groups}) == 1
-
-    def others(self) -> list[Groups]:
-        """The same with up to four times the clients in groups of several: where all clients weigh the same, in all of
-        them at once, as their shares are kept, and else in one or two by themselves; none of more groups."""
-        several = sum(g.clients != 1 for g in self.groups)
-        if several > MOST_APART and not self.alike:
-            return []
-        found = []
-        for way in [(n,) * several for n in TIMES] if self.alike else product((1, *TIMES), repeat=several):
-            times = iter(way)
-            made = (g if g.clients == 1 else replace(g, clients=next(times) * (g.clients or 1)) for g in self.groups)
-            found.append(Groups(groups=tuple(made)))
-        return [of for of in found if of != self]
-
-    @property
-    def clients(self) -> int:
-        """How many in all."""
-        return sum(g.clients or 0 for g in self.groups)

@@ -21,10 +21,10 @@ from fedtheory.local import Exact, ExactProx
 from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
 from fedtheory.worst_cases.bounds import WorstCase
-from fedtheory.worst_cases.classes import Groups
 from fedtheory.worst_cases.cohorts import EveryCohort, of_cohorts
 from fedtheory.worst_cases.criteria import Measured
 from fedtheory.worst_cases.exchangeable import of_exchangeable
+from fedtheory.worst_cases.groups import Groups
 from fedtheory.worst_cases.interpolation import least_losses
 
 __all__ = ["WorstFunction", "worst_function"]

@@ -33,10 +33,11 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import require, whole_number
-from fedtheory.worst_cases.classes import Groups, Losses, Point
+from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.entries import ROUNDING, SHOWN, Coordinate, Trace
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, entry, own, square, value
+from fedtheory.worst_cases.groups import Groups
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
 from fedtheory.worst_cases.page import with_its_line

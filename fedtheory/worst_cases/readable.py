@@ -26,9 +26,10 @@ from fedtheory.worst_cases.certificates import (
     in_words,
     quadratic_question,
 )
-from fedtheory.worst_cases.classes import Group, Groups, Losses, Point
+from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.criteria import CRITERIA, name_of
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
+from fedtheory.worst_cases.groups import Group, Groups
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.programme import Solution, maximise
 

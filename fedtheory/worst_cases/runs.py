@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from fedtheory.errors import MissingCapability
-from fedtheory.worst_cases.classes import Group, Losses, Point
+from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import (
     DEVIATION,
     Grouped,
@@ -28,6 +28,7 @@ from fedtheory.worst_cases.gram import (
     square,
     value,
 )
+from fedtheory.worst_cases.groups import Group
 
 __all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
 

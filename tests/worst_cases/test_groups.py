@@ -164,6 +164,7 @@ def test_more_clients_in_a_group_are_no_worse_than_two():
     assert two.best == pytest.approx(five.best, rel=1e-6)
     assert (one.any_number, two.any_number, five.any_number) == (False, True, True)
     assert not worst_case("fedavg", losses=TWO, step=F(1, 8)).any_number  # two clients, and no others
+    assert worst_case("fedavg", losses=TENTH, clients=10, step=F(1, 100)).any_number  # in the first group, beside one client
     for counts, weighted in (((2, 2), True), ((1, 3), True), ((1, 1), False)):
         of = groups(("1/4", SLOW, counts[0]), ("3/4", FAST, counts[1]))
         assert worst_case("fedavg", losses=of, step=F(1, 8)).any_number is weighted
@@ -345,6 +346,8 @@ def test_groups_of_nothing():
         Group("1/2", 3)
     with pytest.raises(InvalidInput, match="clients"):
         Group("1/2", SLOW, 0)
+    with pytest.raises(InvalidInput, match="Losses"):
+        Group("1/2", worst_case("fedavg", losses=FOUR, step=F(1, 8)).question.losses)
 
 
 def test_groups_that_are_made_already():

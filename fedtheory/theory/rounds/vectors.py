@@ -36,7 +36,7 @@ from fedtheory.theory.rounds.problem_classes import (
 )
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, exact
-from fedtheory.worst_cases.gram import Quadratic, common, own, value
+from fedtheory.worst_cases.gram import Quadratic, common, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.potentials import WeaklyConvex
@@ -49,7 +49,6 @@ __all__ = [
     "names_minimiser", "proved", "view_of",
 ]  # fmt: skip
 
-INTERPOLATED = (SmoothConvex, StronglyConvex, Smooth, Lipschitz)  # whose conditions are all that there is of them
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
 MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one size is proved
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
@@ -349,6 +348,7 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
         starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
+    conditions |= {name: -c for name, c in _above_least(view.world).items()}
     if len(conditions) > MOST_CONDITIONS:
         raise MissingCapability(
             f"{statement.id} [{form}]: losses at {len(view.world.run.points)} points have {len(conditions)} conditions, and at most "
@@ -358,6 +358,21 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         conditions["1"] = Quadratic(constant=Fraction(-1))
     found = [Family(start, conditions) for start in starts]
     return [family.of_one_client() for family in found] if view.world.num_clients == 1 else found
+
+
+def _above_least(world: VectorWorld) -> dict[str, Quadratic]:
+    """F(x) - F* >= ||grad F(x)||^2/(2 beta), where convexity does not say that F* is the least value.
+
+    A form that is not about x* may use it, too: to values of any smooth losses a far x* can be added.
+    """
+    beta, points = world.losses.smoothness, world.run.points.values()
+    if beta is None or world.losses.strong_convexity >= 0:
+        return {}
+    return {
+        f"F* is least, {p.name}": value(p.name) - value(OPTIMUM) - 1 / (2 * beta) * square(p.gradient.average)
+        for p in points
+        if p.name != OPTIMUM and not p.at.deviation
+    }
 
 
 def names_minimiser(q: Quadratic) -> bool:
@@ -421,12 +436,13 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
     """
     about(statement, form)
     setting = MethodSetting.of(statement)
-    if type(setting.problems) not in INTERPOLATED:
+    if not setting.problems.interpolated:
         return []  # what is best for more losses need not be for these
     view = view_of(setting, *cases(setting)[0])
     every = families(statement, view, form)
-    if not setting.problems.convex and any(names_minimiser(family.start) for family in every):
-        return []  # the conditions know x* as a stationary point, and what is best for it may be worse
+    several = setting.problems.clients[1] > 1
+    if not setting.problems.convex and several and any(names_minimiser(family.start) for family in every):
+        return []  # of several clients more may follow from x* being the minimiser than is known here
     found = [best_constant(statement, form, name) for name in view.constants]
     return [one for one in found if one is not None]
 

@@ -33,6 +33,13 @@ from fedtheory.worst_cases.programme import Solution, maximise
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
 
+STAR = "x*"  # the optimum, where positions are not relative to it
+ABSOLUTE = r"$x_0$ stands for the start less $x^*$."
+RELATIVE = "Positions are relative to $x^*$."
+MEANS = (
+    r"$\overline{v}$ is the mean of $v$ over the clients, $\widetilde v=v-\overline v$, "
+    "and a product of vectors of the clients is the mean of their products."
+)
 LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
 
 
@@ -47,7 +54,7 @@ class Readable:
     points : where losses are asked, the optimum first
     family : the identity: its start plus multipliers times terms is a sum of squares
     multipliers, factors : of the proof
-    one : there is one client, so that nothing deviates from the mean
+    one : there is one client, or each has vectors of its own: nothing deviates from the mean
     """
 
     title: str
@@ -100,9 +107,8 @@ def latex(proof: Readable) -> str:
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
-        r"Positions are relative to $x^*$; $\overline{v}$ is the mean of $v$ over the clients, "
-        r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products. "
-        r"Decimals are rounded: the certificate has the fractions.",
+        ABSOLUTE if any(STAR in p.at.mean for p in proof.points) else RELATIVE,
+        *([] if proof.one else [MEANS]), r"Decimals are rounded: the certificate has the fractions.",
         r"Losses are asked at", r"\begin{align*}",
         " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
         r"\end{align*}", r"The conditions of the class, $" + _class(proof.losses) + r"$, with their multipliers:",
@@ -121,7 +127,8 @@ def latex(proof: Readable) -> str:
         r"and leaves the sum of squares", r"\begin{align*}", _squares(proof.factors, names) or "0", r"\end{align*}",
         r"\end{document}", "",
     ]  # fmt: skip
-    return "\n".join(lines)
+    found = "\n".join(lines)
+    return re.sub(r"\\overline\{(g_\{[^}]*\}|x\^\*)\}", r"\1", found) if proof.one else found
 
 
 def _symbols(proof: Readable) -> dict[str, str]:
@@ -151,7 +158,7 @@ def _sum(parts: Sequence[tuple[Fraction, str]]) -> str:
 
 
 def _letter(name: str, names: Mapping[str, str]) -> str:
-    return "x_0" if name == "x0" else rf"g_{{{names.get(name, name)}}}"
+    return {"x0": "x_0", STAR: "x^*"}.get(name) or rf"g_{{{names.get(name, name)}}}"
 
 
 def _vector(v: Vector, names: Mapping[str, str], apart: Collection[str]) -> str:
@@ -212,14 +219,15 @@ def _squares(factors: Mapping[str, Factors], names: Mapping[str, str]) -> str:
 
 
 # --- a script -------------------------------------------------------------------------------------
+PRODUCTS = """ <a, b> of vectors of the clients is the mean over the clients of <a_k, b_k>, which is the
+product of their means plus the mean product of their deviations."""
 HEAD = '''"""{title}
 
 {claim}
 
 Checks itself with SymPy alone: every condition that is used is written down here, from where each
 gradient was taken; multipliers of conditions must be at least 0, and what is left must be the sum of squares.
-Inner products are symbols. <a, b> of vectors of the clients is the mean over the clients of <a_k, b_k>, which is the
-product of their means plus the mean product of their deviations.
+Inner products are symbols.{means}
 """
 
 from sympy import Rational as R, Symbol, expand
@@ -248,7 +256,7 @@ def minus(a, b):
 
 
 def value(point):
-    """The mean over the clients of their losses at a point."""
+    """The loss at a point; of all clients together the mean of theirs."""
     return Symbol(f"f({point})")
 
 
@@ -276,7 +284,8 @@ print("The identity holds. Conditions:", len(MULTIPLIERS), "squares:", len(SQUAR
 def script(proof: Readable) -> str:
     """The proof as a script."""
     losses = proof.losses
-    lines = [HEAD.format(title=_quoted(proof.title), claim=_quoted(proof.claim))]
+    means = "" if proof.one else PRODUCTS
+    lines = [HEAD.format(title=_quoted(proof.title), claim=_quoted(proof.claim), means=means)]
     L = "None" if losses.smoothness is None else _rational(losses.smoothness)
     lines.append(f"BLOCKS = {'(MEAN,)' if proof.one else '(MEAN, DEVIATION)'}")
     lines.append(f"L, MU = {L}, {_rational(losses.strong_convexity)}")

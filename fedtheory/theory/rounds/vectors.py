@@ -9,12 +9,13 @@ every dimension, and for every number of clients from two on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from math import comb
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.rational import Whole, in_fractions, simplest_between, small_root
 from fedtheory.theory.rounds.declare import Above, Among, Watched
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.oracles import Best, everyone
+from fedtheory.theory.rounds.of_each_client import CohortClients, LossesOf, RunOfEach
+from fedtheory.theory.rounds.oracles import Best, everyone, sequences
 from fedtheory.theory.rounds.problem_classes import (
     Lipschitz,
     NonconvexQuadratics,
@@ -34,6 +36,7 @@ from fedtheory.theory.rounds.problem_classes import (
     StronglyConvex,
     StronglyConvexSum,
 )
+from fedtheory.theory.rounds.rational_clients import SlotWork
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, exact
 from fedtheory.worst_cases.gram import Quadratic, common, own, value
@@ -44,7 +47,12 @@ from fedtheory.worst_cases.programme import Solution, certify, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
-__all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
+__all__ = [
+    "BestConstant", "Case", "CohortWorld", "Proved", "VectorWorld", "best_constant",
+    "best_constants", "cases_of", "families", "proved", "scope_of", "scopes", "view_of",
+]  # fmt: skip
+
+M = TypeVar("M")
 
 INTERPOLATED = (SmoothConvex, StronglyConvex, Smooth, Lipschitz)  # whose conditions are all that there is of them
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
@@ -59,6 +67,8 @@ FEW = 60  # the largest denominator of a number that is recognised
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
 MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
+MOST_OF_COHORTS = 600  # where each client has losses of its own
+ROUNDS_OF_COHORTS = 2  # of a run that is proved, unless it is declared for more
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
 
@@ -189,6 +199,47 @@ class VectorWorld:
         return out
 
 
+class CohortWorld(VectorWorld):
+    """All losses of a class, every client's by themselves, so that it is known who takes part."""
+
+    def __init__(self, losses: Losses, clients: int, participants: int, dim: int = SHOWN) -> None:
+        super().__init__(losses, clients, participants, dim)
+        self.run: Any = RunOfEach(clients, self.run.start, self.run.best, self.run.smooth)
+        self.trace = Trace(self.run, clients, participants, dim, strict=True)
+        self.pieces = LossesOf(self.trace, np.arange(clients))
+
+    @cached_property
+    def best(self) -> Best:
+        """The optimum."""
+        x = self.trace.of_server(self.run.best)[0]
+        forms = [value(of[0].name) for of in self.run.of]
+        mean = Fraction(1, len(forms)) * Quadratic.total(forms)
+        least = Square(self.trace, {None: mean}, frozenset(range(self.dim)))
+        return Best(x, least, least, Fraction(0))
+
+    def clients(self, cohort: Any, work: dict[str, Any], like: Any, stream: Any, t: int) -> Any:
+        """One round's clients."""
+        steps = int(work["E"]) if "E" in work else None
+        return CohortClients(self, cohort, SlotWork(steps, work.get("eta")), like, t)
+
+    def expected(self, v: Any) -> Any:
+        """The mean over the cohorts, on the second axis."""
+        v = np.asarray(v, dtype=object)
+        return v if v.ndim < 2 else v.sum(axis=1, keepdims=True) / Whole(v.shape[1])
+
+    def values(self, x: Any) -> Any:
+        """f_k at points (..., d): (..., N)."""
+        points = self.pieces.asked(self._each(x))
+        out = np.empty(points.shape, dtype=object)
+        for at, p in np.ndenumerate(points):
+            out[at] = Square(self.trace, {None: value(p.name)}, frozenset(range(self.dim)))
+        return out
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k at a point of each client: (..., N, d) -> (..., N, d)."""
+        return self.pieces.gradient(y)
+
+
 @dataclass(frozen=True)
 class Proved:
     """A form that is proved for all losses of its class.
@@ -267,9 +318,12 @@ class _Generic(Uniform):
 
 def view_of(
     setting: MethodSetting, drawn: dict[str, Fraction], rounds: int,
-    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), beta: Fraction = Fraction(1), dim: int = SHOWN,
+    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), apart: bool = False,
+    beta: Fraction = Fraction(1), dim: int = SHOWN,
 ) -> Any:  # fmt: skip
     """The quantities of a statement's round, after so many others, or of its run of so many.
+
+    ``apart``: of cohorts every one is looked at, and every client has vectors of its own.
 
     Raises
     ------
@@ -277,13 +331,14 @@ def view_of(
         What is no form of vectors.
     """
     clients, participants = crowd
-    if setting.scope == "fixed-point" or (setting.scope == "run" and participants < clients):
-        raise MissingCapability("what is proved is about a round, or about a run in which everybody takes part")
+    if setting.scope == "fixed-point":
+        raise MissingCapability("what is proved is about a round, or about a run")
     if setting.scope == "run" and setting.of_statement.starts > 1:
         raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
-    if rounds and participants < clients:
+    if rounds and participants < clients and setting.scope == "round":
         raise MissingCapability("of cohorts one round is proved: declare rounds=0, or what may be anything before it, states={...}")
-    world = VectorWorld(losses_of(setting.problems, beta), clients, participants, dim)
+    kind = CohortWorld if apart and participants < clients else VectorWorld
+    world = kind(losses_of(setting.problems, beta), clients, participants, dim)
     with _told(setting.of_statement.id):
         view = _view(setting, world, drawn, rounds)
         if world.trace.refused is not None:  # and the method went on
@@ -309,13 +364,22 @@ def _told(about: str) -> Iterator[None]:
 
 def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction], rounds: int) -> Any:
     clients, participants = world.num_clients, world.participants
-    law = Full() if participants == clients and isinstance(setting.sampling, Full) else _Generic(participants)
+    each = isinstance(world, CohortWorld)
+    full = participants == clients and isinstance(setting.sampling, Full)
+    law = Full() if full else Uniform(participants) if each else _Generic(participants)
     start = world.trace.of_server(world.run.start)
+    if setting.scope == "run" and each:
+        x, cohorts, chance = sequences(start, law, clients, rounds, True)
+        return setting._made(world, x, law, cohorts, chance, drawn)
     if setting.scope == "run":
         chance = np.array([Fraction(1)], dtype=object)
         return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
     kinds = {
-        "N d": lambda n: world.trace.of_clients(own(f"state {n}"))[0],
+        "N d": lambda n: (
+            np.concatenate(
+                [world.trace.of_server(common(f"state {n}.{k}")) for k in range(clients)]
+            ) if each else world.trace.of_clients(own(f"state {n}"))[0]
+        ),
         "d": lambda n: world.trace.of_server(common(f"state {n}"))[0],
     }
     if other := [axes for axes in setting._free.values() if axes not in kinds]:
@@ -341,15 +405,18 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
         if sides.relation == "==":
             lhs, rhs = sides.terms[:2]
             both = [rhs - lhs, lhs - rhs]
+        elif claimed.pathwise:
+            both = [sides.rhs - sides.lhs]
         else:
             both = [view.expectation(sides.rhs) - view.expectation(sides.lhs)]
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
         starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
-    if len(conditions) > MOST_CONDITIONS:
+    most = MOST_OF_COHORTS if isinstance(view.world, CohortWorld) else MOST_CONDITIONS
+    if len(conditions) > most:
         raise MissingCapability(
             f"{statement.id} [{form}]: losses at {len(view.world.run.points)} points have {len(conditions)} conditions, and at most "
-            f"{MOST_CONDITIONS} are looked at in a study: declare fewer local steps, or fewer rounds"
+            f"{most} are looked at in a study: declare fewer local steps, or fewer rounds"
         )
     if any(start.constant for start in starts):
         conditions["1"] = Quadratic(constant=Fraction(-1))
@@ -357,24 +424,76 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
     return [family.of_one_client() for family in found] if view.world.num_clients == 1 else found
 
 
-def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[int, int]]]:
-    """The numbers that a statement leaves open, the rounds, and N and P, with which it is proved."""
+class Case(NamedTuple):
+    """Where a statement is proved: the numbers that it leaves open, the rounds, N and P, and
+    whether every client has vectors of its own."""
+
+    drawn: dict[str, Fraction]
+    rounds: int
+    crowd: tuple[int, int]
+    apart: bool = False
+
+
+def scopes(setting: MethodSetting) -> list[list[Case]]:
+    """Where a statement is proved: the first of these at which it can be.
+
+    Of one round of cohorts the expectations of squares are known for any number of clients. What
+    depends on who takes part, and more rounds, are looked at with few clients, cohort by cohort.
+
+    Raises
+    ------
+    MissingCapability
+        Cohorts that are not uniform, or too many of them.
+    """
     least, most = setting.usual_rounds
-    lengths = [0] if setting._free else range(least, max(least, min(most, MOST_ROUNDS)) + 1)
     fewest, largest = setting.problems.clients
     N = CLIENTS[0] if fewest <= CLIENTS[0] <= largest else fewest
-    crowds = [(N, N)]
+    everybody, crowds = [(N, N)], list[tuple[int, int]]()
     if setting.sampling is Uniform:
-        crowds += [c for c in COHORTS if fewest <= c[0] <= largest and setting.scope != "run"]
+        crowds = [c for c in COHORTS if fewest <= c[0] <= largest]
     elif isinstance(setting.sampling, Uniform):
         P = setting.sampling.size
-        crowds = [(n, P) for n in range(max(P, fewest), min(largest, max(P, fewest) + MOST_CROWDS - 1) + 1)]
+        least_of = max(P, fewest)
+        counts = range(least_of, min(largest, least_of + MOST_CROWDS - 1) + 1)
+        everybody, crowds = [], [(n, P) for n in counts]
     elif not isinstance(setting.sampling, Full):
         raise MissingCapability(f"cohorts by {setting.sampling}: uniform ones are proved, and everybody")
-    drawn = setting.choices()
-    if setting.scope == "round" and not setting._free and all(_only_model(setting, numbers) for numbers in drawn):
-        lengths = [0]  # any model is looked at, wherever it comes from
-    return [(numbers, rounds, crowd) for numbers in drawn for rounds in lengths for crowd in crowds]
+    drawn, run = setting.choices(), setting.scope == "run"
+    few = [0] if setting._free else list(range(least, max(least, min(most, MOST_ROUNDS)) + 1))
+    if not run and not setting._free and all(_only_model(setting, numbers) for numbers in drawn):
+        few = [0]  # any model is looked at, wherever it comes from
+
+    def of(crowds: list[tuple[int, int]], apart: bool, lengths: list[int]) -> list[Case]:
+        return [
+            Case(numbers, rounds, crowd, apart)
+            for numbers in drawn for rounds in lengths for crowd in crowds
+        ]  # fmt: skip
+
+    if all(n == p for n, p in crowds):
+        return [of([*everybody, *crowds], False, few)]
+    shorter = [T for T in few if T <= max(least, ROUNDS_OF_COHORTS)] if run else few
+    sizes = {c: max(_conditions(setting, case) for case in of([c], True, shorter)) for c in crowds}
+    small = [crowd for crowd, size in sizes.items() if size <= MOST_OF_COHORTS]
+    found = [] if run else [of([*everybody, *crowds], False, few)]
+    if any(n > p for n, p in small):
+        found.append(of([*everybody, *small], True, shorter))
+    elif run and not everybody:
+        least_of = min(size for (n, p), size in sizes.items() if n > p)
+        raise MissingCapability(
+            f"losses after every cohort of {shorter[-1]} rounds have about {least_of} conditions, and at "
+            f"most {MOST_OF_COHORTS} are looked at in a study: declare fewer rounds, local steps or clients"
+        )
+    return [*found, of(everybody, False, few)] if run and everybody else found
+
+
+def _conditions(setting: MethodSetting, case: Case) -> int:
+    """How many conditions the losses of every client have about at the models of every history."""
+    clients, participants = case.crowd
+    steps = case.drawn.get("steps", getattr(setting.local, "steps", 1))
+    ways, rounds = comb(clients, participants), case.rounds if setting.scope == "run" else 1
+    before = sum(ways**t for t in range(rounds))
+    points = 1 + (int(steps) if isinstance(steps, int | Fraction) else 1) * before + ways**rounds
+    return 0 if clients == participants else clients * points * (points - 1)
 
 
 def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
@@ -393,13 +512,41 @@ def proved(statement: Any, form: str) -> Proved:
     NotCertified
         No proof of this kind was found.
     """
-    words, whole = scope_of(statement, form)
     setting = MethodSetting.of(statement)
-    found = [
-        (family, certify(family)) for case in cases(setting)
-        for family in families(statement, view_of(setting, *case), form)
-    ]  # fmt: skip
-    return Proved(form, words, tuple(found), whole)
+
+    def at(cases: list[Case]) -> Proved:
+        words, whole = scope_of(statement, form, cases)
+        found = [
+            (family, certify(family)) for case in cases
+            for family in families(statement, view_of(setting, *case), form)
+        ]  # fmt: skip
+        return Proved(form, words, tuple(found), whole)
+
+    return _first(setting, at)
+
+
+def _first(setting: MethodSetting, make: Callable[[list[Case]], M]) -> M:
+    """What can be made where a statement is proved, at the first of its scopes that gives anything.
+
+    Raises
+    ------
+    MissingCapability, NotCertified
+        Why nothing can be made where every cohort is looked at.
+    """
+    made, failed, run = None, list[FedTheoryError](), setting.scope == "run"
+    for cases in scopes(setting):
+        try:
+            if (made := make(cases)) or not run:
+                return made
+        except MissingCapability as error:
+            failed.append(error)
+        except NotCertified as error:
+            if not run:  # there is nothing more to be known
+                raise
+            failed.append(error)
+    if made is None:
+        raise failed[0 if run else -1]
+    return made
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -410,17 +557,23 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
     MissingCapability
         As `proved`.
     """
-    about(statement, form)
     setting = MethodSetting.of(statement)
-    if type(setting.problems) not in INTERPOLATED:
-        return []  # what is best for more losses need not be for these
-    view = view_of(setting, *cases(setting)[0])
-    families(statement, view, form)
-    found = [best_constant(statement, form, name) for name in view.constants]
-    return [one for one in found if one is not None]
+
+    def at(cases: list[Case]) -> list[BestConstant]:
+        scope_of(statement, form, cases)
+        if type(setting.problems) not in INTERPOLATED:
+            return []  # what is best for more losses need not be for these
+        view = view_of(setting, *cases[0])
+        families(statement, view, form)
+        found = [best_constant(statement, form, name, cases) for name in view.constants]
+        return [one for one in found if one is not None]
+
+    return _first(setting, at)
 
 
-def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
+def best_constant(
+    statement: Any, form: str, name: str, cases: list[Case]
+) -> BestConstant | None:
     """The best value of a constant for all losses of the class; None where the form is not linear in it, or where no
     value is best.
 
@@ -431,7 +584,7 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
     """
     setting = MethodSetting.of(statement)
     every: list[tuple[Quadratic, Quadratic, Family]] = []
-    for case in cases(setting):
+    for case in cases:
         view = view_of(setting, *case)
         at = [families(statement, view.other({name: Fraction(v)}), form) for v in (0, 1, 2)]
         for zero, one, two in zip(*at, strict=True):
@@ -453,12 +606,12 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         tried = [_simple(near), *(near - sign * room for room in ROOMS)]
         for at_least in tried:
             with suppress(NotCertified):
-                for case in cases(setting):
+                for case in cases:
                     for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
                         certify(family)
                 exact = at_least == tried[0] and at_least.denominator <= FEW
                 root = "" if exact else small_root(value, float(NEAR))
-                words, whole = scope_of(statement, form, {name: at_least})
+                words, whole = scope_of(statement, form, cases, {name: at_least})
                 return BestConstant(name, value, at_least, exact, words, root, whole)
     return None
 
@@ -469,8 +622,35 @@ def _simple(value: Fraction) -> Fraction:
     return size if value > 0 else -size
 
 
-def about(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> str:
-    """For which losses, clients and further numbers a form is proved, in words, where it is.
+def cases_of(statement: Any, form: str, words: str) -> list[Case]:
+    """Where a form is proved if it is proved for what is said in words.
+
+    Raises
+    ------
+    NotCertified
+        It cannot be proved for that.
+    MissingCapability
+        As `scope_of`.
+    """
+    told, failed = list[str](), None
+    for cases in scopes(MethodSetting.of(statement)):
+        try:
+            told.append(scope_of(statement, form, cases)[0])
+        except MissingCapability as error:
+            failed = error
+            continue
+        if told[-1] == words:
+            return cases
+    if not told and failed is not None:
+        raise failed
+    raise NotCertified(f"it says that it is for {words}: it can be for {', or for '.join(told)}")
+
+
+def scope_of(
+    statement: Any, form: str, cases: list[Case], constants: dict[str, Fraction] | None = None
+) -> tuple[str, bool]:  # fmt: skip
+    """For which losses, clients and further numbers a form is proved, in words, and whether that is
+    all that the statement is about.
 
     constants : other values of some
 
@@ -479,23 +659,11 @@ def about(statement: Any, form: str, constants: dict[str, Fraction] | None = Non
     MissingCapability
         A side that is no form of vectors, or another one in another dimension.
     """
-    return scope_of(statement, form, constants)[0]
-
-
-def scope_of(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> tuple[str, bool]:
-    """The words of `about`, and whether that is all that the statement is about.
-
-    Raises
-    ------
-    MissingCapability
-        As `about`.
-    """
     setting = MethodSetting.of(statement)
-    every = cases(setting)
-    seen = [_changes(statement, setting, form, case, constants or {}) for case in every]
-    last = max(rounds for _, rounds, _ in every)
+    seen = [_changes(statement, setting, form, case, constants or {}) for case in cases]
+    last = max(case.rounds for case in cases)
     fewest, largest = setting.problems.clients
-    crowds = list(dict.fromkeys(crowd for *_, crowd in every))
+    crowds = list(dict.fromkeys(case.crowd for case in cases))
     left: list[str] = []  # what more there is
     if all(n == p for n, p in crowds):
         counts = {counted for counted, _ in seen}
@@ -517,13 +685,13 @@ def scope_of(statement: Any, form: str, constants: dict[str, Fraction] | None = 
             more.append(f"{name} at its limit")
     if setting.scope == "run":
         more.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
-    elif not setting._free and not all(_only_model(setting, drawn) for drawn, *_ in every):
+    elif not setting._free and not all(_only_model(setting, case.drawn) for case in cases):
         more.append(f"after at most {last} rounds")
     return ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more]), not left and not more
 
 
 def _changes(
-    statement: Any, setting: MethodSetting, form: str, case: tuple[dict[str, Fraction], int, tuple[int, int]],
+    statement: Any, setting: MethodSetting, form: str, case: Case,
     constants: dict[str, Fraction],
 ) -> tuple[str, bool]:  # fmt: skip
     """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
@@ -533,10 +701,10 @@ def _changes(
     MissingCapability
         They are others in another dimension.
     """
-    drawn, rounds, crowd = case
+    crowd = case.crowd
 
     def made(**other: Any) -> tuple[list[Family], set[str]]:
-        view = view_of(setting, drawn, rounds, **{"crowd": crowd, **other})
+        view = view_of(setting, **{**case._asdict(), **other})
         return families(statement, view.other(constants), form), view.world.trace.read
 
     here, read = made()

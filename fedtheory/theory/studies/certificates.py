@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import Proved, about, cases, families, view_of
+from fedtheory.theory.rounds.vectors import CohortWorld, Proved, cases_of, families, view_of
 from fedtheory.worst_cases.certificates import (
     FORMAT,
     MOST_SECONDS,
@@ -111,9 +111,8 @@ def verify(found: StatementCertificate, statement: Any) -> None:
     of.form(form)
     setting = MethodSetting.of(of)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate of fewer rounds"):
-        if (words := about(of, form)) != found.question.get("for"):
-            raise NotCertified(f"it says that it is for {found.question.get('for')}: it can be for {words}")
-        every = [family for case in cases(setting) for family in families(of, view_of(setting, *case), form)]
+        cases = cases_of(of, form, str(found.question.get("for")))
+        every = [family for case in cases for family in families(of, view_of(setting, *case), form)]
         if len(every) != len(found.parts):
             raise InvalidInput(f"it has {len(found.parts)} parts: {statement.id} [{form}] consists of {len(every)} inequalities")
         for family, (multipliers, factors) in zip(every, found.parts, strict=True):
@@ -131,14 +130,17 @@ def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> lis
     form = str(found.question.get("form"))
     of = statement.variants[str(found.question.get("rule"))]
     setting, made = MethodSetting.of(of), list[tuple[Any, Any]]()
-    for case in cases(setting):
+    for case in cases_of(of, form, str(found.question.get("for"))):
         view = view_of(setting, *case)
         made += [(view.world, family) for family in families(of, view, form)]
     several, out = len(made) > 1, list[Path]()
     for i, ((world, family), (multipliers, factors)) in enumerate(zip(made, found.parts, strict=True), 1):
         title = f"{statement.id} [{form}]" + f", inequality {i} of {len(made)}" * several
         points = list(world.run.points.values())
-        told, one = f"Proved for {found.question.get('for')}.", world.num_clients == 1
+        told = f"Proved for {found.question.get('for')}."
+        each = isinstance(world, CohortWorld)
+        told += " The last number of q1.0 and the like is the client's." * each
+        one = each or world.num_clients == 1
         proof = Readable(title, told, world.losses, points, family, multipliers, factors, one)
         out.append(write_proof(path.with_stem(f"{path.stem}-{i}") if several else path, proof))
     return out

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from fractions import Fraction as F
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -230,8 +231,7 @@ def of_each(view, more, slope, loss):
         assert not v.deviation and not v.drawn
         return sum((c * at[name] for name, c in v.mean.items()), F(0))
 
-    for k, points in enumerate(view.world.run.of):
-        at |= {f"g*.{k}": slope(k, at["x*"])}
+    at |= {f"g*.{k}": slope(k, at["x*"]) for k in range(view.world.num_clients)}
     for k, points in enumerate(view.world.run.of):
         assert of(points[0].gradient) == slope(k, of(points[0].at))  # they add up to 0
     left = [(k, p) for k, points in enumerate(view.world.run.of) for p in points]
@@ -244,11 +244,10 @@ def of_each(view, more, slope, loss):
             low, high = (slope(k, of(p.at)) for at[p.name] in (F(0), F(1)))
             at[p.name] = low / (1 - (high - low))
         at[p.name], f[p.name] = slope(k, of(p.at)), loss(k, of(p.at))
-    vectors = {name: x for name, x in at.items()}
 
     def form(q):
         total = sum((c * f[name] for name, c in q.values.items()), F(q.constant))
-        return total + sum((c * vectors[x] * vectors[y] for (_, x, y), c in q.gram.items()), F(0))
+        return total + sum((c * at[x] * at[y] for (_, x, y), c in q.gram.items()), F(0))
 
     return form
 
@@ -281,12 +280,13 @@ def numbers(view, made, at_state=None):
     return number
 
 
-def agreed(about, local, sampling, crowd, quantities, over="round", rounds=0, dim=2, free=(), seed=0, apart=False):
+def agreed(about, local, sampling, crowd, quantities, over="round", rounds=0, dim=2, free=(), seed=0, apart=False, before=()):
     """Compare each quantity of a method on parabolas with its form there; the names of those that are refused.
 
-    Where every client is ``apart``, it is compared for every cohort by itself.
+    Where every client is ``apart``, it is compared for every cohort by itself, after the one before it.
     """
     rng, (clients, participants) = np.random.default_rng(seed), crowd
+    before = [list(before)] if before else []
     states = {name: axes for name, axes in free}
     of = sentence(
         lambda q: (yield printed(le(0, q.distance_sq))), about=about, local=local, sampling=sampling, over=over,
@@ -299,13 +299,16 @@ def agreed(about, local, sampling, crowd, quantities, over="round", rounds=0, di
         for name, axes in free
     }  # fmt: skip
     cohort = {"cohort_size": participants} if participants < clients else {}
-    made = parabolas(rng, clients, dim, rounds=rounds, state=state, **cohort)
+    made = parabolas(rng, clients, dim, rounds=rounds, state=state, before=before, **cohort)
     view = view_of(setting, {}, rounds, crowd, apart, made.exact_losses.constants["beta"])
     there, refused, seen = setting.view(made), set(), 0
     for name, quantity in quantities.items():
         try:
             told = quantity(view)
             told = np.asarray(told if apart else view.expectation(told), dtype=object)
+            if before and told.ndim and len(told) > 1:
+                at = [*combinations(range(clients), participants)].index(tuple(*before))
+                told = told[at : at + 1]
             forms = [x.value if isinstance(x, Square) else Quadratic(constant=F(x)) for x in told.reshape(-1)]
         except Exception as error:  # of whatever kind: the study gives the reason
             assert str(error), name
@@ -352,6 +355,14 @@ def test_a_quantity_of_every_cohort_is_its_form_there(name, crowd):
     (about, local), asked = METHODS[name], own_quantities(name)
     for free in ((), FREE[name]) if name in FREE else ((),):
         assert agreed(about, local, Uniform(crowd[1]), crowd, asked, free=free, apart=True) == {"client_models, own gradients"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("crowd", "before"), [((2, 1), (0,)), ((2, 1), (1,)), ((3, 1), (1,)), ((3, 2), (0, 2))])
+def test_a_quantity_of_a_round_after_a_cohort_is_its_form_there(name, crowd, before):
+    (about, local), sampling, asked = METHODS[name], Uniform(crowd[1]), own_quantities(name)
+    refused = agreed(about, local, sampling, crowd, asked, rounds=1, apart=True, before=before)
+    assert refused == {"client_models, own gradients"}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -525,7 +536,7 @@ FALSE = {  # name -> (right side less left side, what is declared, a reason)
         lambda q: q.gap[0], {"over": "run", "rounds": 3, "sampling": Uniform(1), "problems": SmoothConvex((3, 9), (1, 2))},
         "declare fewer rounds, local steps or clients",
     ),
-    "a loss of its own": (lambda q: q.values(q.x)[..., 0] - q.values(q.x_star)[0], {"sampling": Uniform(1)}, "no multipliers|one client"),
+    "a loss of its own": (lambda q: q.values(q.x)[..., 0] - q.values(q.x_star)[0], {"sampling": Uniform(1)}, "no multipliers"),
     "the first client": (lambda q: q.F - q.values(q.x_next)[..., 0], {"sampling": Uniform(1)}, "no multipliers"),
     "a size": (lambda q: abs(q.gap) - q.gap_next, {}, "the size of"),
     "a minimum": (lambda q: q.gap - np.minimum(q.gap, q.gap_next), {}, "compares"),
@@ -534,8 +545,14 @@ FALSE = {  # name -> (right side less left side, what is declared, a reason)
     "a norm": (lambda q: np.linalg.norm(q.gradient, axis=-1), {}, "not|vectors"),
     "a rounded number": (lambda q: q.gradient_sq - 2.0**0.5 * q.gradient_sq, {}, "which is rounded"),
     "infinity": (lambda q: q.gap * np.inf, {}, "no finite number"),
-    "rounds of cohorts": (
-        lambda q: q.over_clients(q.sq(q.state.g_k)), {"about": Kept(), "sampling": Uniform(2), "rounds": (0, 2)}, "one round is proved",
+    "a round after cohorts": (
+        lambda q: q.over_clients(q.sq(q.state_next.g_k)) - q.over_clients(q.sq(q.state.g_k)),
+        {"about": Kept(), "sampling": Uniform(1), "rounds": (0, 2)}, "no multipliers",
+    ),
+    "a round after many cohorts": (
+        lambda q: q.over_clients(q.sq(q.state.g_k)),
+        {"about": Kept(), "sampling": Uniform(2), "rounds": 4, "problems": SmoothConvex((3, 9), (1, 2))},
+        "of cohorts one round is proved",
     ),
     "many local steps": (
         lambda q: q.distance_sq[-1], {"over": "run", "rounds": 3, "local": GradientSteps(9, lr=lambda c: F(1, 9) / c.beta)},
@@ -617,6 +634,10 @@ LIMITED = {  # what is proved is true of these numbers only, and says so
     ),
     "two steps of cohorts": (
         lambda q: q.gap[-1], {"over": "run", "rounds": 2, "sampling": Uniform(1), "local": STEPS}, "losses, 1 of 1, 1 of 2 clients",
+    ),
+    "a round after cohorts": (
+        lambda q: q.over_clients(q.sq(q.state.g_k)), {"about": Kept(), "sampling": Uniform(2), "rounds": (0, 9)},
+        "2 of 2, 2 of 3 clients, every dimension, beta = 1, after at most 1 rounds",
     ),
     "every cohort": (
         lambda q: q.over_clients(q.sq(q.client_gradients)) - q.gradient_sq,
@@ -905,7 +926,8 @@ def test_what_is_proved_at_random_holds_on_instances(seed):
             yield printed(le(left(q), share * right(q) + q.constant("c", start[0]) * by(q)))
 
         how = {"about": about, "local": local, "rounds": (0, 1), "sampling": Full() if seed % 4 else Uniform(2)}
-        how["problems"] = Smooth((1, 3), (1, 2)) if seed % 3 == 1 else CONVEX
+        few = CONVEX if seed % 4 else SmoothConvex((1, 3), (1, 2))
+        how["problems"] = Smooth((1, 3), (1, 2)) if seed % 3 == 1 else few
         found = best_constants_or_none(sentence(claimed, **how))
         for start[0] in [best.proved for best in found if "beta = 1" not in best.words]:
             made = sentence(claimed, **how)

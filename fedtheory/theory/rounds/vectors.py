@@ -26,7 +26,7 @@ from fedtheory.rational import Whole, in_fractions, simplest_between, small_root
 from fedtheory.theory.rounds.declare import Above, Among, Watched
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.of_each_client import CohortClients, LossesOf, RunOfEach
-from fedtheory.theory.rounds.oracles import Best, everyone, sequences
+from fedtheory.theory.rounds.oracles import Best, everyone, probabilities, sequences
 from fedtheory.theory.rounds.problem_classes import (
     Lipschitz,
     NonconvexQuadratics,
@@ -68,7 +68,7 @@ ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
 MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
 MOST_OF_COHORTS = 600  # where each client has losses of its own
-ROUNDS_OF_COHORTS = 2  # of a run that is proved, unless it is declared for more
+ROUNDS_OF_COHORTS = 2  # that are proved, unless more are declared
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
 
@@ -335,7 +335,7 @@ def view_of(
         raise MissingCapability("what is proved is about a round, or about a run")
     if setting.scope == "run" and setting.of_statement.starts > 1:
         raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
-    if rounds and participants < clients and setting.scope == "round":
+    if rounds and participants < clients and not apart:
         raise MissingCapability("of cohorts one round is proved: declare rounds=0, or what may be anything before it, states={...}")
     kind = CohortWorld if apart and participants < clients else VectorWorld
     world = kind(losses_of(setting.problems, beta), clients, participants, dim)
@@ -368,10 +368,12 @@ def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction]
     full = participants == clients and isinstance(setting.sampling, Full)
     law = Full() if full else Uniform(participants) if each else _Generic(participants)
     start = world.trace.of_server(world.run.start)
-    if setting.scope == "run" and each:
-        x, cohorts, chance = sequences(start, law, clients, rounds, True)
-        return setting._made(world, x, law, cohorts, chance, drawn)
-    if setting.scope == "run":
+    run = setting.scope == "run"
+    if each and not setting._free:
+        x, cohorts, chance = sequences(start, law, clients, rounds if run else rounds + 1, True)
+        last = probabilities(law, law.enumerate(clients), True)  # after any cohorts before it
+        return setting._made(world, x, law, cohorts, chance if run else last, drawn)
+    if run:
         chance = np.array([Fraction(1)], dtype=object)
         return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
     kinds = {
@@ -471,7 +473,7 @@ def scopes(setting: MethodSetting) -> list[list[Case]]:
 
     if all(n == p for n, p in crowds):
         return [of([*everybody, *crowds], False, few)]
-    shorter = [T for T in few if T <= max(least, ROUNDS_OF_COHORTS)] if run else few
+    shorter = [T for T in few if T <= max(least, ROUNDS_OF_COHORTS if run else ROUNDS_OF_COHORTS - 1)]
     sizes = {c: max(_conditions(setting, case) for case in of([c], True, shorter)) for c in crowds}
     small = [crowd for crowd, size in sizes.items() if size <= MOST_OF_COHORTS]
     found = [] if run else [of([*everybody, *crowds], False, few)]
@@ -490,7 +492,7 @@ def _conditions(setting: MethodSetting, case: Case) -> int:
     """How many conditions the losses of every client have about at the models of every history."""
     clients, participants = case.crowd
     steps = case.drawn.get("steps", getattr(setting.local, "steps", 1))
-    ways, rounds = comb(clients, participants), case.rounds if setting.scope == "run" else 1
+    ways, rounds = comb(clients, participants), case.rounds + (setting.scope == "round")
     before = sum(ways**t for t in range(rounds))
     points = 1 + (int(steps) if isinstance(steps, int | Fraction) else 1) * before + ways**rounds
     return 0 if clients == participants else clients * points * (points - 1)

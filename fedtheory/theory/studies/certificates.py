@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.errors import InvalidInput
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.theory.rounds.method_setting import MethodSetting

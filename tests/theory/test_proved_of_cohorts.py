@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction as F
 from itertools import combinations
 
+import numpy as np
 import pytest
 from statements_at_hand import sentence
 
@@ -16,6 +17,7 @@ from fedtheory.algorithms import FedAvg, FedProx, Scaffold
 from fedtheory.errors import FedTheoryError, NotCertified
 from fedtheory.theory import (
     GradientSteps,
+    Lipschitz,
     Minimise,
     SmoothConvex,
     StronglyConvex,
@@ -25,6 +27,7 @@ from fedtheory.theory import (
     method,
     printed,
 )
+from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.vectors import best_constants, proved
 from fedtheory.theory.studies import certificates
 
@@ -62,7 +65,23 @@ def distances(by):
     )
 
 
+def subgradients(by):
+    """Steps of 1 along subgradients: 2 sum E gap <= ||x_0 - x*||^2 + T G^2, which is attained."""
+    of = {
+        "problems": Lipschitz((2, 3), (1, 2)),
+        "local": GradientSteps(1, lr=1),
+        "over": "run",
+        "rounds": 2,
+    }
+    return (
+        lambda q: (q.distance_sq[0] + q.T * q.G_sq) / by,
+        lambda q: 2 * q.gap[:-1].sum(axis=0),
+        of,
+    )
+
+
 TIGHT = {
+    "subgradients of one client": (subgradients, F(11, 10)),
     "the descent of one client": (descent, F(11, 10)),
     "two contractions, and noise": (distances, 4),
 }
@@ -275,3 +294,50 @@ def test_the_proof_is_a_script_that_checks_itself(made, written, tmp_path):
     ).returncode
     [text, *_] = certificates.write_proofs(tmp_path / "proof.tex", found, made)
     assert r"\overline" not in text.read_text() and "the client's" in text.read_text()
+
+
+# --- at random ------------------------------------------------------------------------------------
+SIDES = {
+    **LAST, "first gap": lambda q: q.gap[0], "start": lambda q: q.beta * q.distance_sq[0],
+    "moved": lambda q: q.beta * q.moved_sq[-1], "drift": lambda q: q.beta * q.drift[0],
+    "average": lambda q: q.average_gap[-1], "mean": lambda q: q.beta * q.sq(q.mean(q.x[-1:]) - q.x_star)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_proved_of_runs_at_random_holds_on_instances(seed):
+    """The best constants of random bounds, in fractions on instances and all their cohorts."""
+    rng, proofs, judged = np.random.default_rng(seed), 0, 0
+    while not proofs:
+        left, other = (SIDES[[*SIDES][int(i)]] for i in rng.integers(len(SIDES), size=2))
+        share, start = F(int(rng.integers(-2, 3)), 4), [F(int(rng.integers(1, 9)))]
+        pathwise = bool(rng.integers(2))
+
+        def claimed(q, left=left, other=other, share=share, start=start, pathwise=pathwise):
+            whole = q.beta * q.distance_sq[0] + q.N * q.heterogeneity / q.beta
+            c = q.constant("c", start[0])
+            yield printed(le(left(q), share * other(q) + c * whole), pathwise=pathwise)
+
+        about, local = (
+            [*METHODS.values()][seed % 3],
+            GradientSteps(1, lr=lambda c: F(1, 2) / c.beta),
+        )
+        how = {
+            "about": about,
+            "local": Minimise() if seed % 3 == 1 else local,
+            "sampling": Uniform(1),
+        }
+        how |= {"over": "run", "rounds": 2, "problems": SmoothConvex(2, (1, 2))}
+        for start[0] in [
+            best.proved for best in best_constants(sentence(claimed, **how), "printed")
+        ]:
+            made = sentence(claimed, **how)
+            assert "1 of 2 clients" in proved(made, "printed").words
+            proofs, setting = proofs + 1, MethodSetting.of(made)
+            for _ in range(25):
+                view = setting.view(setting.random_instance(rng))
+                sides = made.on(view, mutants=False)["printed"].sides
+                room = sides.rhs - sides.lhs
+                assert (np.asarray(room if pathwise else view.expectation(room)) >= 0).all()
+                judged += 1
+    assert judged >= 25

@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
     from fedtheory.theory.rounds.declare import GradientSteps, Minimise, above, among, method, upto
-    from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+    from fedtheory.theory.rounds.forms import eq, form, le, potential, printed, repaired, wrong
     from fedtheory.theory.rounds.irregular_run import IrregularRun
     from fedtheory.theory.rounds.problem_classes import (
         Lipschitz,
@@ -134,8 +134,8 @@ __all__ = [
     "Minimise", "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex",
     "Statement", "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among",
     "anything", "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
-    "minimum", "number", "printed", "quantities", "repaired", "replay", "step", "study", "upto",
-    "verify", "whole", "word", "wrong",
+    "minimum", "number", "potential", "printed", "quantities", "repaired", "replay", "step", "study",
+    "upto", "verify", "whole", "word", "wrong",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazily(__name__)  # what judges statements needs none of them

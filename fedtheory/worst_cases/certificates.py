@@ -347,6 +347,8 @@ def text(value: Any) -> Any:
     """Return a value as JSON holds it: fractions as text."""
     if isinstance(value, Mapping):
         return {name: text(x) for name, x in value.items()}
+    if isinstance(value, list):
+        return [text(x) for x in value]
     return str(value) if isinstance(value, Fraction) or value == inf else value
 
 

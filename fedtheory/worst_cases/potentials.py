@@ -26,7 +26,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import whole_number
-from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.classes import Losses, WeaklyConvex
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, maximise, optimum
@@ -38,25 +38,6 @@ __all__ = ["Potential", "RoundQuestion", "WeaklyConvex", "best_potential", "fami
 LEAST_RHO_DIGITS = 7  # of a least rho
 BISECTIONS = 24  # programmes until they are known
 NOTHING = 1e-7  # what the solver cannot tell from 0
-
-
-@dataclass(frozen=True)
-class WeaklyConvex(Losses):
-    """L-smooth losses whose curvature is at least ``strong_convexity``, which may be below 0.
-
-    f less mu/2 ||x||^2 is convex and (L - mu)-smooth: the conditions are the same.
-
-    Raises
-    ------
-    InvalidInput
-        L <= 0, mu >= L or mu < -L.
-    """
-
-    def __post_init__(self) -> None:
-        self.made_exact()
-        L, mu = self.smoothness, self.strong_convexity
-        if L is None or not -L <= mu < L:  # which no L <= 0 has
-            raise InvalidInput(f"smoothness {L}, curvature of at least {mu}: -L <= curvature < L and 0 < L are needed")
 
 
 @dataclass(frozen=True)

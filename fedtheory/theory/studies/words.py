@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.rational import brief
 from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
@@ -108,7 +109,7 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         for name in _varied(one.statement):
             yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
     for form, proof in one.proofs.items():
-        yield "proved", f"{form}: for {proof.words}"
+        yield "proved", f"{form}: for {proof.told}" + f". So {proof.follows}" * bool(proof.follows)
     for form, best in one.best:
         several_here = len([b for f, b in one.best if f == form]) > 1
         yield "best", f"{form}: {_best(best)}" + ", with the other constants as they stand" * several_here
@@ -158,12 +159,14 @@ def _held(one: Any) -> Iterator[str]:
 def _best(best: Any) -> str:
     """The best value of a constant, in words."""
     alone = "" if best.whole else " alone"
+    chosen = [] if best.proof is None else [", ".join(f"{n} = {brief(v)}" for n, v in one.items()) for one in best.proof.chosen if one]
+    with_these = f", with {' or '.join(dict.fromkeys(chosen))}" * bool(chosen)
     if best.exact:
         told = f"{best.constant} = {best.proved} is the best value for {best.words}{alone}"
-        return f"{told}: it is proved with this one, and by the solver none is better"
+        return f"{told}: it is proved with this one{with_these}, and by the solver none is better"
     seems = f" (recognised as {best.recognised}, not proved)" if best.recognised else ""
     told = f"the best {best.constant} for {best.words}{alone} is {best.best:.9g} by the solver{seems}"
-    return f"{told}; proved with {float(best.proved):.9g}"
+    return f"{told}; proved with {float(best.proved):.9g}{with_these}"
 
 
 def _varied(statement: Any) -> list[str]:

@@ -191,9 +191,9 @@ def _beside(question: Any) -> list[dict[str, Any]]:
 def _of_fedelasticnet(question: Any) -> list[Any]:
     """The theorems on FedElasticNet, and FedDyn's closed form; all of them are about convex losses, rho = 1."""
     from fedtheory.theorems.fedelasticnet import notation
+    from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
     from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
     from fedtheory.worst_cases.literature import Printed
-    from fedtheory.worst_cases.potentials import feddyn_kappas
 
     ratio, N, P = float(question.options["ratio"]), question.clients, question.participants
     constants = ElasticConstants(N, P, 1.0, 0.0, ratio)

@@ -12,7 +12,7 @@ import pytest
 from cases import each
 from command_line import call, refused
 
-from fedtheory.worst_cases.potentials import feddyn_kappas
+from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
 
 
 def test_a_bound_is_proved_written_and_checked(tmp_path):

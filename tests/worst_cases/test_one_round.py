@@ -15,7 +15,6 @@ from fedtheory.worst_cases.gram import common, own, square, value
 from fedtheory.worst_cases.literature import printed
 from fedtheory.worst_cases.potentials import BISECTIONS, WeaklyConvex, one_round, question
 from fedtheory.worst_cases.programme import check, optimum
-from fedtheory.worst_cases.proofs import fedmls_is_proved, two_local_steps_are_proved
 from fedtheory.worst_cases.rounds import KAPPA_0, ROUNDS, Round
 from fedtheory.worst_cases.runs import Run
 
@@ -48,15 +47,6 @@ def test_they_are_proved(found, name):
 
 
 # --- closed forms ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("step", [F(1, 8), F(1, 2)])
-def test_two_local_steps(step):
-    """c = gamma^3/(2 - gamma^2) at kappa_0 = 2 gamma, and 2 gamma^3/((3 + gamma)(1 - gamma)) at 4 gamma, for L = 1."""
-    assert two_local_steps_are_proved() and not two_local_steps_are_proved(3) and not two_local_steps_are_proved(2, 4)
-    half, all_ = (one_round("fedavg", local_steps=2, step=step, kappa_0=m * step) for m in (2, 4))
-    assert half.best == pytest.approx(float(step**3 / (2 - step**2)), rel=1e-6)
-    assert all_.best == pytest.approx(float(2 * step**3 / ((3 + step) * (1 - step))), rel=1e-6)
-
-
 @pytest.mark.parametrize(("steps", "step"), [(2, F(1, 8)), (3, F(1, 3)), (5, F(1, 5))])
 def test_every_number_of_local_steps(steps, step):
     """docs/worst_cases.md's multipliers at kappa_0 = 2 h: what they leave has L D L' with D >= 0, in fractions."""
@@ -168,19 +158,6 @@ def test_the_least_factor():
     two = one_round("scaffold", rho="least", **asked)
     with pytest.raises(NotCertified, match="Take a smaller step, or rho nearer to 1"):
         one_round("scaffold", rho=two.rho - F(1, 1000), **asked)
-
-
-def test_fedmls_for_every_round():
-    """4/(k (k + 1)) before the squared distances, and no less: from 0, max(-u, -M) has its optimum at M, lambda = 1."""
-    assert fedmls_is_proved()
-    M = 10**6
-    for k in (1, 2, 7):
-        share = F(2, k + 1)
-        z_own = F(k, 4)
-        x_own = share * z_own
-        after = -x_own + M + x_own**2 / 2  # Psi_k - F*: the server stays where it is
-        least = (after - (1 - share) * M) / (M**2 - (M - z_own) ** 2)
-        assert F(4, k * (k + 1)) * F(999999, 1000000) <= least <= F(4, k * (k + 1))
 
 
 # --- what is printed ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Uniform
 from fedtheory.problems import Quadratic
 from fedtheory.theorems.fedelasticnet.one_round import letters
-from fedtheory.worst_cases.potentials import best_potential, feddyn_kappas
+from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
+from fedtheory.worst_cases.potentials import best_potential
 
 CASES = [(F(1, 10), 2, 1), (F(1, 2), 5, 2), (F(1), 10, 1), (F(1), 10, 3), (F(2), 10, 10), (F(4), 10, 1), (F(8), 10, 3)]
 

@@ -19,7 +19,6 @@ from fedtheory.worst_cases.potentials import (
     RoundQuestion,
     best_potential,
     chosen_question,
-    feddyn_kappas,
     one_round,
     question,
 )
@@ -306,20 +305,6 @@ def test_no_multipliers_are_no_potential(monkeypatch):
 
     monkeypatch.setattr(potentials, "optimum", none)
     assert potentials._lowers(question("scaffold")) is False
-
-
-@pytest.mark.parametrize(
-    ("ratio", "clients", "participants", "kappa_0"),
-    [
-        (1, 2, 2, min(2, ((1 + 8 * 4) ** 0.5 - 1) / 4)), (1, 5, 1, 4 / 9), (8, 5, 1, 1 / 4),
-        (2, 3, 2, min(1, ((F(9, 16) * 16 + 8 * 2 * F(3, 4) * 9) ** 0.5 - 3) / 9)),
-        (1, 1, 1, min(2, ((1 + 8 * 4) ** 0.5 - 1) / 4)), (1, 2, 1, F(4, 9)),
-        (2, 8, 2, F(11, 14)), (2, 6, 2, F(4, 5)), (2, 5, 2, (96.25**0.5 - 2.5) / 9),
-    ],
-)  # fmt: skip
-def test_feddyns_closed_form_by_hand(ratio, clients, participants, kappa_0):
-    """s = 1, 0, 0, 3/4, 1, 0, 4/7, 3/5 and 5/8: up to 3/5 the first formula holds for 2."""
-    assert feddyn_kappas(ratio, clients, participants) == pytest.approx(float(kappa_0), rel=1e-12)
 
 
 def test_potentials_of_other_methods_are_asked_otherwise():

@@ -12,9 +12,9 @@ from fedtheory.algorithms import EFL
 from fedtheory.participation.irregular import complete, incomplete
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
+from fedtheory.theorems.efl.local_steps import local_steps_are_proved
 from fedtheory.worst_cases.potentials import one_round, question
 from fedtheory.worst_cases.programme import optimum
-from fedtheory.worst_cases.proofs import local_steps_are_proved
 
 NAME, FORM = "complete-round", "repaired"
 STATEMENT = f"efl/{NAME}"

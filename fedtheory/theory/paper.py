@@ -103,7 +103,7 @@ class AuthoredStatement:
         Parameters
         ----------
         given : clients, and participants of uniform cohorts; strong_convexity, mu/beta of convex losses;
-            steps and lr of local gradient steps; and the method's hyperparameters
+            steps and lr of local gradient steps, lr in units of 1/beta; and the method's hyperparameters
 
         Raises
         ------
@@ -133,8 +133,9 @@ class AuthoredStatement:
                 raise InvalidInput(f"participants = {P} of clients = {most}: at most all take part")
             changed["sampling"] = Full() if fewest == most == P else Uniform(P)
         if isinstance(self.local, GradientSteps):
-            E, lr = numbers.get("steps"), numbers.get("lr", self.local.lr)
-            changed["local"] = GradientSteps(self.local.steps if E is None else int(E), lr)
+            E, lr = numbers.get("steps"), numbers.get("lr")
+            size = self.local.lr if lr is None else lambda c: lr / c.beta
+            changed["local"] = GradientSteps(self.local.steps if E is None else int(E), size)
         if method := {n: v for n, v in numbers.items() if n in own}:
             changed["about"] = self.about.changed(method)
         return replace(self, **changed)

@@ -65,10 +65,12 @@ class Potential(Sides):
 
     Attributes
     ----------
+    V : what it was made of
     before, gain : V and D before the round; 0 for no D
     rho, added : the factor, and the noise
     """
 
+    V: Callable[[Any], Any] = abs
     before: Any = 0
     gain: Any = 0
     rho: Any = 1
@@ -117,7 +119,7 @@ def potential(
     before, gain = V(_State(q, False)), 0 if D is None else D(_State(q, False))
     terms = [rho * before, *([] if D is None else [-gain]), *([] if isinstance(noise, int) and noise == 0 else [noise])]
     made = le(V(_State(q, True)), *terms)
-    return Potential(**vars(made), before=before, gain=gain, rho=rho, added=noise)
+    return Potential(**vars(made), V=V, before=before, gain=gain, rho=rho, added=noise)
 
 
 @dataclass(frozen=True)

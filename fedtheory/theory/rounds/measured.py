@@ -223,11 +223,12 @@ class Quantities:
             raise InvalidInput(
                 f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
             )
+        chosen = self.overrides.get(name, stated)
         if flag("free", free):
             self.left_free.add(name)
-            if stated < 0:
-                raise InvalidInput(f"constant {name!r} = {stated}: one that is free is any number >= 0")
-        return number(self.overrides.get(name, stated), self.rational)
+            if stated < 0 or chosen < 0:
+                raise InvalidInput(f"constant {name!r} = {min(stated, chosen)}: one that is free is any number >= 0")
+        return number(chosen, self.rational)
 
     @staticmethod
     def sq(v: Any) -> Any:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -177,13 +178,12 @@ class VectorWorld:
     def over_clients(self, v: Any) -> Any:
         """The mean over the last axis; of a cohort's numbers its expectation, which is the mean over all."""
         v = np.asarray(v, dtype=object)
-        if not self.run.drawn or v.shape[-1] != self.participants:
-            return v.sum(axis=-1) / Whole(v.shape[-1])
+        of_cohort = self.run.drawn and v.shape[-1] == self.participants
         out = np.empty(v.shape[:-1], dtype=object)
         for at in np.ndindex(out.shape):
-            if (found := Square.of_all(v[at])) is None:
+            if (found := Square.of_all(v[at])) is None and of_cohort:
                 raise NotLinear(f"takes a mean over a cohort of what is no number of each client: {NOT_LINEAR}")
-            out[at] = found
+            out[at] = v[at].sum() / Whole(v.shape[-1]) if found is None else found
         return out
 
     def expected(self, v: Any) -> Any:
@@ -420,10 +420,14 @@ def _with_terms(statement: Any, view: Any, form: str, names: Sequence[str]) -> l
         of = {**dict.fromkeys(names, Fraction(0)), **{name: Fraction(v) for name, v in values.items()}}
         return families(statement, view.other({**view.overrides, **of}), form)
 
-    plain = at()
+    plain, single = at(), {name: at(**{name: 1}) for name in names}
     found = [dict(family.terms) for family in plain]
+    for a, b in combinations(names, 2):
+        for zero, one, two, both in zip(plain, single[a], single[b], at(**{a: 1, b: 1}), strict=True):
+            if both.start - one.start != two.start - zero.start:
+                raise MissingCapability(f"{statement.id} [{form}]: its sides have the product of the constants {a} and {b}")
     for name in names:
-        for terms, zero, one, two in zip(found, plain, at(**{name: 1}), at(**{name: 2}), strict=True):
+        for terms, zero, one, two in zip(found, plain, single[name], at(**{name: 2}), strict=True):
             step = one.start - zero.start
             if two.start - one.start != step or any(one.terms[n] != q for n, q in zero.terms.items()):
                 raise MissingCapability(f"{statement.id} [{form}]: its sides are not linear in the constant {name}")
@@ -495,7 +499,6 @@ def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None =
     NotCertified
         No proof of this kind was found.
     """
-    about(statement, form, constants)
     setting, given = MethodSetting.of(statement), dict(constants or {})
     chosen, parts = list[dict[str, Fraction]](), list[tuple[Family, Solution]]()
     for case in cases(setting):
@@ -506,8 +509,10 @@ def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None =
     return Proved(form, words, tuple(parts), whole, given, tuple(chosen), followed(statement, form))
 
 
-def best_constants(statement: Any, form: str) -> list[BestConstant]:
+def best_constants(statement: Any, form: str, others: Mapping[str, Fraction] | None = None) -> list[BestConstant]:
     """The best values of the constants that a form declares, for all losses of the class; of those that are free none is best.
+
+    others : constants with other values, of which none is sought
 
     Raises
     ------
@@ -520,7 +525,8 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
         return []  # what is best for more losses need not be for these
     view = view_of(setting, *cases(setting)[0])
     families(statement, view, form)
-    found = [best_constant(statement, form, name) for name in view.constants if name not in view.left_free]
+    sought = [name for name in view.constants if name not in view.left_free and name not in (others or {})]
+    found = [best_constant(statement, form, name, others) for name in sought]
     return [one for one in found if one is not None]
 
 
@@ -555,7 +561,8 @@ def best_constant(
             continue
         near, size = Fraction(value), max(abs(Fraction(value)), LEAST)
         few = [x for x in (_simple(near, NEAR * size), Fraction(0)) if abs(x - near) <= NEAR and x.denominator <= FEW]
-        less = (_simple(near - sign * room * size * Fraction(3, 4), room * size / 4) for room in ROOMS)
+        rooms = sorted({room * of for room in ROOMS for of in (size, Fraction(1))})  # parts of it, then of 1
+        less = (_simple(near - sign * room * Fraction(3, 4), room / 4) for room in rooms)
         for at_least in [*few, *less]:
             with suppress(NotCertified):
                 proof = proved(statement, form, {**(others or {}), name: at_least})
@@ -573,7 +580,8 @@ def followed(statement: Any, form: str) -> str:
     of = claimed[0].sides
     if not isinstance(of, Potential):
         return ""
-    if why := next(filter(None, (_not_again(setting, view) for view in views)), ""):
+    whys = (_not_again(setting, view) or _of_another(view, one.sides.V) for view, one in zip(views, claimed, strict=True))
+    if why := next(filter(None, whys), ""):
         return f"one round, and not every number of rounds: {why}"
     noise, gains = _quadratics(of.added), any(q != Quadratic() for q in _quadratics(of.gain))
     noisy = any(q.gram or q.values or q.constant for q in noise)
@@ -587,6 +595,36 @@ def followed(statement: Any, form: str) -> str:
     left = "E V_T + the sum over t < T of rho^(T-1-t) E D_t" if gains else "E V_T"
     more = " + noise (1 - rho^T)/(1 - rho)" if still else " + the sum over t < T of rho^(T-1-t) noise_t"
     return f"for every number of rounds T: {left} is at most rho^T V_0{more * noisy}{where}"
+
+
+class _AnyState:
+    """A state of vectors of its own, as a potential reads it."""
+
+    def __init__(self, view: Any) -> None:
+        self._view, trace = view, view.world.trace
+        for name, now in zip(view.path.states[-2]._fields, view.path.states[-2], strict=True):
+            if now is not None:
+                made = trace.of_server(common(f"any {name}")) if np.ndim(now) == 2 else trace.of_clients(own(f"any {name}"))
+                setattr(self, name, made[:, None])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        view, x = self._view, self.x
+        if name.startswith("gradient"):
+            found = (view.world.weights[:, None] * view.world.gradients(x)).sum(axis=-2)
+            return view.sq(found) if name == "gradient_sq" else found
+        return {"F": view.value, "gap": view.gap_at, "distance_sq": lambda x: view.sq(x - view.x_star)}[name](x)
+
+
+def _of_another(view: Any, V: Any) -> str:
+    """Why V of a state depends on another state, or ''."""
+    known = {*view.world.run.points} - OF_LOSSES
+    with _told("V"):
+        found = _quadratics(V(_AnyState(view)))
+    names = {n for q in found for n in (*q.values, *(n for key in q.gram for n in key[1:]))}
+    others = known | {n for n in names if n == "x0" or n.startswith("state ")}
+    return "V of the state after it depends on the state before it, too" if names & others else ""
 
 
 def _undeclared(setting: MethodSetting, view: Any) -> list[str]:
@@ -703,7 +741,10 @@ def _changes(
     fewest, largest = setting.problems.clients
     if made(dim=OTHERS)[0] != here:
         raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
-    in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
+    try:
+        in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
+    except MissingCapability:  # a need that is met in these units only
+        in_units = False
     if crowd[0] > crowd[1] or fewest == largest:
         return f"{fewest} client{'s' * (fewest > 1)}", in_units, read
     try:

@@ -100,7 +100,8 @@ def load(path: Path | str) -> StatementCertificate:
     words, numbers = ({n: v for n, v in question.items() if (n in MORE) is more} for more in (False, True))
     if set(words) != set(ASKED) or not all(isinstance(value, str) for value in words.values()):
         raise InvalidInput(f"{label}: the question of a statement has {', '.join(ASKED)}, words each, and {', '.join(MORE)}")
-    if not all(isinstance(t, dict) for n, v in numbers.items() for t in (v if n == "free" and isinstance(v, list) else [v])):
+    tables = {n: v if n == "free" and isinstance(v, list) else [v] for n, v in numbers.items()}
+    if isinstance(numbers.get("free"), dict) or not all(isinstance(t, dict) for v in tables.values() for t in v):
         raise InvalidInput(f"{label}: {', '.join(MORE)}: tables of numbers by their names, of free ones a list of such")
     return StatementCertificate(question, tuple(read_proof(part, label) for part in parts))
 
@@ -126,11 +127,12 @@ def asked_of(found: StatementCertificate, statement: Any) -> tuple[Any, list[dic
     free = [{n: fraction(v, n) for n, v in one.items()} for one in q.get("free", [{}] * len(every))]
     view = view_of(setting, *every[0])
     families(of, view, form)  # which declares them
-    if len(free) != len(every) or set(known) - (set(view.constants) - view.left_free) or set().union(*free) - view.left_free:
+    if len(free) != len(every) or set(known) - set(view.constants) or set().union(*free) - view.left_free:
         raise InvalidInput(f"{statement.id} [{form}] has {len(every)} cases, and the constants {', '.join(view.constants) or 'none'}")
-    if negative := next((f"{n} = {brief(v)}" for one in free for n, v in one.items() if v < 0), ""):
+    constants = [{**known, **one} for one in free]
+    if negative := next((f"{n} = {brief(v)}" for one in constants for n, v in one.items() if n in view.left_free and v < 0), ""):
         raise NotCertified(f"{negative} < 0: a free constant is a number >= 0")
-    return of, [{**known, **one} for one in free]
+    return of, constants
 
 
 def told_of(found: StatementCertificate, statement: Any) -> tuple[str, str]:

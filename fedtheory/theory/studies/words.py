@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +18,7 @@ from fedtheory.theory.rounds.reads import read_there
 from fedtheory.theory.studies.counterexamples import instance_of, sides_told, told
 from fedtheory.theory.studies.declared import scope
 
-__all__ = ["findings", "renderables", "table"]
+__all__ = ["findings", "proof_told", "renderables", "table"]
 
 
 def table(study: Any) -> str:
@@ -109,10 +109,9 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         for name in _varied(one.statement):
             yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
     for form, proof in one.proofs.items():
-        yield "proved", f"{form}: for {proof.told}" + f". So {proof.follows}" * bool(proof.follows)
-    for form, best in one.best:
-        several_here = len([b for f, b in one.best if f == form]) > 1
-        yield "best", f"{form}: {_best(best)}" + ", with the other constants as they stand" * several_here
+        yield from proof_told(form, proof, [])
+    for form in dict.fromkeys(form for form, _ in one.best):
+        yield from proof_told(form, None, [b for f, b in one.best if f == form])
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:
@@ -154,6 +153,13 @@ def _held(one: Any) -> Iterator[str]:
             walked = "`fedtheory proof` walks one that the file says (docs/proofs.md)"
         why = f". Not proved for all losses: {one.unproved[row.form]}" if row.form in one.unproved else ""
         yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}") + why
+
+
+def proof_told(form: str, proof: Any, best: Sequence[Any]) -> list[tuple[str, str]]:
+    """(label, words) of a form's proof, if there is one, and of the best values of its constants."""
+    told = [] if proof is None else [("proved", f"{form}: for {proof.told}" + f". So {proof.follows}" * bool(proof.follows))]
+    others = ", with the other constants as they stand" * (len(best) > 1)
+    return told + [("best", f"{form}: {_best(one)}{others}") for one in best]
 
 
 def _best(best: Any) -> str:

@@ -355,8 +355,9 @@ def _certified(o: CampaignOptions, certificates: Iterable[Any]) -> list[Path]:
     """Certificates of statements as files that `fedtheory replay` takes."""
     from fedtheory.theory.studies.certificates import write
 
-    names = ((c, "-".join(str(c.question[k]) for k in ("statement", "form", "rule"))) for c in certificates)
-    plain = ((c, re.sub(r"[^a-z0-9]+", "-", name.lower()).removesuffix("-any")) for c, name in names)
+    asked = ((c, [str(c.question[k]) for k in ("statement", "form", "rule") if c.question[k] != "any"]) for c in certificates)
+    names = ((c, "-".join([*words, *(f"best-{n}" for n in c.question.get("constants", {}))])) for c, words in asked)
+    plain = ((c, re.sub(r"[^a-z0-9]+", "-", name.lower())) for c, name in names)
     return [write(o.out / "proofs" / f"{name}.json", c) for c, name in plain]
 
 

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
-    "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
+    "SHIPPED", "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
     "must_take_files", "not_as_recorded", "note", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
     "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
+
+
+SHIPPED = {"one-round": "theorems/one_round.py"}  # files of statements by their names
 
 
 @contextmanager
@@ -149,8 +152,11 @@ def find_statement(name: str) -> Any:
 
 
 def in_file(name: str) -> tuple[Path | None, str]:
-    """(FILE, NAME) of 'FILE.py::NAME' or 'FILE.py'; (None, name) of what is no file."""
+    """(FILE, NAME) of 'FILE.py::NAME' or 'FILE.py', or of a file that comes with the package, as 'one-round';
+    (None, name) of what is no file."""
     file, _, inside = name.partition("::")
+    if file in SHIPPED:
+        return Path(__file__).parents[1] / SHIPPED[file], inside
     if file.endswith(".py") or (("::" in name or "/" in name) and Path(file).is_file()):
         return Path(file), inside
     return None, name

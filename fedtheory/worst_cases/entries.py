@@ -33,13 +33,15 @@ class NotLinear(MissingCapability):
 
 
 def exact(number: Any) -> Fraction:
-    """A number as a fraction; a float stands for the decimal that it prints as.
+    """A number as a fraction; a float stands for the decimal that it prints as, and symbols stay.
 
     Raises
     ------
     NotLinear
         What is no finite number.
     """
+    if getattr(number, "free_symbols", None):
+        return number
     if isinstance(number, Rational):
         return Fraction(int(number.numerator), int(number.denominator))
     if isinstance(number, float | np.floating) and np.isfinite(number):

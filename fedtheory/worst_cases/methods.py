@@ -1,7 +1,8 @@
 """The method that a worst case is about: one of the package or of anyone's, with its local work.
 
 What a method adds is said beside it: `Algorithm.usual_parameters` has its hyperparameters in the
-units of a worst case, ``nonsmooth`` that its losses have bounded subgradients.
+units of a worst case, ``nonsmooth`` that its losses have bounded subgradients, ``one_loss`` that it
+has no clients.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from fedtheory import algorithms
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.algorithms.compressed import Compressed
-from fedtheory.central.mopes import OverAnySet
+from fedtheory.central.mopes import METHODS
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.inputs import shown, whole_number
 from fedtheory.local import Exact, ExactProx, GradientSteps
@@ -102,7 +103,7 @@ class Subject:
     @property
     def one_loss(self) -> bool:
         """True if it has no clients, but one loss."""
-        return isinstance(self.plain, OverAnySet)
+        return type(self.plain).one_loss
 
     def page(self, clients: int, participants: int, coordinates: int = SHOWN) -> Page:
         """Its round on the vectors of a worst case."""
@@ -111,7 +112,7 @@ class Subject:
 
 def names() -> list[str]:
     """List the names of methods that `class_of` takes."""
-    return [*algorithms.names(), OverAnySet.name]
+    return [*algorithms.names(), *METHODS]
 
 
 def class_of(name: str) -> type[Algorithm]:
@@ -124,7 +125,7 @@ def class_of(name: str) -> type[Algorithm]:
     """
     if name not in names():
         raise suggest(name, names(), "method")
-    return OverAnySet if name == OverAnySet.name else algorithms.get(name)
+    return METHODS[name] if name in METHODS else algorithms.get(name)
 
 
 def subject(

@@ -137,7 +137,7 @@ class Run:
     @property
     def drawn(self) -> bool:
         """True if some clients take part, and others do not."""
-        return self.share < 1
+        return self.share != 1
 
     def product(self, a: Vector, b: Vector) -> Quadratic:
         """E <a, b> of vectors of the server."""

@@ -12,8 +12,6 @@ import pytest
 from cases import each
 from command_line import call, refused
 
-from fedtheory.worst_cases.potentials import feddyn_kappas
-
 
 def test_a_bound_is_proved_written_and_checked(tmp_path):
     told = json.loads(call("worst-case", "fedavg", "-K", "2", "-T", "1", "--step", "1/2", "--out", str(tmp_path), "--json").stdout)
@@ -32,14 +30,14 @@ def test_local_steps_and_growth_are_told(tmp_path):
     assert sum(told["grows_with"].values()) == pytest.approx(told["bound"], rel=1e-12)
 
 
-def test_the_constants_of_a_potential(tmp_path):
-    words = ("worst-case", "feddyn", "-N", "10", "-P", "3", "--lyapunov", "--l2-over-beta", "2", "--out", str(tmp_path))
-    told = json.loads(call(*words, "--json").stdout)
-    assert {"kappa_0", "kappa", "status"} <= set(told)
-    assert told["kappa_0"] == pytest.approx(feddyn_kappas(2.0, 10, 3), rel=1e-6)
+def test_the_best_quadratic_potential(tmp_path):
+    """`--free`, which it was once asked with, changes nothing."""
+    words = ("worst-case", "feddyn", "-N", "10", "-P", "3", "--lyapunov", "--alpha", "1", "--out", str(tmp_path))
+    told, old = (json.loads(call(*words, "--json", *more).stdout) for more in ((), ("--free",)))
+    assert told == old and told["status"] == "proved" and told["at_least"] <= told["solver"] <= told["rho"] < 1
     shown = " ".join(call(*words).stdout.split())
-    assert "So E of R(gamma) - R*, averaged over T rounds, is at most" in shown
-    assert "lambda_2 > 26.861 beta" in shown and "best, by the solver" in shown and "fedtheory replay" in shown
+    assert "the best quadratic V" in shown and "So E V falls like" in shown and "fedtheory replay" in shown
+    assert "--free" not in call("worst-case", "--help-all").stdout
 
 
 def test_a_changed_certificate_is_refused(tmp_path):
@@ -62,21 +60,12 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["feddyn", "-K", "3"], "solves its local problems exactly; leave local steps out"),
         (["fedelasticnet-dyn", "-K", "3"], "solves its local problems exactly; leave local steps out"),
         (["fedavg", "-N", "3", "-P", "4"], "at most all take part"),
-        (["fedavg", "--lyapunov", "--l2-over-beta", "2"], "no option of fedavg with --lyapunov, which has --step, --dissimilarity"),
-        (["subgradient", "--lyapunov"], "potentials are of feddyn, fedelasticnet-dyn, fedavg"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--rounds", "5"], "--rounds 5 with --lyapunov"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--criterion", "gradient"], "--criterion gradient with --lyapunov"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--step", "1/2"], "--step 1/2: no option of feddyn with --lyapunov"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "-K", "3"], "solves its local problems exactly"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--smoothness", "3"], "scale lambda_2 instead"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--kappa-0", "1/2"], "has no c here"),
-        (["fedavg", "--lyapunov", "-K", "2", "--kappa-0", "1/2", "--c", "1"], "one of kappa_0 and c is given"),
-        (["fedavg", "--lyapunov", "-K", "2", "--rho", "least"], "give rho as a number"),
-        (["fedprox", "--lyapunov", "--rho", "1/2"], "F itself decreases"),
-        (["efl", "--lyapunov", "-P", "3"], "everybody is active here"),
-        (["fedavg", "--rho", "1/2"], "add --lyapunov"),
-        (["fedelasticnet-dyn", "--lyapunov", "--l2-over-beta", "7/5"], "no potential of this kind exists"),
-        (["feddyn", "--lyapunov"], "add --l2-over-beta 2"),
+        (["subgradient", "--lyapunov"], "about losses with bounded subgradients, and a least rho about smooth ones"),
+        (["feddyn", "--lyapunov", "--rounds", "5"], "--rounds 5 with --lyapunov"),
+        (["feddyn", "--lyapunov", "--criterion", "gradient"], "--criterion gradient with --lyapunov"),
+        (["feddyn", "--lyapunov", "--heterogeneity", "2"], "--heterogeneity 2 with --lyapunov"),
+        (["feddyn", "--lyapunov", "-K", "3"], "solves its local problems exactly"),
+        (["fedavg", "--free"], "add --lyapunov"),
         (["fedavg", "--step", "1e9"], "--step 1e9: write a number such as"),
         (["fedavg", "--step", "1/0"], "--step 1/0"),
         (["subgradient", "--smoothness", "1"], "convex with gradients of at most --lipschitz"),
@@ -147,7 +136,7 @@ def test_worst_losses_where_cohorts_are_drawn(words, says, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--instance", "a.json"], "constants of one round have no run"),
+        (["feddyn", "--lyapunov", "--instance", "a.json"], "a potential has no run"),
         (["fedavg", "--instance", "a.txt"], "--instance a.txt: write a file NAME.json"),
         (["fedelasticnet-dyn", "--instance", "a.json"], "no losses are made for fedelasticnet-dyn: its value is an upper bound only"),
         (["mopes", "--instance", "a.json"], "its value is that of any convex set"),

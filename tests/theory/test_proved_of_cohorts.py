@@ -19,12 +19,14 @@ from fedtheory.theory import (
     GradientSteps,
     Lipschitz,
     Minimise,
+    Smooth,
     SmoothConvex,
     StronglyConvex,
     Uniform,
     form,
     le,
     method,
+    potential,
     printed,
 )
 from fedtheory.theory.rounds.method_setting import MethodSetting
@@ -341,3 +343,49 @@ def test_what_is_proved_of_runs_at_random_holds_on_instances(seed):
                 assert (np.asarray(room if pathwise else view.expectation(room)) >= 0).all()
                 judged += 1
     assert judged >= 25
+
+
+# --- potentials, least values, and losses that are not convex -------------------------------------
+def test_a_potential_that_reads_f_after_a_cohort_is_proved_of_one_round():
+    def made(noise):
+        def falls(q):
+            V = lambda s: s.distance_sq + q.constant("c", F(1, 8)) * s.gap / q.beta  # noqa: E731
+            yield form("f", potential(q, V, noise=noise * q.heterogeneity / q.beta**2))
+
+        return sentence(falls, sampling=Uniform(1), problems=FEW, local=QUARTER)
+
+    statement = made(3)
+    found = proved(statement, "f")
+    assert "1 of 2, 1 of 3 clients" in found.words and "one round, and not every" in found.follows
+    certificates.verify(certificates.certificate(statement, found), statement)
+    with pytest.raises(NotCertified):
+        proved(made(0), "f")
+
+
+@pytest.mark.parametrize(("share", "holds"), [(F(1), True), (F(11, 10), False)])
+def test_least_values_of_clients_are_below_what_they_have_after_a_cohort(share, holds):
+    """f_k - min f_k >= ||grad f_k||^2/(2 beta), at x_next after every cohort."""
+
+    def claimed(q):
+        slopes = q.over_clients(q.sq(q.gradients(q.x_next))) / (2 * q.beta)
+        lowest = q.over_clients(q.client_minima)
+        yield printed(le(share * slopes, q.F_next - lowest), pathwise=True)
+
+    of = {"problems": StronglyConvex((2, 3), (1, 2)), "local": QUARTER, "sampling": Uniform(1)}
+    if holds:
+        assert proved(sentence(claimed, **of), "printed").words.count("1 of 2, 1 of 3") == 1
+    else:
+        with pytest.raises(NotCertified):
+            proved(sentence(claimed, **of), "printed")
+
+
+def test_f_is_at_least_its_least_value_after_a_cohort_where_it_is_not_convex():
+    of = {"problems": Smooth((2, 3), (1, 2)), "local": QUARTER, "sampling": Uniform(1)}
+    least = sentence(lambda q: (yield printed(le(q.F_star, q.F_next), pathwise=True)), **of)
+    assert "1 of 2, 1 of 3 clients" in proved(least, "printed").words
+
+    def of_one(q):  # no client's loss is least at x*
+        yield printed(le(q.values(q.x_star)[0], q.values(q.x_next)[..., 0]), pathwise=True)
+
+    with pytest.raises(NotCertified):
+        proved(sentence(of_one, **of), "printed")

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedtheory.theorems.efl.local_steps import local_steps_are_proved
 from fedtheory.theorems.efl.notation import SYMBOLS
 from fedtheory.theorems.efl.paper import paper
 from fedtheory.theorems.efl.quantities.step import COMPLETE, StepState, sq
 from fedtheory.theorems.efl.runs_world import Steps
 from fedtheory.theory import Sides, form, le, repaired, wrong
-from fedtheory.worst_cases.proofs import local_steps_are_proved
 
 SOURCE = "ours: section 3.3, the round of Theorem 1 with s_tau^k = E for all k"
 ASSUMPTIONS = (

@@ -15,16 +15,16 @@ from typing import Any
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+from fedtheory.theorems.one_round import best_kappas
 from fedtheory.theory.judge.statement import Worst
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Family
-from fedtheory.worst_cases.potentials import best_potential
 from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.tree import Tree
 
-__all__ = ["MOST_ROUNDS", "excess_family", "feddyn_share", "worst_at", "worst_excess", "worst_share"]
+__all__ = ["MOST_ROUNDS", "best_kappas", "excess_family", "feddyn_share", "worst_at", "worst_excess", "worst_share"]
 
 BOUND = "minus the bound"
 MOST_ROUNDS = 40  # half a minute of the solver
@@ -115,8 +115,8 @@ def feddyn_share(ratio: int = 1, rounds: int = 8) -> Worst:
     """The same of the best potential that FedDyn has where everybody takes part."""
 
     def share() -> Fraction:
-        best = best_potential(ratio, 2, 2)
-        return worst_share((best.kappa, best.kappa_0), Fraction(ratio), rounds)
+        kappa_0, kappa, _ = best_kappas(ratio, 2, 2)
+        return worst_share((kappa, kappa_0), Fraction(ratio), rounds)
 
     return Worst(f"lambda_2 = {ratio} beta, everybody takes part, T = {rounds}", share)
 

@@ -41,7 +41,9 @@ class RunOfEach:
         slopes = [common(f"g{OPTIMUM}.{k}") for k in range(clients - 1)]
         slopes.append(-sum(slopes, Vector()))  # their sum is 0
         self.of = [[Point(f"{OPTIMUM}.{k}", best, slope)] for k, slope in enumerate(slopes)]
-        self._known = {(k, _key(best)): of[0] for k, of in enumerate(self.of) if smooth}
+        self._known: dict[Any, Point[Vector]] = {
+            (k, _key(best)): of[0] for k, of in enumerate(self.of) if smooth
+        }
 
     @property
     def points(self) -> dict[str, Point[Vector]]:
@@ -60,6 +62,23 @@ class RunOfEach:
         if self.smooth:  # else there may be another subgradient
             self._known.setdefault((client, _key(found.at)), found)
         return found
+
+    def flat(self, client: int, at: Vector, name: str) -> Point[Vector]:
+        """Where a client's loss is least by itself."""
+        key = client, name, None
+        if key not in self._known:
+            self._known[key] = Point(name, at, Vector())
+            self.of[client].append(self._known[key])
+        return self._known[key]
+
+    @property
+    def of_everybody(self) -> list[list[Point[Vector]]]:
+        """The points of all clients at every place but the optimum where all of them are asked."""
+        places: dict[Any, list[Point[Vector]]] = {}
+        for (k, *rest), p in self._known.items():
+            if len(rest) == 1 and p is not self.of[k][0]:
+                places.setdefault(rest[0], []).append(p)
+        return [found for found in places.values() if len(found) == len(self.of)]
 
     def _once(self, key: Any, client: int, where: Callable[[Vector], Vector]) -> Point[Vector]:
         if key not in self._known:

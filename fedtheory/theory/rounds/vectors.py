@@ -9,11 +9,12 @@ every dimension, and for every number of clients from two on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import comb
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,8 +23,9 @@ import numpy as np
 from fedtheory.errors import FedTheoryError, MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
-from fedtheory.rational import Whole, in_fractions, simplest_between, small_root
+from fedtheory.rational import Whole, brief, in_fractions, simplest_between, small_root
 from fedtheory.theory.rounds.declare import Above, Among, Watched
+from fedtheory.theory.rounds.forms import Potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.of_each_client import CohortClients, LossesOf, RunOfEach
 from fedtheory.theory.rounds.oracles import Best, everyone, probabilities, sequences
@@ -37,19 +39,18 @@ from fedtheory.theory.rounds.problem_classes import (
     StronglyConvexSum,
 )
 from fedtheory.theory.rounds.rational_clients import SlotWork
-from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.classes import Losses, Point, WeaklyConvex
 from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, exact
-from fedtheory.worst_cases.gram import Quadratic, common, own, value
+from fedtheory.worst_cases.gram import Quadratic, Vector, common, own, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
-from fedtheory.worst_cases.potentials import WeaklyConvex
-from fedtheory.worst_cases.programme import Solution, certify, optimum
+from fedtheory.worst_cases.programme import Solution, certify, check, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = [
     "BestConstant", "Case", "CohortWorld", "Proved", "VectorWorld", "best_constant",
-    "best_constants", "cases_of", "families", "proved", "scope_of", "scopes", "view_of",
+    "best_constants", "cases_of", "families", "followed", "proved", "scope_of", "scopes", "view_of",
 ]  # fmt: skip
 
 M = TypeVar("M")
@@ -62,7 +63,11 @@ BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 
 OTHERS = 3  # coordinates, beside `SHOWN`
 X_STAR = "x*"
 EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
-NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
+NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is, as a share of it
+LEAST = Fraction(1, 10**3)  # numbers, of which it is a share; smaller ones are as far from another as these
+OWN = "own optimum"
+OF_LOSSES = frozenset({OPTIMUM, OWN, "g*"})  # names of what no state has a part in
+CONSTANT = "constant "  # the term of a constant in an identity
 FEW = 60  # the largest denominator of a number that is recognised
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
@@ -120,10 +125,22 @@ class VectorWorld:
 
             return Watched(read)
 
+        def read_mu() -> Any:
+            self.trace.read.add("mu")
+            return self.losses.strong_convexity
+
         found = {name: refused(name) for name in ("d", "mu", "beta_F", "mu_F")}
         if self.losses.strong_convexity > 0:
-            found["mu"] = Watched(lambda: self.losses.strong_convexity)
+            found["mu"] = Watched(read_mu)
         return {**found, "N": counted(self.num_clients), "P": counted(self.participants)}
+
+    def conditions(self) -> dict[str, Quadratic]:
+        """name -> what is at least 0 for losses of the class; of nonconvex ones also that F* is the least value of F."""
+        found = dict(self.run.of_losses(self.losses))
+        if self.losses.strong_convexity < 0:
+            alike = [p.name for p in self.run.points.values() if p.name != OPTIMUM and not (p.at.deviation or p.at.drawn)]
+            found |= {f"F({name})": value(name) - value(OPTIMUM) for name in alike}
+        return found
 
     @cached_property
     def best(self) -> Best:
@@ -141,6 +158,15 @@ class VectorWorld:
         participants = self.num_clients if self.run_made else self.participants
         self._made.append(VectorClients(self.trace, solver, self.num_clients, participants, t, *kept, own))
         return self._made[-1]
+
+    @property
+    def minima(self) -> Any:
+        """min f_k of every client (N,)."""
+        if not self.losses.strong_convexity > 0:
+            raise MissingCapability("a loss that is not strongly convex need not have a least value")
+        self.run.points.setdefault(OWN, Point(OWN, own("x* of each"), Vector()))
+        made = [Square(self.trace, {k: value(OWN)}, frozenset(range(self.dim))) for k in range(self.num_clients)]
+        return np.array(made, dtype=object)
 
     def _points(self, y: Any) -> Iterator[tuple[tuple[int, ...], str, Any]]:
         """Where an array (..., N, d) of points stands, the point's name, and the gradients there."""
@@ -162,13 +188,12 @@ class VectorWorld:
     def over_clients(self, v: Any) -> Any:
         """The mean over the last axis; of a cohort's numbers its expectation, which is the mean over all."""
         v = np.asarray(v, dtype=object)
-        if not self.run.drawn or v.shape[-1] != self.participants:
-            return v.sum(axis=-1) / Whole(v.shape[-1])
+        of_cohort = self.run.drawn and v.shape[-1] == self.participants
         out = np.empty(v.shape[:-1], dtype=object)
         for at in np.ndindex(out.shape):
-            if (found := Square.of_all(v[at])) is None:
+            if (found := Square.of_all(v[at])) is None and of_cohort:
                 raise NotLinear(f"takes a mean over a cohort of what is no number of each client: {NOT_LINEAR}")
-            out[at] = found
+            out[at] = v[at].sum() / Whole(v.shape[-1]) if found is None else found
         return out
 
     def expected(self, v: Any) -> Any:
@@ -222,6 +247,24 @@ class CohortWorld(VectorWorld):
         steps = int(work["E"]) if "E" in work else None
         return CohortClients(self, cohort, SlotWork(steps, work.get("eta")), like, t)
 
+    def conditions(self) -> dict[str, Quadratic]:
+        """As `VectorWorld.conditions`."""
+        found, every = self.run.of_losses(self.losses), range(self.num_clients)
+        star = Quadratic.total(value(of[0].name) for of in self.run.of)
+        for at in self.run.of_everybody if self.losses.strong_convexity < 0 else ():
+            names = [p.name for p in at]
+            there = Quadratic.total(map(value, names))
+            found[f"F({names[0]})"] = Fraction(1, len(every)) * (there - star)
+        return found
+
+    @property
+    def minima(self) -> Any:
+        """min f_k of every client (N,)."""
+        if not self.losses.strong_convexity > 0:
+            raise MissingCapability("a loss that is not strongly convex need not have a least value")
+        forms = [value(self.run.flat(k, common(f"x* of each.{k}"), f"{OWN}.{k}").name) for k in range(self.num_clients)]
+        return np.array([Square(self.trace, {None: q}, frozenset(range(self.dim))) for q in forms], dtype=object)
+
     def expected(self, v: Any) -> Any:
         """The mean over the cohorts, on the second axis."""
         v = np.asarray(v, dtype=object)
@@ -250,12 +293,26 @@ class Proved:
     words : for which losses, numbers of clients and further numbers it is
     parts : for every inequality that it consists of, the identity and its multipliers with L D L'
     whole : whether it is for all that the statement is about
+    constants : those with another value than the stated one
+    chosen : of each case the values of the constants that are free
+    follows : what a potential says of runs
     """
 
     form: str
     words: str
     parts: tuple[tuple[Family, Solution], ...]
     whole: bool = True
+    constants: Mapping[str, Fraction] = field(default_factory=dict)
+    chosen: tuple[Mapping[str, Fraction], ...] = ()
+    follows: str = ""
+
+    @property
+    def told(self) -> str:
+        """For what it is proved, and with which constants."""
+        with_these = [f"{name} = {brief(value)}" for name, value in self.constants.items()]
+        some = [", ".join(f"{n} = {brief(v)}" for n, v in one.items()) for one in self.chosen if one]
+        with_these += [" or ".join(dict.fromkeys(some))] * bool(some)
+        return self.words + f", with {', '.join(with_these)}" * bool(with_these)
 
 
 @dataclass(frozen=True)
@@ -271,6 +328,7 @@ class BestConstant:
     recognised : the number with a small root that the solver's is, where one is; this is not proved
     whole : whether it is for all that the statement is about
     words : for which losses, numbers of clients and further numbers it is
+    proof : of the form with the proved value
     """
 
     constant: str
@@ -280,6 +338,7 @@ class BestConstant:
     words: str
     recognised: str = ""
     whole: bool = True
+    proof: Proved | None = None
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -299,7 +358,7 @@ def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
     if type(problems) in (SmoothConvex, Quadratics, StronglyConvexSum):  # what holds for more losses holds for these
         return Losses(beta)
     if type(problems) is StronglyConvex:
-        return Losses(beta, CONVEXITY * beta)
+        return Losses(beta, (problems.mu or CONVEXITY) * beta)
     if type(problems) is Lipschitz:
         return Losses(None, lipschitz=beta)
     raise MissingCapability(f"no conditions are known of {problems.words}")
@@ -391,39 +450,102 @@ def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction]
 
 
 def families(statement: Any, view: Any, form: str) -> list[Family]:
-    """rhs - lhs less the conditions of the class, for every inequality that a form consists of; of an equality also
-    for the other way round.
+    """rhs - lhs less the conditions of the class, and less what the form needs, for every inequality that it consists
+    of; of an equality also for the other way round, of a potential also V itself.
 
     Raises
     ------
     MissingCapability
         A side that is no form of vectors.
     """
+    world, needed = view.world, dict[str, Quadratic]()
     with _told(f"{statement.id} [{form}]"):
         claimed = statement.on(view, mutants=False, only=form)[form]
         sides = claimed.sides
-        if view.world.run.drawn and (claimed.pathwise or sides.relation == "=="):
+        if world.run.drawn and (claimed.pathwise or sides.relation == "=="):
             raise MissingCapability("it is claimed of every cohort by itself, and the mean over cohorts is proved")
         if sides.relation == "==":
             lhs, rhs = sides.terms[:2]
-            both = [rhs - lhs, lhs - rhs]
+            starts = [*_quadratics(rhs - lhs), *_quadratics(lhs - rhs)]
         elif claimed.pathwise:
-            both = [sides.rhs - sides.lhs]
+            starts = _quadratics(sides.rhs - sides.lhs)
         else:
-            both = [view.expectation(sides.rhs) - view.expectation(sides.lhs)]
-        parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
-        starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
-    conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
-    most = MOST_OF_COHORTS if isinstance(view.world, CohortWorld) else MOST_CONDITIONS
+            starts = _quadratics(view.expectation(sides.rhs) - view.expectation(sides.lhs))
+        for need in claimed.needed:
+            found = _quadratics(view.expectation(need.rhs) - view.expectation(need.lhs))
+            needed |= {f"{need.words}{f' {i}' * bool(i)}": condition for i, condition in enumerate(found)}
+        of_states = _quadratics(sides.before) if isinstance(sides, Potential) else []
+    conditions = {name: -c for name, c in world.conditions().items()}
+    most = MOST_OF_COHORTS if isinstance(world, CohortWorld) else MOST_CONDITIONS
     if len(conditions) > most:
         raise MissingCapability(
-            f"{statement.id} [{form}]: losses at {len(view.world.run.points)} points have {len(conditions)} conditions, and at most "
+            f"{statement.id} [{form}]: losses at {len(world.run.points)} points have {len(conditions)} conditions, and at most "
             f"{most} are looked at in a study: declare fewer local steps, or fewer rounds"
         )
-    if any(start.constant for start in starts):
+    if any(q.constant for q in (*starts, *of_states, *needed.values())):
         conditions["1"] = Quadratic(constant=Fraction(-1))
-    found = [Family(start, conditions) for start in starts]
-    return [family.of_one_client() for family in found] if view.world.num_clients == 1 else found
+    with_needed = conditions | {name: -c for name, c in needed.items()}
+    every = [Family(start, with_needed) for start in starts] + [Family(start, conditions) for start in of_states]
+    return [family.of_one_client() for family in every] if world.num_clients == 1 else every
+
+
+def _quadratics(side: Any) -> list[Quadratic]:
+    """The entries of a side."""
+    entries = np.asarray(side, dtype=object).reshape(-1)
+    return [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in entries]
+
+
+def _with_terms(statement: Any, view: Any, form: str, names: Sequence[str]) -> list[Family]:
+    """The inequalities of a form, in which constants are multipliers of their own.
+
+    Raises
+    ------
+    MissingCapability
+        It is not linear in one of them, or as `families`.
+    """
+    def at(**values: int) -> list[Family]:
+        of = {**dict.fromkeys(names, Fraction(0)), **{name: Fraction(v) for name, v in values.items()}}
+        return families(statement, view.other({**view.overrides, **of}), form)
+
+    plain, single = at(), {name: at(**{name: 1}) for name in names}
+    found = [dict(family.terms) for family in plain]
+    for a, b in combinations(names, 2):
+        for zero, one, two, both in zip(plain, single[a], single[b], at(**{a: 1, b: 1}), strict=True):
+            if both.start - one.start != two.start - zero.start:
+                raise MissingCapability(f"{statement.id} [{form}]: its sides have the product of the constants {a} and {b}")
+    for name in names:
+        for terms, zero, one, two in zip(found, plain, single[name], at(**{name: 2}), strict=True):
+            step = one.start - zero.start
+            if two.start - one.start != step or any(one.terms[n] != q for n, q in zero.terms.items()):
+                raise MissingCapability(f"{statement.id} [{form}]: its sides are not linear in the constant {name}")
+            if step != Quadratic():
+                terms |= {**one.terms, CONSTANT + name: step}
+    return [Family(family.start, terms) for family, terms in zip(plain, found, strict=True)]
+
+
+def _solved(statement: Any, view: Any, form: str) -> tuple[dict[str, Fraction], list[tuple[Family, Solution]]]:
+    """The values of constants that are free, and the proof of every inequality with them.
+
+    Raises
+    ------
+    MissingCapability, NotCertified
+        As `proved`.
+    """
+    families(statement, view, form)  # which declares them
+    names, chosen, known = sorted(view.left_free - set(view.overrides)), dict[str, Fraction](), None
+    if names:
+        first, *_ = _with_terms(statement, view, form, names)
+        known = certify(first)
+        chosen = {n: known.numbers.get(CONSTANT + n, Fraction(0)) for n in names if CONSTANT + n in first.terms}
+    every, found = families(statement, view.other({**view.overrides, **chosen}), form), list[tuple[Family, Solution]]()
+    for i, family in enumerate(every):
+        solution = None
+        if i == 0 and known is not None:
+            numbers = {n: x for n, x in known.numbers.items() if not n.startswith(CONSTANT)}
+            with suppress(NotCertified):
+                solution = Solution(numbers, check(family, numbers, known.rows), 0.0, {}, known.rows)
+        found.append((family, solution or certify(family)))
+    return chosen, found
 
 
 class Case(NamedTuple):
@@ -504,8 +626,10 @@ def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
     return all(value is None for value in view.path.states[0][1:]) and "t" not in view.world.trace.read
 
 
-def proved(statement: Any, form: str) -> Proved:
+def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> Proved:
     """Prove a form for all losses of its class.
+
+    constants : other values of some
 
     Raises
     ------
@@ -514,17 +638,24 @@ def proved(statement: Any, form: str) -> Proved:
     NotCertified
         No proof of this kind was found.
     """
-    setting = MethodSetting.of(statement)
+    return _first(
+        MethodSetting.of(statement), lambda cases: _proved(statement, form, cases, constants)
+    )
 
-    def at(cases: list[Case]) -> Proved:
-        words, whole = scope_of(statement, form, cases)
-        found = [
-            (family, certify(family)) for case in cases
-            for family in families(statement, view_of(setting, *case), form)
-        ]  # fmt: skip
-        return Proved(form, words, tuple(found), whole)
 
-    return _first(setting, at)
+def _proved(
+    statement: Any, form: str, cases: list[Case], constants: Mapping[str, Fraction] | None
+) -> Proved:
+    scope_of(statement, form, cases, constants)
+    setting, given = MethodSetting.of(statement), dict(constants or {})
+    chosen, parts = list[dict[str, Fraction]](), list[tuple[Family, Solution]]()
+    for case in cases:
+        free, found = _solved(statement, view_of(setting, *case).other(given), form)
+        chosen.append(free)
+        parts += found
+    words, whole = scope_of(statement, form, cases, given, chosen)
+    follows = followed(statement, form, cases)
+    return Proved(form, words, tuple(parts), whole, given, tuple(chosen), follows)
 
 
 def _first(setting: MethodSetting, make: Callable[[list[Case]], M]) -> M:
@@ -551,8 +682,12 @@ def _first(setting: MethodSetting, make: Callable[[list[Case]], M]) -> M:
     return made
 
 
-def best_constants(statement: Any, form: str) -> list[BestConstant]:
-    """The best values of the constants that a form declares, for all losses of the class.
+def best_constants(
+    statement: Any, form: str, others: Mapping[str, Fraction] | None = None
+) -> list[BestConstant]:
+    """The best values of the constants that a form declares, for all losses of the class; of those that are free none is best.
+
+    others : constants with other values, of which none is sought
 
     Raises
     ------
@@ -567,17 +702,21 @@ def best_constants(statement: Any, form: str) -> list[BestConstant]:
             return []  # what is best for more losses need not be for these
         view = view_of(setting, *cases[0])
         families(statement, view, form)
-        found = [best_constant(statement, form, name, cases) for name in view.constants]
+        known = {*view.left_free, *(others or {})}
+        sought = [name for name in view.constants if name not in known]
+        found = [_best(statement, form, name, cases, others or {}) for name in sought]
         return [one for one in found if one is not None]
 
     return _first(setting, at)
 
 
 def best_constant(
-    statement: Any, form: str, name: str, cases: list[Case]
+    statement: Any, form: str, name: str, others: Mapping[str, Fraction] | None = None
 ) -> BestConstant | None:
     """The best value of a constant for all losses of the class; None where the form is not linear in it, or where no
-    value is best.
+    value is best. Those that are free are chosen for it.
+
+    others : other values of further constants
 
     Raises
     ------
@@ -585,46 +724,132 @@ def best_constant(
         As `proved`.
     """
     setting = MethodSetting.of(statement)
-    every: list[tuple[Quadratic, Quadratic, Family]] = []
+    return _first(setting, lambda cases: _best(statement, form, name, cases, others or {}))
+
+
+def _best(
+    statement: Any, form: str, name: str, cases: list[Case], others: Mapping[str, Fraction]
+) -> BestConstant | None:
+    setting, goal = MethodSetting.of(statement), CONSTANT + name
+    every: list[Family] = []
     for case in cases:
-        view = view_of(setting, *case)
-        at = [families(statement, view.other({name: Fraction(v)}), form) for v in (0, 1, 2)]
-        for zero, one, two in zip(*at, strict=True):
-            step = one.start - zero.start
-            if two.start - one.start != step:
-                return None
-            every.append((zero.start, step, zero))
-    if not any(step.gram or step.values or step.constant for _, step, _ in every):
-        return None  # it is another form's
-    for sign in (1, -1):  # as large as may be, or as small
+        view = view_of(setting, *case).other(others)
+        families(statement, view, form)
         try:
-            value = sign * min(
-                optimum(Family(start, {**of.terms, name: sign * step}, frozenset({name})), name)
-                for start, step, of in every
-            )  # fmt: skip
+            every += _with_terms(statement, view, form, sorted({name, *view.left_free}))
+        except MissingCapability:
+            return None
+    every = [family for family in every if goal in family.terms]  # others are other forms'
+    for sign in (1, -1) if every else ():  # as large as may be, or as small
+        signed = [replace(f, terms={**f.terms, goal: sign * f.terms[goal]}, signed=frozenset({goal})) for f in every]
+        try:
+            value = sign * min(optimum(family, goal) for family in signed)
         except NotCertified:
             continue
-        near = Fraction(value)
-        tried = [_simple(near), *(near - sign * room for room in ROOMS)]
-        for at_least in tried:
+        near, size = Fraction(value), max(abs(Fraction(value)), LEAST)
+        few = [x for x in (_simple(near, NEAR * size), Fraction(0)) if abs(x - near) <= NEAR and x.denominator <= FEW]
+        rooms = sorted({room * of for room in ROOMS for of in (size, Fraction(1))})  # parts of it, then of 1
+        less = (_simple(near - sign * room * Fraction(3, 4), room / 4) for room in rooms)
+        for at_least in [*few, *less]:
             with suppress(NotCertified):
-                for case in cases:
-                    for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
-                        certify(family)
-                exact = at_least == tried[0] and at_least.denominator <= FEW
+                proof = _proved(statement, form, cases, {**others, name: at_least})
+                exact = at_least in few
                 root = "" if exact else small_root(value, float(NEAR))
-                words, whole = scope_of(statement, form, cases, {name: at_least})
-                return BestConstant(name, value, at_least, exact, words, root, whole)
+                return BestConstant(name, value, at_least, exact, proof.words, root, proof.whole, proof)
     return None
 
 
-def _simple(value: Fraction) -> Fraction:
+def followed(statement: Any, form: str, cases: list[Case]) -> str:
+    """What a potential that is proved says of runs, in words; '' of another form."""
+    setting = MethodSetting.of(statement)
+    views = [view_of(setting, *case) for case in cases]
+    claimed = [statement.on(view, mutants=False, only=form)[form] for view in views]
+    of = claimed[0].sides
+    if not isinstance(of, Potential):
+        return ""
+    if any(isinstance(view.world, CohortWorld) for view in views):
+        return "one round, and not every number of rounds: cohort by cohort no state is followed"
+    last = max(case.rounds for case in cases)
+    whys = (_not_again(setting, view, last) or _of_another(view, one.sides.V) for view, one in zip(views, claimed, strict=True))
+    if why := next(filter(None, whys), ""):
+        return f"one round, and not every number of rounds: {why}"
+    noise, gains = _quadratics(of.added), any(q != Quadratic() for q in _quadratics(of.gain))
+    noisy = any(q.gram or q.values or q.constant for q in noise)
+    still = all({*q.values, *(n for key in q.gram for n in key[1:])} <= OF_LOSSES for q in noise)
+    needed = " and ".join(need.words for need in claimed[0].needed)
+    where = f", where in every round {needed}" * bool(needed)
+    if np.all(np.asarray(of.rho) == 1):
+        sum_ = "the sum of E D over T rounds is at most V_0" if gains else "E V_T is at most V_0"
+        more = f" + {'T noise' if still else 'the sum of the noise'}" * noisy
+        return f"for every number of rounds T: {sum_}{more}{where}"
+    left = "E V_T + the sum over t < T of rho^(T-1-t) E D_t" if gains else "E V_T"
+    more = " + noise (1 - rho^T)/(1 - rho)" if still else " + the sum over t < T of rho^(T-1-t) noise_t"
+    return f"for every number of rounds T: {left} is at most rho^T V_0{more * noisy}{where}"
+
+
+class _AnyState:
+    """A state of vectors of its own, as a potential reads it."""
+
+    def __init__(self, view: Any) -> None:
+        self._view, trace = view, view.world.trace
+        for name, now in zip(view.path.states[-2]._fields, view.path.states[-2], strict=True):
+            if now is not None:
+                made = trace.of_server(common(f"any {name}")) if np.ndim(now) == 2 else trace.of_clients(own(f"any {name}"))
+                setattr(self, name, made[:, None])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        view, x = self._view, self.x
+        if name.startswith("gradient"):
+            found = (view.world.weights[:, None] * view.world.gradients(x)).sum(axis=-2)
+            return view.sq(found) if name == "gradient_sq" else found
+        return {"F": view.value, "gap": view.gap_at, "distance_sq": lambda x: view.sq(x - view.x_star)}[name](x)
+
+
+def _of_another(view: Any, V: Any) -> str:
+    """Why V of a state depends on another state, or ''."""
+    known = {*view.world.run.points} - OF_LOSSES
+    with _told("V"):
+        found = _quadratics(V(_AnyState(view)))
+    names = {n for q in found for n in (*q.values, *(n for key in q.gram for n in key[1:]))}
+    others = known | {n for n in names if n == "x0" or n.startswith("state ")}
+    return "V of the state after it depends on the state before it, too" if names & others else ""
+
+
+def _undeclared(setting: MethodSetting, view: Any) -> list[str]:
+    """What a method keeps, and the statement does not say what it is before the round."""
+    before = view.path.states[-2]
+    return [n for n in before._fields if n != "x" and getattr(before, n) is not None and n not in setting.of_statement.states]
+
+
+def _not_again(setting: MethodSetting, view: Any, last: int) -> str:
+    """Why the state after a round need not be one that the statement is about, or ''; and the one at the start."""
+    if not setting._free:
+        return f"the state before it is that of runs of up to {last} rounds" if _undeclared(setting, view) else ""
+    if left := _undeclared(setting, view):
+        return f"{left[0]} before the round is as at the start"
+    world, (*_, before, after) = view.world, view.path.states
+    begun = view.method.init(before.x, world.num_clients)
+    for name, rule in setting.of_statement.states.items():
+        for state, when in ((begun, "at the start"), (after, "after a round")):
+            if callable(rule):
+                made = rule({n: getattr(state, n)[0] for n in setting._free})
+                if world.trace.vector(np.asarray(made, dtype=object)[None]) != world.trace.vector(getattr(state, name)):
+                    return f"{name} {when} is not what the statement says of it"
+    return ""
+
+
+def _simple(value: Fraction, near: Fraction) -> Fraction:
     """The simplest number near to one."""
-    size = simplest_between(abs(value) - NEAR, abs(value) + NEAR) if abs(value) > NEAR else Fraction(0)
+    size = simplest_between(abs(value) - near, abs(value) + near) if abs(value) > near else Fraction(0)
     return size if value > 0 else -size
 
 
-def cases_of(statement: Any, form: str, words: str) -> list[Case]:
+def cases_of(
+    statement: Any, form: str, words: str, constants: Mapping[str, Fraction] | None = None,
+    chosen: Sequence[Mapping[str, Fraction]] = (),
+) -> list[Case]:  # fmt: skip
     """Where a form is proved if it is proved for what is said in words.
 
     Raises
@@ -636,8 +861,10 @@ def cases_of(statement: Any, form: str, words: str) -> list[Case]:
     """
     told, failed = list[str](), None
     for cases in scopes(MethodSetting.of(statement)):
+        if chosen and len(chosen) != len(cases):
+            continue
         try:
-            told.append(scope_of(statement, form, cases)[0])
+            told.append(scope_of(statement, form, cases, constants, chosen)[0])
         except MissingCapability as error:
             failed = error
             continue
@@ -649,12 +876,14 @@ def cases_of(statement: Any, form: str, words: str) -> list[Case]:
 
 
 def scope_of(
-    statement: Any, form: str, cases: list[Case], constants: dict[str, Fraction] | None = None
+    statement: Any, form: str, cases: list[Case], constants: Mapping[str, Fraction] | None = None,
+    chosen: Sequence[Mapping[str, Fraction]] = (),
 ) -> tuple[str, bool]:  # fmt: skip
     """For which losses, clients and further numbers a form is proved, in words, and whether that is
     all that the statement is about.
 
     constants : other values of some
+    chosen : of each case the values of those that are free
 
     Raises
     ------
@@ -662,13 +891,17 @@ def scope_of(
         A side that is no form of vectors, or another one in another dimension.
     """
     setting = MethodSetting.of(statement)
-    seen = [_changes(statement, setting, form, case, constants or {}) for case in cases]
+    own = chosen or [{}] * len(cases)
+    seen = [
+        _changes(statement, setting, form, case, {**(constants or {}), **of})
+        for case, of in zip(cases, own, strict=True)
+    ]  # fmt: skip
     last = max(case.rounds for case in cases)
     fewest, largest = setting.problems.clients
     crowds = list(dict.fromkeys(case.crowd for case in cases))
     left: list[str] = []  # what more there is
     if all(n == p for n, p in crowds):
-        counts = {counted for counted, _ in seen}
+        counts = {counted for counted, *_ in seen}
         told = min(counts, key=[f"{fewest} client{'s' * (fewest > 1)}", "2 clients", "2, 3 or 5 clients", EVERYBODY].index)
         left += [told] * (fewest < largest and told != EVERYBODY)
         told = told if isinstance(setting.sampling, Full) else f"{told} who all take part"
@@ -677,9 +910,10 @@ def scope_of(
         told = ", ".join(f"{p} of {n}" for n, p in crowds) + " clients"
         left += [told] * (setting.sampling is Uniform or len(crowds) < largest - max(fewest, crowds[0][1]) + 1)
     more = []
-    if not all(in_units for _, in_units in seen):
+    if not all(in_units for _, in_units, _ in seen):
         more.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
-    more += [f"mu = {CONVEXITY} beta"] * (type(setting.problems) is StronglyConvex)
+    if type(setting.problems) is StronglyConvex and (setting.problems.mu is None or any("mu" in read for *_, read in seen)):
+        more.append(f"mu = {setting.problems.mu or CONVEXITY} beta")
     for name, family in setting.open_numbers().items():
         if isinstance(family, Above):
             more.append(f"{name} at {family.usual} above its limit")
@@ -689,14 +923,17 @@ def scope_of(
         more.append(f"runs of up to {last} rounds" if last > 1 else "runs of one round")
     elif not setting._free and not all(_only_model(setting, case.drawn) for case in cases):
         more.append(f"after at most {last} rounds")
+    elif setting._free:
+        more += [f"{name} as at the start" for name in _undeclared(setting, view_of(setting, *cases[0]))]
     return ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more]), not left and not more
 
 
 def _changes(
     statement: Any, setting: MethodSetting, form: str, case: Case,
-    constants: dict[str, Fraction],
-) -> tuple[str, bool]:  # fmt: skip
-    """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
+    constants: Mapping[str, Fraction],
+) -> tuple[str, bool, set[str]]:  # fmt: skip
+    """The numbers of clients for which a form's inequalities are the same, whether another beta only changes units, and
+    what was read.
 
     Raises
     ------
@@ -713,14 +950,17 @@ def _changes(
     fewest, largest = setting.problems.clients
     if made(dim=OTHERS)[0] != here:
         raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
-    in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
+    try:
+        in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
+    except MissingCapability:  # a need that is met in these units only
+        in_units = False
     if crowd[0] > crowd[1] or fewest == largest:
-        return f"{fewest} client{'s' * (fewest > 1)}", in_units
+        return f"{fewest} client{'s' * (fewest > 1)}", in_units, read
     try:
         alike = all(made(crowd=(n, n))[0] == here for n in CLIENTS)
     except MissingCapability:  # a need that is met by few clients only
         alike = False
-    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else EVERYBODY, in_units
+    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else EVERYBODY, in_units, read
 
 
 def _in_units(here: list[Family], there: list[Family], beta: Fraction) -> bool:

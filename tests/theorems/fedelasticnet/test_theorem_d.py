@@ -10,6 +10,11 @@ from algorithm_3 import DiagonalInstance, PiecewiseLosses, RationalState, exact_
 
 from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
+from fedtheory.theorems.fedelasticnet.dynamics.descent import (
+    cohorts_descend,
+    true_gradient_calms,
+    true_gradient_descends,
+)
 from fedtheory.theorems.fedelasticnet.dynamics.motions import Motion, data_of, drift_of_one
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     after_a_round,
@@ -20,11 +25,6 @@ from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
 )
 from fedtheory.theory.judge.check import judge_view
 from fedtheory.theory.rounds.slopes import quadratic
-from fedtheory.worst_cases.proofs import (
-    cohorts_descend,
-    true_gradient_calms,
-    true_gradient_descends,
-)
 
 
 @pytest.mark.parametrize("seed", range(6))

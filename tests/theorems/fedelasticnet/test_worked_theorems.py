@@ -23,9 +23,9 @@ from fedtheory import problems, theorems
 from fedtheory.algorithms import FedElasticNetDyn
 from fedtheory.theorems.fedelasticnet.notation import RATIO
 from fedtheory.theorems.fedelasticnet.one_round import letters as round_letters
+from fedtheory.theorems.fedelasticnet.potential import feddyn_is_proved, fedelasticnet_is_proved
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theory.judge.check import judge
-from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 from tests.theorems.fedelasticnet.runs import SUMS, in_fractions, letters
 
 

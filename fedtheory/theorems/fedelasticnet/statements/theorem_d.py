@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 
 from fedtheory.theorems.fedelasticnet.dynamics import facts
+from fedtheory.theorems.fedelasticnet.dynamics.descent import (
+    cohorts_descend,
+    true_gradient_calms,
+    true_gradient_descends,
+)
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.silent_cohorts import (
     potential_is_exact,
@@ -26,11 +31,6 @@ from fedtheory.theorems.fedelasticnet.quantities import norm_sq
 from fedtheory.theorems.fedelasticnet.statements.dynamics import ASSUMED, THEOREM_D, TRUE, about
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theory import Sides, form, le, repaired, wrong
-from fedtheory.worst_cases.proofs import (
-    cohorts_descend,
-    true_gradient_calms,
-    true_gradient_descends,
-)
 
 
 def _potential(v: MotionView, share: Share = ONE) -> Any:

@@ -5,12 +5,15 @@ The multipliers were found by a semidefinite programme and its pattern solved by
 
 from typing import Any
 
+from fedtheory.theorems.fedelasticnet.potential import (
+    feddyn_is_best,
+    feddyn_is_proved,
+    fedelasticnet_is_proved,
+)
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import OF_E
 from fedtheory.theorems.fedelasticnet.statements.theorem_b6 import algebra
 from fedtheory.theorems.fedelasticnet.worst_runs import feddyn_share
 from fedtheory.theory import form, repaired
-from fedtheory.worst_cases.best import feddyn_is_best
-from fedtheory.worst_cases.proofs import feddyn_is_proved, fedelasticnet_is_proved
 
 V = r"\ V=\|\gamma-\theta_*\|^2+\kappa C"
 

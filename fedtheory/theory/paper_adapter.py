@@ -410,8 +410,12 @@ class AuthoredSetting(Setting):
             return world.told(witness, super().facts(witness))
         instance = Draw.from_data(witness.data)
         read = read_there(self._of(witness.kind, witness.rule), witness.form, instance)
-        data = [(name, value) for name, value in super().facts(witness)[1:] if name != "drawn"]  # shares, which the words resolve
-        return [("instance", self.summary(witness).partition("]: ")[2]), *data, *read.items()]
+        shown = super().facts(witness)[1:]
+        others = ("drawn", "table")  # the words resolve the one, the points are told one by one
+        data = [(name, value) for name, value in shown if name not in others]
+        points = [] if instance.table is None else instance.table.facts
+        told = self.summary(witness).partition("]: ")[2]
+        return [("instance", told), *data, *points, *read.items()]
 
     def study(
         self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,

@@ -455,7 +455,7 @@ def test_what_refutes_a_constant_refutes_a_tighter_one():
         """The descent lemma with a step 1/beta, twice."""
         yield repaired(le(2 * q.F_next, 2 * q.F, -q.constant("c", 1) * q.gradient_sq / q.beta))
 
-    step = sentence(descent_of_f, problems=SmoothConvex(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta))
+    step = sentence(descent_of_f, problems=Quadratics(1, 1), local=GradientSteps(1, lambda c: 1 / c.beta))
     setting, half = MethodSetting.of(step), instance([[1]], [[0]], [1])
     proof = prove(setting, "repaired", half, {"c": Q(101, 100)})
     search = Search(setting)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.rational import fraction, integer, to_file
 from fedtheory.theory.rounds.losses import SeparableLosses, fractions
+from fedtheory.theory.rounds.tables import Table, TableLosses
 
 __all__ = ["ARRAYS", "Draw"]
 
@@ -39,6 +40,8 @@ class Draw:
         What varies in the hyperparameters, by name ('lr', 'steps', 'method.mu').
     state : dict of arrays of fractions
         What may be anything in the state before the round, by name; {} where it is a run's.
+    table : what the losses have at finitely many points, in place of h, c, m, a and delta, which
+        are 0 then; or None
     """
 
     h: np.ndarray
@@ -53,6 +56,7 @@ class Draw:
     cohort_size: int | None = None
     drawn: dict[str, Fraction] = field(default_factory=dict)
     state: dict[str, np.ndarray] = field(default_factory=dict)
+    table: Table | None = None
 
     @property
     def num_clients(self) -> int:
@@ -68,22 +72,34 @@ class Draw:
         return np.atleast_2d(self.start)
 
     @cached_property
-    def exact_losses(self) -> SeparableLosses:
+    def exact_losses(self) -> Any:
         """The losses in fractions."""
+        if self.table is not None:
+            return TableLosses(self.table, self.weights)
         return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights)
 
     @cached_property
     def _float_losses(self) -> SeparableLosses:
         return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights, exact=False)
 
-    def losses(self, exact: bool) -> SeparableLosses:
-        """In fractions, or in floats: each fraction rounded once."""
+    def losses(self, exact: bool) -> Any:
+        """In fractions, or in floats: each fraction rounded once.
+
+        Raises `MissingCapability`: of a table in floats, in which points are not found again.
+        """
+        if self.table is not None and not exact:
+            raise MissingCapability("losses by a table are judged in fractions alone")
         return self.exact_losses if exact else self._float_losses
 
     def to_data(self) -> dict[str, Any]:
         """Everything as strings, whole numbers and lists of them; what is 0 everywhere is left
         out."""
-        data = {f.name: to_file(getattr(self, f.name)) for f in fields(self)}
+        data = {f.name: to_file(getattr(self, f.name)) for f in fields(self) if f.name != "table"}
+        if self.table is not None:
+            data = {k: v for k, v in data.items() if k not in ARRAYS}
+            optional = ("before", "cohort_size", "drawn", "state")
+            data |= {"table": self.table.to_data()}
+            return {k: v for k, v in data.items() if v or k not in optional}
         data["delta"] = [["inf" if v is None else str(v) for v in row] for row in self.delta]
         plain = {name: not data[name] for name in ("before", "cohort_size", "drawn", "state")}
         plain |= {"m": not self.m.any(), "a": not self.a.any()}
@@ -99,7 +115,9 @@ class Draw:
         """
         known = [f.name for f in fields(cls)]
         wrong = [k for k in data if k not in known]
-        missing = [k for k in ("h", "c", "weights", "start", "rounds") if k not in data]
+        losses = ("table",) if "table" in data else ("h", "c")
+        wrong += [k for k in ARRAYS if k in data and "table" in data]
+        missing = [k for k in (*losses, "weights", "start", "rounds") if k not in data]
         if wrong or missing:
             raise InvalidInput(
                 f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
@@ -110,7 +128,9 @@ class Draw:
         if not isinstance(said, list) or not all(isinstance(cohort, list) for cohort in said):
             raise InvalidInput(f"before = {said!r}: expected a list of lists of client numbers")
         try:
-            h, c = fractions(data["h"]), fractions(data["c"])
+            table = Table.from_data(data["table"]) if "table" in data else None
+            none_of = None if table is None else [["0"] * table.at.shape[2]] * table.at.shape[0]
+            h, c = fractions(data.get("h", none_of)), fractions(data.get("c", none_of))
             zero = [["0"] * c.shape[1]] * c.shape[0]
             m, a = fractions(data.get("m", zero)), fractions(data.get("a", zero))
             none = [[None] * c.shape[1]] * c.shape[0]
@@ -125,7 +145,7 @@ class Draw:
             ) from error
         rounds, size = integer(data["rounds"], "rounds"), data.get("cohort_size")
         size = None if size is None else integer(size, "cohort_size", 1)
-        made = cls(h, c, m, a, delta, weights, start, rounds, before, size, drawn, state)
+        made = cls(h, c, m, a, delta, weights, start, rounds, before, size, drawn, state, table)
         made.check_shapes()
         return made
 
@@ -159,13 +179,13 @@ class Draw:
         ``numbers`` : by name, as `MethodSetting.words` has them; of others the drawn number is told as such
         """
         parts = []
-        for k in range(self.num_clients):
+        for k in range(self.num_clients) if self.table is None else ():
             terms = []
             for i in range(self.dim):
                 x = "x" if self.dim == 1 else f"x{i + 1}"
                 terms += _term(x, *(getattr(self, name)[k, i] for name in ARRAYS))
             parts.append(f"f{k + 1} = {' + '.join(terms).replace('+ -', '- ') or '0'}")
-        words = ["; ".join(parts)]
+        words = ["; ".join(parts)] if self.table is None else [self.table.words]
         if len(set(self.weights)) > 1:
             words.append(f"weights {_list(self.weights)}")
         likely = " or ".join(_list(x) for x in self.starts)

@@ -20,6 +20,7 @@ from fedtheory.rational import number
 from fedtheory.theory.rounds.declare import Keywords, least_and_most
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
 
 __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex", "not_shares"]
@@ -56,6 +57,7 @@ class ProblemClass(Keywords):
     kinds: ClassVar[tuple[str, ...]] = ()  # of the package's problems; none: it has none of the class
     ridge: ClassVar[float] = 0.0  # of those
     weaker: ClassVar[dict[str, str]] = {}  # assumption in words -> the class without it
+    of_tables: ClassVar[str] = ""  # constants with which a table's losses are of it; "": none are
 
     def __post_init__(self) -> None:
         check_flags(self)
@@ -113,6 +115,8 @@ class ProblemClass(Keywords):
     def why_not(self, instance: Draw) -> str | None:
         """Why an instance does not belong to the class, or None."""
         n, d = instance.num_clients, instance.dim
+        if instance.table is not None:
+            return self.why_not_size(n, d) or self._why_not_table(instance.table, instance.weights)
         if not self.clients[0] <= n <= self.clients[1] or not self.dimension[0] <= d <= self.dimension[1]:
             return f"N = {n}, d = {d}: outside {self.clients} and {self.dimension}"
         if self.weights == "equal" and len(set(instance.weights)) > 1:
@@ -126,6 +130,22 @@ class ProblemClass(Keywords):
         ):
             return "delta must be > 0, a and m >= 0"
         return self.why_not_losses(instance)
+
+    def _why_not_table(self, table: Table, weights: np.ndarray) -> str | None:
+        """The same of losses by a table."""
+        if self.weights == "equal" and len(set(weights)) > 1:
+            return "the weights are not equal"
+        if self.identical and any((of != of[:1]).any() for of in (table.at, table.gradients, table.values)):
+            return "the clients' losses are not identical"
+        mu = table.constants.get("mu")
+        fits = {
+            "": False, "G": "G" in table.constants, "beta": mu is not None,
+            "mu >= 0": mu is not None and mu >= 0, "mu > 0": mu is not None and mu > 0,
+        }  # fmt: skip
+        if not fits[self.of_tables]:
+            known = ", ".join(f"{name} = {value}" for name, value in table.constants.items())
+            return f"a table of losses with {known} is not one of {self.words}"
+        return table.missed(weights)
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """The same for the losses alone: convex and smooth."""
@@ -181,11 +201,8 @@ class ProblemClass(Keywords):
     def why_not_problem(self, problem: Any) -> str | None:
         """Why a problem of the package does not belong to the class, or None: it names the
         missing property."""
-        for what, value, (least, most) in (
-            ("clients", problem.num_clients, self.clients), ("dimensions", problem.dim, self.dimension)
-        ):  # fmt: skip
-            if value < least or (least == most and value > most):
-                return f"{value} {what}: the statement is about {least if least == most else f'at least {least}'}"
+        if reason := self.why_not_size(problem.num_clients, problem.dim):
+            return reason
         if self.identical and not identical(problem):
             return "the clients' losses are not identical (property: identical)"
         if self.convex and not problem.convex:
@@ -197,6 +214,18 @@ class ProblemClass(Keywords):
         except TypeError as error:
             return f"{error} (property: smoothness)"
         return None if beta > 0 else "all losses are constant (property: smoothness)"
+
+    def why_not_size(self, clients: int, dimensions: int) -> str | None:
+        """Why the statement is not about so many clients and dimensions.
+
+        Ranges say what is drawn, and their ends may be exceeded.
+        """
+        given = ("clients", clients, self.clients), ("dimensions", dimensions, self.dimension)
+        for what, value, (least, most) in given:
+            if value < least or (least == most and value > most):
+                about = least if least == most else f"at least {least}"
+                return f"{value} {what}: the statement is about {about}"
+        return None
 
     def beyond(self, problem: Any) -> str:
         """'5 clients (instances have 1 to 3)' of a problem that is larger than instances are drawn; '' of any other."""
@@ -247,6 +276,7 @@ class SmoothConvex(ProblemClass):
     """
 
     words: ClassVar[str] = "smooth convex losses"
+    of_tables: ClassVar[str] = "mu >= 0"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
     kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "huber", "logistic")
     weaker: ClassVar[dict[str, str]] = {"convex losses": "Nonconvex"}
@@ -266,6 +296,7 @@ class Smooth(ProblemClass):
     convex: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
     words: ClassVar[str] = "smooth losses, convex or not, F bounded below"
+    of_tables: ClassVar[str] = "beta"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber", "well", "well", "well", "well")
     kinds: ClassVar[tuple[str, ...]] = SmoothConvex.kinds
 
@@ -373,6 +404,7 @@ class StronglyConvex(ProblemClass):
     mu: Any = None
 
     words: ClassVar[str] = "smooth, strongly convex losses"
+    of_tables: ClassVar[str] = "mu > 0"
     families: ClassVar[tuple[str, ...]] = ("quadratic", "huber")
     kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "logistic")
     ridge: ClassVar[float] = 0.05
@@ -461,6 +493,7 @@ class Lipschitz(ProblemClass):
     sup ||g_k||^2."""
 
     words: ClassVar[str] = "convex losses with bounded subgradients"
+    of_tables: ClassVar[str] = "G"
     families: ClassVar[tuple[str, ...]] = ("l1",)
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:

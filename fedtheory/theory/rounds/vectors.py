@@ -49,8 +49,8 @@ from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = [
-    "BestConstant", "Case", "CohortWorld", "Proved", "VectorWorld", "best_constant",
-    "best_constants", "cases_of", "families", "followed", "proved", "scope_of", "scopes", "view_of",
+    "BestConstant", "Case", "CohortWorld", "Proved", "VectorWorld", "best_constant", "best_constants",
+    "cases_of", "families", "followed", "names_minimiser", "proved", "scope_of", "scopes", "view_of",
 ]  # fmt: skip
 
 M = TypeVar("M")
@@ -489,6 +489,12 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
     return [family.of_one_client() for family in every] if world.num_clients == 1 else every
 
 
+def names_minimiser(q: Quadratic) -> bool:
+    """True if a form is about x*: positions are counted from there, so that x0 is, too."""
+    names = {*q.values, *(x for key in q.gram for x in key[1:])}
+    return any(x in (X_STAR, "x0") or x.removeprefix("g").startswith(OPTIMUM) for x in names)
+
+
 def _quadratics(side: Any) -> list[Quadratic]:
     """The entries of a side."""
     entries = np.asarray(side, dtype=object).reshape(-1)
@@ -701,7 +707,9 @@ def best_constants(
         if type(setting.problems) not in INTERPOLATED:
             return []  # what is best for more losses need not be for these
         view = view_of(setting, *cases[0])
-        families(statement, view, form)
+        every = families(statement, view, form)
+        if not setting.problems.convex and any(names_minimiser(family.start) for family in every):
+            return []  # x* is known as a stationary point, and what is best for it may be worse
         known = {*view.left_free, *(others or {})}
         sought = [name for name in view.constants if name not in known]
         found = [_best(statement, form, name, cases, others or {}) for name in sought]

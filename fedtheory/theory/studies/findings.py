@@ -31,8 +31,9 @@ from fedtheory.theory.rounds.ratios import NO_RATIO
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.vectors import BestConstant, Proved, best_constants, proved
 from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
-from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof
+from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof, just_beyond
 from fedtheory.theory.studies.search import VISIBLE, Search, distinct, moves
+from fedtheory.theory.studies.worst_tables import worst_table
 
 __all__ = ["Row", "StatementStudy", "Tightness"]
 
@@ -209,16 +210,41 @@ class StatementStudy:
         self.counterexamples[found.form] = found
         self.checks.append(judged(self.statement, view, found.form, words))
 
+    def _refute_by_table(self, form: str) -> None:
+        """Try a worst function of the class on a form that was not proved; where that refutes it,
+        nothing is left of what the form was found to need."""
+        try:
+            if (found := worst_table(self.setting, form)) is not None:
+                self.refute(found)
+                del self.unproved[form]
+                self.constants = [n for n in self.constants if n.form != form]
+                self.assumptions = [n for n in self.assumptions if n.form != form]
+                self.mutants = [m for m in self.mutants if m.form != form]
+        except MissingCapability as error:
+            if str(error) != self.unproved[form]:
+                self.unproved[form] += f"; {error}"
+        except (*SILENT, InvalidInput):
+            pass
+
     def prove(self) -> None:
-        """Prove the forms that were not refuted for all losses of their class, and find the best values of constants."""
+        """Prove the forms that were not refuted for all losses of their class, or refute them by a
+        worst function, and find the best values of constants."""
         for form in self.statement.forms:
             try:
                 if form not in self.counterexamples and self._row(form).verdict != "violated":
                     self.proofs[form] = proved(self.statement, form)
             except (*SILENT, InvalidInput) as error:
                 self.unproved[form] = str(error)
+                self._refute_by_table(form)
             with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
+        for form, best in self.best:
+            self.constants = [
+                just_beyond(self.setting, form, best, need)
+                if (need.form, need.constant) == (form, best.constant)
+                else need
+                for need in self.constants
+            ]
 
     def _measure(self) -> None:
         """Find where each form is tightest; a form that holds has at most 1, as more is rounding."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,20 @@ from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
+from fedtheory.theory.rounds.vectors import BestConstant
 from fedtheory.theory.studies.counterexamples import instance_of, prove, told
 from fedtheory.theory.studies.search import Search, distinct
+from fedtheory.theory.studies.worst_tables import try_worst_table
 
 __all__ = [
     "AssumptionNeed", "ConstantNeed", "assumption_need", "constant_need", "first_proof",
-    "mutant_fates",
+    "just_beyond", "mutant_fates",
 ]  # fmt: skip
 
 TENTH = Fraction(1, 10)
 AT_RANDOM = 60  # instances on which a mutant is tried, besides the search's best
 HORIZONS = 6  # numbers of rounds that are tried of an instance
+BEYOND = (Fraction(1, 1000), Fraction(1, 100), TENTH)  # its best value, of it
 MOST = 64.0  # times itself: a constant is not made larger than that
 
 
@@ -164,6 +168,26 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
     return need
 
 
+def just_beyond(
+    setting: MethodSetting, form: str, best: BestConstant, known: ConstantNeed
+) -> ConstantNeed:
+    """The need of a constant whose best value was found: losses that violate the form a little
+    beyond it, unless what is known violates it as near, or nearer."""
+    at, unit = known.violated_at, abs(best.proved or Fraction(1))
+    for step, beyond in product(BEYOND, (1, -1)):
+        value = best.proved + beyond * step * unit
+        off = None if at is None or known.example is None else beyond * (at - best.proved)
+        if off is not None and 0 < off <= step * unit:
+            return known
+        found = try_worst_table(setting, form, {best.constant: value})
+        if found is not None and at is not None and beyond * (at - value) <= 0:
+            return known
+        if found is not None:
+            need = replace(known, violated_at=value, holds_at=best.proved, on=told(setting, found))
+            return replace(need, example=found)
+    return known
+
+
 def _least(
     setting: MethodSetting, form: str, constant: str, pool: list[Any], at: Callable[[float], Fraction], direction: int
 ) -> tuple[float, Any]:
@@ -247,6 +271,10 @@ def assumption_need(
         note, example = "", None
         try:
             example = first_proof(search, form, without=words)
+            if example is None and not search.violating(form):
+                table = try_worst_table(variant, form, without=words)
+                breaks = table is not None and setting.as_own(instance_of(table)) is None
+                example = table if breaks else None
             stands = None if example is None else setting.as_own(instance_of(example))
             if stands is not None:  # which may break no assumption at all
                 own = prove(setting, form, stands)
@@ -287,6 +315,8 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
         first = [known[constant]] if constant in known else []
         fate = _fate(setting, form, words, [*first, *(e.instance for e in elites), *pool], moved, None)
+        if not fate.rejected and (found := try_worst_table(setting, form, moved)) is not None:
+            fate = MutantFate(form, words, True, told(setting, found), example=found)
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
         direction = search.directions[name, constant]
         out.append(replace(fate, searched=any(direction * (v - moved[constant]) >= 0 for v in holds)))

@@ -293,8 +293,11 @@ def _one(
             out.refute(found)
     if out.constants or len(out.counterexamples) > refuted:
         out.conclude()
-    on_progress(0, 1, f"{statement.id}: proof for all losses")
+    on_progress(0, 1, f"{statement.id}: proof for all losses, or a worst function")
+    refuted = len(out.counterexamples)
     out.prove()
+    if len(out.counterexamples) > refuted:
+        out.conclude()
     return out
 
 

@@ -15,6 +15,7 @@ from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
 from fedtheory.local.objective import LocalObjective
 from fedtheory.theory.judge.record import UNKNOWN
+from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.rounds.declare import Facts, alias, number
 from fedtheory.theory.rounds.oracles import at_once, each
 from fedtheory.theory.rounds.quantities import (
@@ -212,7 +213,7 @@ class Quantities:
         become."""
         stated = Fraction(str(value) if isinstance(value, float) else value)  # 0.5 is meant as one half, 0.1 as a tenth
         if self.constants.setdefault(name, stated) != stated:
-            raise InvalidInput(
+            raise Undefined(
                 f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
             )
         return number(self.overrides.get(name, stated), self.rational)

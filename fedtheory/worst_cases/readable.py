@@ -30,9 +30,11 @@ from fedtheory.worst_cases.criteria import CRITERIA, name_of
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.programme import Solution, maximise
+from fedtheory.worst_cases.runs import STATE, X_STAR
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
 
+COMMON = ("x0", X_STAR)  # what all clients have alike, without a gradient
 LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
 
 
@@ -100,7 +102,7 @@ def latex(proof: Readable) -> str:
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
-        r"Positions are relative to $x^*$; $\overline{v}$ is the mean of $v$ over the clients, "
+        ("" if X_STAR in names else "Positions are relative to $x^*$; ") + r"$\overline{v}$ is the mean of $v$ over the clients, "
         r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products. "
         r"Decimals are rounded: the certificate has the fractions.",
         r"Losses are asked at", r"\begin{align*}",
@@ -127,6 +129,7 @@ def latex(proof: Readable) -> str:
 def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
+    every |= {X_STAR for p in proof.points if X_STAR in p.at.mean}
     return {name: re.sub(r"[^A-Za-z0-9*,.+-]", "", str(name)) for name in every}
 
 
@@ -151,7 +154,11 @@ def _sum(parts: Sequence[tuple[Fraction, str]]) -> str:
 
 
 def _letter(name: str, names: Mapping[str, str]) -> str:
-    return "x_0" if name == "x0" else rf"g_{{{names.get(name, name)}}}"
+    if name in COMMON:
+        return "(x_0-x_*)" if name == "x0" and X_STAR in names else f"x_{name[1]}"
+    if name.startswith(STATE):
+        return rf"\mathit{{{_escaped(name.removeprefix(STATE))}}}"
+    return rf"g_{{{names.get(name, name)}}}"
 
 
 def _vector(v: Vector, names: Mapping[str, str], apart: Collection[str]) -> str:
@@ -189,7 +196,7 @@ def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mappin
 def _of_block(block: str, name: str, names: Mapping[str, str]) -> str:
     letter = _letter(name, names)
     if block == MEAN:
-        return letter if name == "x0" else rf"\overline{{{letter}}}"
+        return letter if name in COMMON else rf"\overline{{{letter}}}"
     return rf"\widetilde{{{letter}}}" if block == DEVIATION else letter
 
 

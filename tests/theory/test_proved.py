@@ -45,6 +45,9 @@ from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
 from fedtheory.theory.rounds.undefined import Undefined
 from fedtheory.theory.rounds.vectors import best_constants, proved, view_of
 from fedtheory.theory.studies import certificates
+from fedtheory.theory.studies.findings import StatementStudy
+from fedtheory.theory.studies.search import Search
+from fedtheory.theory.studies.study import Study
 from fedtheory.worst_cases.entries import Square
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.runs import OPTIMUM
@@ -748,6 +751,58 @@ def test_the_certificate_of_one_form_is_none_of_another(made, written, tmp_path)
     for other in (closer, wider, longer):
         with pytest.raises(NotCertified):
             certificates.verify(certificates.load(written["printed"]), other)
+
+
+def test_a_best_value_that_is_exact_has_a_certificate_of_its_own(made, tmp_path):
+    """1/2 for the 1/3 that is declared; it is none of another value, of another form or of another constant."""
+    found = Study([study_of(made)], 0, 0).certificates
+    moved = [c for c in found if "constants" in c.question]
+    assert [(c.question["form"], c.question["constants"]) for c in moved] == [("weaker", "c = 1/2")]
+    path = certificates.write(tmp_path / "best.json", moved[0])
+    certificates.verify(certificates.load(path), made)
+    held = json.loads(path.read_text())
+    checked(held, made, tmp_path)
+    for change in ("c = 501/1000", "d = 1/2", "c = 1/2, c = 1/2", "c = 2/4", "c", "", "c = much"):
+        held["question"]["constants"] = change
+        with pytest.raises(FedTheoryError):
+            checked(held, made, tmp_path)
+    del held["question"]["constants"]
+    with pytest.raises(NotCertified):
+        checked(held, made, tmp_path)
+    [tex] = certificates.write_proofs(tmp_path / "p.tex", moved[0], made)
+    assert "[weaker] with c = 1/2" in tex.read_text()
+    [script] = certificates.write_proofs(tmp_path / "p.py", moved[0], made)
+    subprocess.run([sys.executable, script], check=True, capture_output=True)
+
+
+def study_of(made):
+    """The findings on a statement of which only its proofs are asked for."""
+    out = StatementStudy(made, Search(MethodSetting.of(made), 0))
+    out.prove()
+    return out
+
+
+def kept_state(q):
+    yield printed(le(0, q.over_clients(q.sq(q.state.gradients)) + q.sq(q.state.h)))
+
+
+OF_STATES = {"about": method(FedDyn, alpha=1), "local": MINIMISE, "states": {"gradients": "N d", "h": "d"}}
+SAID = {  # name -> (what is claimed, what is declared, what the proof has, what it has not)
+    "distance": (lambda q: [printed(le(q.distance_sq_next, 4 * q.distance_sq))], {}, ["relative to $x^*$", "x_{*} &= 0"], []),
+    "origin": (lambda q: [printed(le(0, q.sq(q.x)))], {}, [r"\|x_*\|^2", r"\|(x_0-x_*)\|^2"], ["relative to"]),
+    "state": (kept_state, OF_STATES, [r"\mathit{h}", r"\widetilde{\mathit{gradients}}"], ["relative to $x_*"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_proof_to_read_calls_nothing_a_gradient_that_is_none(name, tmp_path):
+    claimed, declared, there, absent = SAID[name]
+    made = sentence(claimed, **{"problems": CONVEX, "local": GRADIENT, **declared})
+    found = certificates.certificate(made, proved(made, "printed"))
+    text = certificates.write_proofs(tmp_path / "p.tex", found, made)[0].read_text()
+    assert all(words in text for words in there) and not any(words in text for words in [*absent, "g_{x*}", "g_{x0}", "g_{state"])
+    [script] = certificates.write_proofs(tmp_path / "p.py", found, made)
+    subprocess.run([sys.executable, script], check=True, capture_output=True)
 
 
 def test_a_file_that_is_spoilt_is_refused_or_still_proves(made, written, tmp_path):

@@ -9,9 +9,9 @@ every dimension, and for every number of clients from two on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -41,7 +41,7 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.potentials import WeaklyConvex
 from fedtheory.worst_cases.programme import Solution, certify, optimum
-from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
+from fedtheory.worst_cases.runs import OPTIMUM, STATE, X_STAR, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
@@ -52,7 +52,6 @@ MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one 
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
-X_STAR = "x*"
 EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is
 FEW = 60  # the largest denominator of a number that is recognised
@@ -199,12 +198,14 @@ class Proved:
     words : for which losses, numbers of clients and further numbers it is
     parts : for every inequality that it consists of, the identity and its multipliers with L D L'
     whole : whether it is for all that the statement is about
+    constants : those that have another value than the form declares
     """
 
     form: str
     words: str
     parts: tuple[tuple[Family, Solution], ...]
     whole: bool = True
+    constants: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -218,17 +219,30 @@ class BestConstant:
     proved : a value with which the form is proved: the simplest number that the solver's is, where that is
     exact : True if that is a number of few digits, and no other is as near to the solver's
     recognised : the number with a small root that the solver's is, where one is; this is not proved
-    whole : whether it is for all that the statement is about
-    words : for which losses, numbers of clients and further numbers it is
+    proof : of the form with that value
     """
 
     constant: str
     best: float
     proved: Fraction
     exact: bool
-    words: str
-    recognised: str = ""
-    whole: bool = True
+    recognised: str
+    proof: Proved
+
+    @property
+    def whole(self) -> bool:
+        """True if it is for all that the statement is about."""
+        return self.proof.whole
+
+    @property
+    def words(self) -> str:
+        """For which losses, numbers of clients and further numbers it is."""
+        return self.proof.words
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all but the proof, of which a certificate is written."""
+        names = ("constant", "best", "proved", "exact", "words", "recognised", "whole")
+        return {name: getattr(self, name) for name in names}
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -315,8 +329,8 @@ def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction]
         chance = np.array([Fraction(1)], dtype=object)
         return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
     kinds = {
-        "N d": lambda n: world.trace.of_clients(own(f"state {n}"))[0],
-        "d": lambda n: world.trace.of_server(common(f"state {n}"))[0],
+        "N d": lambda n: world.trace.of_clients(own(STATE + n))[0],
+        "d": lambda n: world.trace.of_server(common(STATE + n))[0],
     }
     if other := [axes for axes in setting._free.values() if axes not in kinds]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
@@ -383,8 +397,8 @@ def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
     return all(value is None for value in view.path.states[0][1:]) and "t" not in view.world.trace.read
 
 
-def proved(statement: Any, form: str) -> Proved:
-    """Prove a form for all losses of its class.
+def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> Proved:
+    """Prove a form for all losses of its class; ``constants``: other values of some that it declares.
 
     Raises
     ------
@@ -393,13 +407,14 @@ def proved(statement: Any, form: str) -> Proved:
     NotCertified
         No proof of this kind was found.
     """
-    words, whole = scope_of(statement, form)
+    constants = constants or {}
+    words, whole = scope_of(statement, form, constants)
     setting = MethodSetting.of(statement)
     found = [
         (family, certify(family)) for case in cases(setting)
-        for family in families(statement, view_of(setting, *case), form)
+        for family in families(statement, view_of(setting, *case).other(constants), form)
     ]  # fmt: skip
-    return Proved(form, words, tuple(found), whole)
+    return Proved(form, words, tuple(found), whole, constants)
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -453,13 +468,10 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         tried = [_simple(near), *(near - sign * room for room in ROOMS)]
         for at_least in tried:
             with suppress(NotCertified):
-                for case in cases(setting):
-                    for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
-                        certify(family)
+                proof = proved(statement, form, {name: at_least})
                 exact = at_least == tried[0] and at_least.denominator <= FEW
                 root = "" if exact else small_root(value, float(NEAR))
-                words, whole = scope_of(statement, form, {name: at_least})
-                return BestConstant(name, value, at_least, exact, words, root, whole)
+                return BestConstant(name, value, at_least, exact, root, proof)
     return None
 
 
@@ -469,7 +481,7 @@ def _simple(value: Fraction) -> Fraction:
     return size if value > 0 else -size
 
 
-def about(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> str:
+def about(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> str:
     """For which losses, clients and further numbers a form is proved, in words, where it is.
 
     constants : other values of some
@@ -482,7 +494,7 @@ def about(statement: Any, form: str, constants: dict[str, Fraction] | None = Non
     return scope_of(statement, form, constants)[0]
 
 
-def scope_of(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> tuple[str, bool]:
+def scope_of(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> tuple[str, bool]:
     """The words of `about`, and whether that is all that the statement is about.
 
     Raises
@@ -524,7 +536,7 @@ def scope_of(statement: Any, form: str, constants: dict[str, Fraction] | None = 
 
 def _changes(
     statement: Any, setting: MethodSetting, form: str, case: tuple[dict[str, Fraction], int, tuple[int, int]],
-    constants: dict[str, Fraction],
+    constants: Mapping[str, Fraction],
 ) -> tuple[str, bool]:  # fmt: skip
     """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
 

@@ -355,14 +355,11 @@ def _written(o: CampaignOptions, witnesses: Iterable[Witness]) -> dict[str, Any]
 
 def _certified(o: CampaignOptions, certificates: Iterable[Any]) -> list[Path]:
     """Certificates of statements as files that `fedtheory replay` takes."""
-    from fedtheory.theory.studies.certificates import MOVED, write
+    from fedtheory.theory.studies.certificates import write
 
-    out = list[Path]()
-    for c in certificates:
-        asked = [c.question[k] for k in ("statement", "form", "rule", MOVED) if c.question.get(k, "any") != "any"]
-        name = re.sub(r"[^a-z0-9]+", "-", "-".join(asked).lower())
-        out.append(write(o.out / "proofs" / f"{name}.json", c))
-    return out
+    names = ((c, "-".join(str(c.question[k]) for k in ("statement", "form", "rule"))) for c in certificates)
+    plain = ((c, re.sub(r"[^a-z0-9]+", "-", name.lower()).removesuffix("-any")) for c, name in names)
+    return [write(o.out / "proofs" / f"{name}.json", c) for c, name in plain]
 
 
 def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:

@@ -67,7 +67,7 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
     """Check the certificate of a statement in fractions, and say what it proves."""
     from fedtheory.cli.worst_case import checked
     from fedtheory.theory.judge.registry import get, load_file, paper_of
-    from fedtheory.theory.studies.certificates import load, source_of, verify, with_constants, write_proofs
+    from fedtheory.theory.studies.certificates import load, source_of, verify, write_proofs
 
     found = load(path)
     id = str(found.question.get("statement"))
@@ -89,8 +89,7 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
         emit(told)
         return
     console = out_console()
-    proved = f"{id} [{found.question['form']}]{with_constants(found)}: proved for {found.question['for']}"
-    console.print(Text(proved, "bold"), soft_wrap=True)
+    console.print(Text(f"{id} [{found.question['form']}]: proved for {found.question['for']}", "bold"), soft_wrap=True)
     if found.question.get("source") != source_of(statement):
         console.print("The statement's file is not the one that the certificate was made with; it is proved for this one.")
     for i, (multipliers, factors) in enumerate(found.parts, 1):

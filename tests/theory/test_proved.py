@@ -45,9 +45,6 @@ from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
 from fedtheory.theory.rounds.undefined import Undefined
 from fedtheory.theory.rounds.vectors import best_constants, proved, view_of
 from fedtheory.theory.studies import certificates
-from fedtheory.theory.studies.findings import StatementStudy
-from fedtheory.theory.studies.search import Search
-from fedtheory.theory.studies.study import Study
 from fedtheory.worst_cases.entries import Square
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.runs import OPTIMUM
@@ -751,35 +748,6 @@ def test_the_certificate_of_one_form_is_none_of_another(made, written, tmp_path)
     for other in (closer, wider, longer):
         with pytest.raises(NotCertified):
             certificates.verify(certificates.load(written["printed"]), other)
-
-
-def test_a_best_value_that_is_exact_has_a_certificate_of_its_own(made, tmp_path):
-    """1/2 for the 1/3 that is declared; it is none of another value, of another form or of another constant."""
-    found = Study([study_of(made)], 0, 0).certificates
-    moved = [c for c in found if "constants" in c.question]
-    assert [(c.question["form"], c.question["constants"]) for c in moved] == [("weaker", "c = 1/2")]
-    path = certificates.write(tmp_path / "best.json", moved[0])
-    certificates.verify(certificates.load(path), made)
-    held = json.loads(path.read_text())
-    checked(held, made, tmp_path)
-    for change in ("c = 501/1000", "d = 1/2", "c = 1/2, c = 1/2", "c = 2/4", "c", "", "c = much"):
-        held["question"]["constants"] = change
-        with pytest.raises(FedTheoryError):
-            checked(held, made, tmp_path)
-    del held["question"]["constants"]
-    with pytest.raises(NotCertified):
-        checked(held, made, tmp_path)
-    [tex] = certificates.write_proofs(tmp_path / "p.tex", moved[0], made)
-    assert "[weaker] with c = 1/2" in tex.read_text()
-    [script] = certificates.write_proofs(tmp_path / "p.py", moved[0], made)
-    subprocess.run([sys.executable, script], check=True, capture_output=True)
-
-
-def study_of(made):
-    """The findings on a statement of which only its proofs are asked for."""
-    out = StatementStudy(made, Search(MethodSetting.of(made), 0))
-    out.prove()
-    return out
 
 
 def kept_state(q):

@@ -79,7 +79,7 @@ class Quantities:
 
     def __init__(
         self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any, sampled: bool = False,
-        overrides: Mapping[str, Any] | None = None, corner: tuple[int, int] = (0, 0), fixed: bool = False,
+        overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0), fixed: bool = False,
     ) -> None:  # fmt: skip
         self.fixed = fixed
         self.world, self.facts, self.path, self.probability = world, facts, path, probability
@@ -105,7 +105,7 @@ class Quantities:
         own = {name: getattr(self, name) for name in names} | {"algorithm": self.method}
         return type(self)(**own | other)
 
-    def other(self, overrides: Mapping[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
+    def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what
         is known of it."""
         out = self.like(overrides=overrides, corner=corner)

@@ -9,9 +9,9 @@ every dimension, and for every number of clients from two on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -198,14 +198,12 @@ class Proved:
     words : for which losses, numbers of clients and further numbers it is
     parts : for every inequality that it consists of, the identity and its multipliers with L D L'
     whole : whether it is for all that the statement is about
-    constants : those that have another value than the form declares
     """
 
     form: str
     words: str
     parts: tuple[tuple[Family, Solution], ...]
     whole: bool = True
-    constants: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -219,30 +217,17 @@ class BestConstant:
     proved : a value with which the form is proved: the simplest number that the solver's is, where that is
     exact : True if that is a number of few digits, and no other is as near to the solver's
     recognised : the number with a small root that the solver's is, where one is; this is not proved
-    proof : of the form with that value
+    whole : whether it is for all that the statement is about
+    words : for which losses, numbers of clients and further numbers it is
     """
 
     constant: str
     best: float
     proved: Fraction
     exact: bool
-    recognised: str
-    proof: Proved
-
-    @property
-    def whole(self) -> bool:
-        """True if it is for all that the statement is about."""
-        return self.proof.whole
-
-    @property
-    def words(self) -> str:
-        """For which losses, numbers of clients and further numbers it is."""
-        return self.proof.words
-
-    def to_json(self) -> dict[str, Any]:
-        """Give all but the proof, of which a certificate is written."""
-        names = ("constant", "best", "proved", "exact", "words", "recognised", "whole")
-        return {name: getattr(self, name) for name in names}
+    words: str
+    recognised: str = ""
+    whole: bool = True
 
 
 def losses_of(problems: Any, beta: Fraction = Fraction(1)) -> Losses:
@@ -397,8 +382,8 @@ def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
     return all(value is None for value in view.path.states[0][1:]) and "t" not in view.world.trace.read
 
 
-def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> Proved:
-    """Prove a form for all losses of its class; ``constants``: other values of some that it declares.
+def proved(statement: Any, form: str) -> Proved:
+    """Prove a form for all losses of its class.
 
     Raises
     ------
@@ -407,14 +392,13 @@ def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None =
     NotCertified
         No proof of this kind was found.
     """
-    constants = constants or {}
-    words, whole = scope_of(statement, form, constants)
+    words, whole = scope_of(statement, form)
     setting = MethodSetting.of(statement)
     found = [
         (family, certify(family)) for case in cases(setting)
-        for family in families(statement, view_of(setting, *case).other(constants), form)
+        for family in families(statement, view_of(setting, *case), form)
     ]  # fmt: skip
-    return Proved(form, words, tuple(found), whole, constants)
+    return Proved(form, words, tuple(found), whole)
 
 
 def best_constants(statement: Any, form: str) -> list[BestConstant]:
@@ -468,10 +452,13 @@ def best_constant(statement: Any, form: str, name: str) -> BestConstant | None:
         tried = [_simple(near), *(near - sign * room for room in ROOMS)]
         for at_least in tried:
             with suppress(NotCertified):
-                proof = proved(statement, form, {name: at_least})
+                for case in cases(setting):
+                    for family in families(statement, view_of(setting, *case).other({name: at_least}), form):
+                        certify(family)
                 exact = at_least == tried[0] and at_least.denominator <= FEW
                 root = "" if exact else small_root(value, float(NEAR))
-                return BestConstant(name, value, at_least, exact, root, proof)
+                words, whole = scope_of(statement, form, {name: at_least})
+                return BestConstant(name, value, at_least, exact, words, root, whole)
     return None
 
 
@@ -481,7 +468,7 @@ def _simple(value: Fraction) -> Fraction:
     return size if value > 0 else -size
 
 
-def about(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> str:
+def about(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> str:
     """For which losses, clients and further numbers a form is proved, in words, where it is.
 
     constants : other values of some
@@ -494,7 +481,7 @@ def about(statement: Any, form: str, constants: Mapping[str, Fraction] | None = 
     return scope_of(statement, form, constants)[0]
 
 
-def scope_of(statement: Any, form: str, constants: Mapping[str, Fraction] | None = None) -> tuple[str, bool]:
+def scope_of(statement: Any, form: str, constants: dict[str, Fraction] | None = None) -> tuple[str, bool]:
     """The words of `about`, and whether that is all that the statement is about.
 
     Raises
@@ -536,7 +523,7 @@ def scope_of(statement: Any, form: str, constants: Mapping[str, Fraction] | None
 
 def _changes(
     statement: Any, setting: MethodSetting, form: str, case: tuple[dict[str, Fraction], int, tuple[int, int]],
-    constants: Mapping[str, Fraction],
+    constants: dict[str, Fraction],
 ) -> tuple[str, bool]:  # fmt: skip
     """The numbers of clients for which a form's inequalities are the same, and whether another beta only changes units.
 

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import InvalidInput, NotCertified
-from fedtheory.inputs import shown
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
-from fedtheory.rational import fraction
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.vectors import Proved, about, cases, families, view_of
 from fedtheory.worst_cases.certificates import (
@@ -34,11 +32,10 @@ from fedtheory.worst_cases.identity import Factors
 from fedtheory.worst_cases.readable import Readable, write_proof
 from fedtheory.worst_cases.runs import X_STAR
 
-__all__ = ["KIND", "MOVED", "StatementCertificate", "certificate", "load", "verify", "with_constants", "write", "write_proofs"]
+__all__ = ["KIND", "StatementCertificate", "certificate", "load", "verify", "write", "write_proofs"]
 
 KIND = "statement"
 ASKED = ("kind", "statement", "form", "rule", "for", "source")
-MOVED = "constants"  # in the question, where some have other values than the form declares: 'half = 1/2'
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,7 @@ class StatementCertificate:
 
     Attributes
     ----------
-    question : dict with 'kind' ('statement'), 'statement', 'form', 'for' (in words), 'source', and 'constants' where
-        some have other values than the form declares
+    question : dict with 'kind' ('statement'), 'statement', 'form', 'for' (in words), and 'source'
     parts : multipliers and L D L' of each
     """
 
@@ -62,14 +58,7 @@ def certificate(statement: Any, found: Proved) -> StatementCertificate:
         "kind": KIND, "statement": statement.id, "form": found.form, "rule": statement.rule,
         "for": found.words, "source": source_of(statement),
     }  # fmt: skip
-    if found.constants:
-        question[MOVED] = _written(found.constants)
     return StatementCertificate(question, tuple((s.numbers, s.factors) for _, s in found.parts))
-
-
-def with_constants(found: StatementCertificate) -> str:
-    """' with half = 1/2' where constants are moved, else ''."""
-    return f" with {found.question[MOVED]}" if MOVED in found.question else ""
 
 
 def source_of(statement: Any) -> str:
@@ -102,28 +91,9 @@ def load(path: Path | str) -> StatementCertificate:
     question, parts = table_of(held, "question", label), held.get("parts")
     if question.get("kind") != KIND or not isinstance(parts, list) or not all(isinstance(p, dict) for p in parts):
         raise InvalidInput(f"{label}: a certificate of a statement has 'kind': 'statement' and a list of parts")
-    if set(question) - {MOVED} != set(ASKED) or not all(isinstance(value, str) for value in question.values()):
-        told = f"{', '.join(ASKED)}, and {MOVED} where they are moved"
-        raise InvalidInput(f"{label}: the question of a statement has {told}, words each, and nothing else")
+    if set(question) != set(ASKED) or not all(isinstance(value, str) for value in question.values()):
+        raise InvalidInput(f"{label}: the question of a statement has {', '.join(ASKED)}, words each, and nothing else")
     return StatementCertificate(question, tuple(read_proof(part, label) for part in parts))
-
-
-def _written(constants: Mapping[str, Fraction]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in constants.items())
-
-
-def _moved(found: StatementCertificate, statement: Any) -> dict[str, Fraction]:
-    """The constants that have other values. Raises `InvalidInput` for one that the statement does not declare, and for
-    other words than `certificate` writes."""
-    if MOVED not in found.question:
-        return {}
-    pairs = [part.partition(" = ")[::2] for part in found.question[MOVED].split(", ")]
-    if unknown := [name for name, _ in pairs if name not in statement.constants]:
-        raise InvalidInput(f"{MOVED} {shown(unknown[0])}: {statement.id} declares none of that name")
-    constants = {name: fraction(value, name) for name, value in pairs}
-    if _written(constants) != found.question[MOVED]:
-        raise InvalidInput(f"{MOVED} {shown(found.question[MOVED])}: write each once, as in {shown(_written(constants))}")
-    return constants
 
 
 def verify(found: StatementCertificate, statement: Any) -> None:
@@ -141,11 +111,11 @@ def verify(found: StatementCertificate, statement: Any) -> None:
         raise InvalidInput(f"it is about {found.question.get('statement')}, {rule} rule, and not about {statement.id}")
     of = statement.variants[rule]
     of.form(form)
-    setting, constants = MethodSetting.of(of), _moved(found, of)
+    setting = MethodSetting.of(of)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate of fewer rounds"):
-        if (words := about(of, form, constants)) != found.question.get("for"):
+        if (words := about(of, form)) != found.question.get("for"):
             raise NotCertified(f"it says that it is for {found.question.get('for')}: it can be for {words}")
-        every = [family for case in cases(setting) for family in families(of, view_of(setting, *case).other(constants), form)]
+        every = [family for case in cases(setting) for family in families(of, view_of(setting, *case), form)]
         if len(every) != len(found.parts):
             raise InvalidInput(f"it has {len(found.parts)} parts: {statement.id} [{form}] consists of {len(every)} inequalities")
         for family, (multipliers, factors) in zip(every, found.parts, strict=True):
@@ -162,13 +132,13 @@ def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> lis
     """
     form = str(found.question.get("form"))
     of = statement.variants[str(found.question.get("rule"))]
-    setting, made, constants = MethodSetting.of(of), list[tuple[Any, Any]](), _moved(found, of)
+    setting, made = MethodSetting.of(of), list[tuple[Any, Any]]()
     for case in cases(setting):
-        view = view_of(setting, *case).other(constants)
+        view = view_of(setting, *case)
         made += [(view.world, family) for family in families(of, view, form)]
     several, out = len(made) > 1, list[Path]()
     for i, ((world, family), (multipliers, factors)) in enumerate(zip(made, found.parts, strict=True), 1):
-        title = f"{statement.id} [{form}]{with_constants(found)}" + f", inequality {i} of {len(made)}" * several
+        title = f"{statement.id} [{form}]" + f", inequality {i} of {len(made)}" * several
         points, named = list(world.run.points.values()), {name for of in family.names.values() for name in of}
         if X_STAR not in named and all(p.at.mean.get(X_STAR) == 1 for p in points):  # nothing depends on where the origin is
             points = [replace(p, at=p.at - common(X_STAR)) for p in points]

@@ -114,12 +114,6 @@ class StatementStudy:
         return self.search.setting
 
     @property
-    def better(self) -> list[Proved]:
-        """The proofs with best values that are exact, of constants that a form declares otherwise."""
-        stated = self.statement.constants
-        return [found.proof for _, found in self.best if found.exact and found.proved != stated[found.constant]]
-
-    @property
     def rows(self) -> list[Row]:
         """One row a form."""
         return [self._row(name) for name in self.statement.forms]

@@ -91,10 +91,8 @@ class Study:
 
     @property
     def certificates(self) -> list[StatementCertificate]:
-        """Of each form that is proved for all losses of its class, and of it with the best value of a constant, where
-        that is a number of few digits and another one than it declares."""
-        proofs = ((s, found) for s in self.studies for found in [*s.proofs.values(), *s.better])
-        return [certificate(s.statement, found) for s, found in proofs]
+        """Of each form that is proved for all losses of its class."""
+        return [certificate(s.statement, found) for s in self.studies for found in s.proofs.values()]
 
     @property
     def mutants(self) -> list[MutantFate]:
@@ -139,7 +137,7 @@ class Study:
             "mutants": plain(self.mutants),
             "proved": {f"{s.statement.id} [{form}]": found.words for s in self.studies for form, found in s.proofs.items()},
             "unproved": {f"{s.statement.id} [{form}]": why for s in self.studies for form, why in s.unproved.items()},
-            "best_constants": plain([{"statement": s.statement.id, "form": f, **b.to_json()} for s in self.studies for f, b in s.best]),
+            "best_constants": plain([{"statement": s.statement.id, "form": f, **vars(b)} for s in self.studies for f, b in s.best]),
         }  # fmt: skip
 
     def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:

@@ -234,6 +234,8 @@ class _Run:
             own = studied.get((row.statement, row.form, row.rule), row)
             if (row.verdict, own.verdict) != ("holds", "holds"):
                 result.rows[i] = replace(own, witness=row.witness)
+            elif own.known == "proved":
+                result.rows[i] = replace(row, modes=sorted({*row.modes, "proved"}))
         rows = len(result.rows)
         if not result.complete or o.size[0] < 1:  # a form that met no instance that it is about has no verdict to compare
             result.rows = [r for r in result.rows if r.instances or r.inconclusive or (r.statement, r.form, r.rule) in studied]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, progress
 from fedtheory.cli.options import given_values
-from fedtheory.cli.worst_case import exact, method_of, plain, tell_proof, written
+from fedtheory.cli.worst_case import exact, in_file_names, method_of, plain, tell_proof, written
 from fedtheory.errors import InvalidInput
 
 __all__ = ["lyapunov"]
@@ -41,7 +41,7 @@ def lyapunov(
     named: dict[str, Any] = {**q.subject.options, "K": q.subject.local_steps or 1, "mu": losses.strong_convexity}
     named |= {"N": clients, "P": q.participants}
     of = "".join(f"-{n}{_short(v)}" for n, v in named.items())
-    path = written(found, out, f"{q.subject.name}-quadratic{of}")
+    path = written(found, out, f"{in_file_names(method, q.subject.name)}-quadratic{of}")
     told = {
         "method": q.subject.name, "clients": clients, "participants": q.participants, "status": "proved",
         "rho": float(found.rho), "rho_exact": str(found.rho), "solver": found.best, "at_least": found.below,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +18,7 @@ from fedtheory.cli.worst_function import check_instance, check_losses, show_inst
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.untrusted import ratio
 
-__all__ = ["checked", "exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
+__all__ = ["checked", "exact", "in_file_names", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
 
@@ -66,7 +67,7 @@ def worst_case(
 
         found = answer(q, bar.say)
         found = with_fewest(found) if fewest else found
-    path = written(found, out, _name(found.asked))
+    path = written(found, out, _name(found.asked, method, criterion))
     told = _told(found) | {"certificate": None if path is None else str(path)}
     if instance is not None:
         told |= {"instance": write_instance(found, instance)}
@@ -148,14 +149,24 @@ def _question(
     return asked(cls, extra, local_steps, rounds, criterion_of(criterion), losses, clients=clients, participants=participants, **given)
 
 
-def _name(asked: Any) -> str:
-    """The file's name."""
+def in_file_names(given: str, name: str) -> str:
+    """What a file's name has of a method or a criterion: its name, or where one's own is, as it was named,
+    since two files may have classes of one name."""
+    where, colon, own = given.rpartition(":")
+    if not colon:
+        return name
+    return re.sub(r"[^A-Za-z0-9_]+", "-", f"{where.removesuffix('.py').replace('..', 'up')}-{own}").strip("-")
+
+
+def _name(asked: Any, method: str, criterion: str) -> str:
+    """The file's name; ``method`` and ``criterion`` as they were named."""
     numbers = {"L": asked["smoothness"], "sc": asked["strong convexity"], "G": asked["lipschitz"]}
     numbers |= asked["options"] | {"zeta": asked["heterogeneity"], "R": asked["distance"]}
     if asked["participants"] < asked["clients"] or asked["clients"] == 1:
         numbers |= {"N": asked["clients"], "P": asked["participants"]}
     given = "".join(f"-{name}{str(number).replace('/', '_')}" for name, number in numbers.items() if number is not None)
-    return f"{asked['method']}-K{asked['local steps']}-T{asked['rounds']}-{asked['criterion']}{given}"
+    of, by = in_file_names(method, asked["method"]), in_file_names(criterion, asked["criterion"])
+    return f"{of}-K{asked['local steps']}-T{asked['rounds']}-{by}{given}"
 
 
 def _told(found: Any) -> dict[str, Any]:

@@ -30,11 +30,11 @@ from fedtheory.worst_cases.criteria import CRITERIA, name_of
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.programme import Solution, maximise
+from fedtheory.worst_cases.runs import STATE, X_STAR
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
 
-STAR = "x*"  # the optimum, where positions are not relative to it
-ABSOLUTE = r"$x_0$ stands for the start less $x^*$."
+COMMON = ("x0", X_STAR)  # what all clients have alike, without a gradient
 RELATIVE = "Positions are relative to $x^*$."
 MEANS = (
     r"$\overline{v}$ is the mean of $v$ over the clients, $\widetilde v=v-\overline v$, "
@@ -107,8 +107,8 @@ def latex(proof: Readable) -> str:
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
-        ABSOLUTE if any(STAR in p.at.mean for p in proof.points) else RELATIVE,
-        *([] if proof.one else [MEANS]), r"Decimals are rounded: the certificate has the fractions.",
+        *([] if X_STAR in names else [RELATIVE]), *([] if proof.one else [MEANS]),
+        r"Decimals are rounded: the certificate has the fractions.",
         r"Losses are asked at", r"\begin{align*}",
         " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
         r"\end{align*}", r"The conditions of the class, $" + _class(proof.losses) + r"$, with their multipliers:",
@@ -128,12 +128,14 @@ def latex(proof: Readable) -> str:
         r"\end{document}", "",
     ]  # fmt: skip
     found = "\n".join(lines)
-    return re.sub(r"\\overline\{(g_\{[^}]*\}|x\^\*)\}", r"\1", found) if proof.one else found
+    own = r"\\overline\{(g_\{[^}]*\}|\\mathit\{[^}]*\})\}"  # of one client the mean is itself
+    return re.sub(own, r"\1", found) if proof.one else found
 
 
 def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
+    every |= {X_STAR for p in proof.points if X_STAR in p.at.mean}
     return {name: re.sub(r"[^A-Za-z0-9*,.+-]", "", str(name)) for name in every}
 
 
@@ -158,7 +160,11 @@ def _sum(parts: Sequence[tuple[Fraction, str]]) -> str:
 
 
 def _letter(name: str, names: Mapping[str, str]) -> str:
-    return {"x0": "x_0", STAR: "x^*"}.get(name) or rf"g_{{{names.get(name, name)}}}"
+    if name in COMMON:
+        return "(x_0-x_*)" if name == "x0" and X_STAR in names else f"x_{name[1]}"
+    if name.startswith(STATE):
+        return rf"\mathit{{{_escaped(name.removeprefix(STATE))}}}"
+    return rf"g_{{{names.get(name, name)}}}"
 
 
 def _vector(v: Vector, names: Mapping[str, str], apart: Collection[str]) -> str:
@@ -196,7 +202,7 @@ def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mappin
 def _of_block(block: str, name: str, names: Mapping[str, str]) -> str:
     letter = _letter(name, names)
     if block == MEAN:
-        return letter if name == "x0" else rf"\overline{{{letter}}}"
+        return letter if name in COMMON else rf"\overline{{{letter}}}"
     return rf"\widetilde{{{letter}}}" if block == DEVIATION else letter
 
 

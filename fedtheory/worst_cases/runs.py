@@ -17,9 +17,10 @@ from fedtheory.errors import MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, inner_of_each, own, plus, square, value
 
-__all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
+__all__ = ["OPTIMUM", "STATE", "X_STAR", "NeedsTree", "Run", "spread"]
 
 OPTIMUM = "*"
+X_STAR, STATE = "x*", "state "  # vectors of a statement: the optimum, and what a state before the round keeps
 
 
 class NeedsTree(MissingCapability):

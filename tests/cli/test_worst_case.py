@@ -189,6 +189,25 @@ def test_a_method_of_ones_own_is_bounded_and_its_certificate_checked(mine):
     assert "unknown option of fedavg 'beta'" in refused("replay", path, "--method", "fedavg")
 
 
+def test_classes_and_criteria_of_one_name_do_not_overwrite_each_others_certificates(mine):
+    """Heavy and Other are both called heavy; a file in another folder may have the same class."""
+    Path("sub").mkdir()
+    Path("sub/mine.py").write_text(mine.read_text())
+    for file in ("goal.py", "sub/goal.py"):
+        Path(file).write_text("def last(q):\n    return q.sq(q.x[-1] - q.x[0])\n")
+    of = [["mine.py:Heavy"], ["mine.py:Other"], ["sub/mine.py:Heavy"]]
+    words = [*of, *([*of[0], "--criterion", f"{file}:last"] for file in ("goal.py", "sub/goal.py"))]
+    words += [[*method, "--lyapunov"] for method in (of[0], of[2])]
+    told = [json.loads(call("worst-case", *more, "-N", "2", "--step", "1/4", "--out", "o", "--json").stdout) for more in words]
+    paths = [Path(t["certificate"]) for t in told]
+    assert len(set(paths)) == len(list(Path("o").glob("*.json"))) == 7
+    assert paths[0].name.startswith("mine-Heavy-K1-T1-gap-") and paths[2].name.startswith("sub-mine-Heavy-K1-T1-gap-")
+    assert "-T1-goal-last-" in paths[3].name and "-T1-sub-goal-last-" in paths[4].name
+    for path, t in zip(paths[:2], told, strict=False):
+        cls = t["asked"]["source"].partition(",")[0]
+        assert json.loads(call("replay", path, "--method", cls, "--json").stdout)["verdict"] == "proved"
+
+
 def test_a_file_that_has_changed_is_told(mine):
     call("worst-case", "mine.py:Heavy", "-N", "2", "--out", "o")
     (path,) = mine.parent.glob("o/*.json")

@@ -859,6 +859,29 @@ def test_the_certificate_of_one_form_is_none_of_another(made, written, tmp_path)
             certificates.verify(certificates.load(written["printed"]), other)
 
 
+def kept_state(q):
+    yield printed(le(0, q.over_clients(q.sq(q.state.gradients)) + q.sq(q.state.h)))
+
+
+OF_STATES = {"about": method(FedDyn, alpha=1), "local": MINIMISE, "states": {"gradients": "N d", "h": "d"}}
+SAID = {  # name -> (what is claimed, what is declared, what the proof has, what it has not)
+    "distance": (lambda q: [printed(le(q.distance_sq_next, 4 * q.distance_sq))], {}, ["relative to $x^*$", "x_{*} &= 0"], []),
+    "origin": (lambda q: [printed(le(0, q.sq(q.x)))], {}, [r"\|x_*\|^2", r"\|(x_0-x_*)\|^2"], ["relative to"]),
+    "state": (kept_state, OF_STATES, [r"\mathit{h}", r"\widetilde{\mathit{gradients}}"], ["relative to $x_*"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_proof_to_read_calls_nothing_a_gradient_that_is_none(name, tmp_path):
+    claimed, declared, there, absent = SAID[name]
+    made = sentence(claimed, **{"problems": CONVEX, "local": GRADIENT, **declared})
+    found = certificates.certificate(made, proved(made, "printed"))
+    text = certificates.write_proofs(tmp_path / "p.tex", found, made)[0].read_text()
+    assert all(words in text for words in there) and not any(words in text for words in [*absent, "g_{x*}", "g_{x0}", "g_{state"])
+    [script] = certificates.write_proofs(tmp_path / "p.py", found, made)
+    subprocess.run([sys.executable, script], check=True, capture_output=True)
+
+
 def test_a_file_that_is_spoilt_is_refused_or_still_proves(made, written, tmp_path):
     """Characters that are changed, lost, doubled or cut off, one or several at once."""
     whole, rng, refused = written["printed"].read_text(), np.random.default_rng(5), 0

@@ -188,7 +188,7 @@ def form(
         Claimed for every sequence of cohorts, not only in expectation. ``eq`` is always entry by
         entry.
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
-        A form that holds without one is marked as tested only.
+        A form that holds without one is marked as only tested.
     needs : over a `World`: each `Fact` without which the form says nothing of an instance; of a
         statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``, or with the
         number that is told where it is not: ``{"mu > 0": (q.mu > 0, q.mu)}``, or an inequality,

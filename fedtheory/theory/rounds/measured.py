@@ -16,6 +16,7 @@ from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, sugge
 from fedtheory.inputs import flag
 from fedtheory.local.objective import LocalObjective
 from fedtheory.theory.judge.record import UNKNOWN
+from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.rounds.declare import Facts, alias, number
 from fedtheory.theory.rounds.oracles import at_once, each
 from fedtheory.theory.rounds.quantities import (
@@ -220,7 +221,7 @@ class Quantities:
         """
         stated = Fraction(str(value) if isinstance(value, float) else value)  # 0.5 is meant as one half, 0.1 as a tenth
         if self.constants.setdefault(name, stated) != stated:
-            raise InvalidInput(
+            raise Undefined(
                 f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
             )
         chosen = self.overrides.get(name, stated)

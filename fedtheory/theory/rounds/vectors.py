@@ -45,7 +45,7 @@ from fedtheory.worst_cases.gram import Quadratic, Vector, common, own, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.programme import Solution, certify, check, optimum
-from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
+from fedtheory.worst_cases.runs import OPTIMUM, STATE, X_STAR, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = [
@@ -61,7 +61,6 @@ MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one 
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
-X_STAR = "x*"
 EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 NEAR = Fraction(1, 10**6)  # the solver's best and the number that it is, as a share of it
 LEAST = Fraction(1, 10**3)  # numbers, of which it is a share; smaller ones are as far from another as these
@@ -438,10 +437,10 @@ def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction]
     kinds = {
         "N d": lambda n: (
             np.concatenate(
-                [world.trace.of_server(common(f"state {n}.{k}")) for k in range(clients)]
-            ) if each else world.trace.of_clients(own(f"state {n}"))[0]
+                [world.trace.of_server(common(f"{STATE}{n}.{k}")) for k in range(clients)]
+            ) if each else world.trace.of_clients(own(STATE + n))[0]
         ),
-        "d": lambda n: world.trace.of_server(common(f"state {n}"))[0],
+        "d": lambda n: world.trace.of_server(common(STATE + n))[0],
     }
     if other := [axes for axes in setting._free.values() if axes not in kinds]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")

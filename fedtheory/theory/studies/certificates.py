@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,10 @@ from fedtheory.worst_cases.certificates import (
     text,
     written_proof,
 )
+from fedtheory.worst_cases.gram import common
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.readable import Readable, write_proof
+from fedtheory.worst_cases.runs import X_STAR
 
 __all__ = ["KIND", "StatementCertificate", "certificate", "load", "told_of", "verify", "write", "write_proofs"]
 
@@ -203,6 +205,9 @@ def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> lis
     for i, ((family, world), (multipliers, factors)) in enumerate(zip(made, found.parts, strict=True), 1):
         title = f"{statement.id} [{form}]" + f", inequality {i} of {len(made)}" * several
         points = list(world.run.points.values())
+        named = {name for of in family.names.values() for name in of}
+        if X_STAR not in named and all(p.at.mean.get(X_STAR) == 1 for p in points):
+            points = [replace(p, at=p.at - common(X_STAR)) for p in points]  # wherever the origin is
         proved, each = f"Proved for {told_of(found, statement)[0]}.", isinstance(world, CohortWorld)
         proved += " The last number of q1.0 and the like is the client's." * each
         one = each or world.num_clients == 1

@@ -132,7 +132,7 @@ class Study:
 
         return {
             "ok": self.ok, "seed": self.seed, "budget": self.budget,
-            "rows": [{**plain(r), "ok": r.ok} for r in self.rows],
+            "rows": [plain(vars(r)) | {"ok": r.ok, "known": r.known} for r in self.rows],
             "counterexamples": plain(self.counterexamples), "tightness": plain(self.tightness),
             "constants": plain([c for s in self.studies for c in s.constants]),
             "assumptions": plain([a for s in self.studies for a in s.assumptions]),

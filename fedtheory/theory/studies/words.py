@@ -79,7 +79,7 @@ def _forms(one: Any) -> Any:
     styles = {"holds": "green", "violated": "red", "inconclusive": "yellow"}
     grid = Table(box=None, pad_edge=False, header_style="bold")
     grid.add_column("form", min_width=max(len(word) for row in one.rows for word in row.form.split()))
-    for title in ("verdict", "on record", "violated\n/ judged", "lhs/rhs\nup to", "how"):
+    for title in ("verdict", "on record", "proved", "violated\n/ judged", "lhs/rhs\nup to", "how"):
         grid.add_column(title, no_wrap=True)
     for row in one.rows:
         ratio = row.tightness_worst
@@ -88,7 +88,8 @@ def _forms(one: Any) -> Any:
         tight = "~1" if tight == "1" and not attained else tight
         verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
         grid.add_row(
-            Text(row.form), verdict, row.established, f"{row.violations} / {row.instances}", tight, ", ".join(row.modes)
+            Text(row.form), verdict, row.established, row.known if row.verdict == "holds" else "–",
+            f"{row.violations} / {row.instances}", tight, ", ".join(m for m in row.modes if m != "proved"),
         )
     return grid
 

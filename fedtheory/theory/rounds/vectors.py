@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, MissingCapability, NotCertified
+from fedtheory.limits import announce
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.rational import Whole, in_fractions, simplest_between, small_root
@@ -44,7 +45,10 @@ from fedtheory.worst_cases.programme import Solution, certify, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, STATE, X_STAR, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
-__all__ = ["BestConstant", "Proved", "VectorWorld", "best_constant", "best_constants", "cases", "families", "proved", "view_of"]
+__all__ = [
+    "BestConstant", "Proved", "VectorWorld", "announce_proofs", "best_constant", "best_constants", "cases",
+    "families", "proved", "view_of",
+]  # fmt: skip
 
 INTERPOLATED = (SmoothConvex, StronglyConvex, Smooth, Lipschitz)  # whose conditions are all that there is of them
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
@@ -58,6 +62,7 @@ FEW = 60  # the largest denominator of a number that is recognised
 ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
 MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
+PROVED, BEST = 7e-3, 11e-3  # seconds for each condition: of a form, and of the best value of a constant (measured, one core)
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
 
@@ -288,6 +293,7 @@ def view_of(
         if world.trace.refused is not None:  # and the method went on
             raise world.trace.refused
     world.run_made = True
+    _not_too_many(setting.of_statement.id, world)
     if setting._free and "t" in world.trace.read:
         raise MissingCapability("the method asks which round it is, and the state before it may be anything")
     return view
@@ -344,16 +350,36 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
             both = [view.expectation(sides.rhs) - view.expectation(sides.lhs)]
         parts = [x for part in both for x in np.asarray(part, dtype=object).reshape(-1)]
         starts = [x.value if isinstance(x, Square) else Quadratic(constant=exact(x)) for x in parts]
+    _not_too_many(f"{statement.id} [{form}]", view.world)
     conditions = {name: -c for name, c in view.world.run.of_losses(view.world.losses).items()}
-    if len(conditions) > MOST_CONDITIONS:
-        raise MissingCapability(
-            f"{statement.id} [{form}]: losses at {len(view.world.run.points)} points have {len(conditions)} conditions, and at most "
-            f"{MOST_CONDITIONS} are looked at in a study: declare fewer local steps, or fewer rounds"
-        )
     if any(start.constant for start in starts):
         conditions["1"] = Quadratic(constant=Fraction(-1))
     found = [Family(start, conditions) for start in starts]
     return [family.of_one_client() for family in found] if view.world.num_clients == 1 else found
+
+
+def _not_too_many(about: str, world: VectorWorld) -> None:
+    """Raise `MissingCapability` where losses are asked at too many points, before their conditions are written down."""
+    if (count := _conditions(world)) > MOST_CONDITIONS:
+        raise MissingCapability(
+            f"{about}: losses at {len(world.run.points)} points have {count:,} conditions, and at most "
+            f"{MOST_CONDITIONS} are looked at in a study: declare fewer local steps, or fewer rounds"
+        )
+
+
+def _conditions(world: VectorWorld) -> int:
+    """How many conditions losses have: one for every ordered pair of points, and of bounded gradients one for each."""
+    points = len(world.run.points)
+    return points * (points - 1) + points * (world.losses.lipschitz is not None) + len(world.run.conditions)
+
+
+def announce_proofs(statement: Any) -> None:
+    """Announce the size of the proofs of all forms of a statement, and of the best values of their constants."""
+    setting = MethodSetting.of(statement)
+    with suppress(FedTheoryError):
+        sizes = [_conditions(view_of(setting, *case).world) for case in cases(setting)]
+        told = f"{statement.id}: proofs with {sum(sizes):,} conditions on the losses in all, at most {max(sizes)} in one"
+        announce(told, sum(sizes) * (PROVED * len(statement.forms) + BEST * len(statement.constants)))
 
 
 def cases(setting: MethodSetting) -> list[tuple[dict[str, Fraction], int, tuple[int, int]]]:

@@ -26,6 +26,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
+from fedtheory.theory.rounds.vectors import announce_proofs
 from fedtheory.theory.studies.certificates import StatementCertificate, certificate
 from fedtheory.theory.studies.counterexamples import in_fractions
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
@@ -285,6 +286,7 @@ def _one(
     if out.constants or len(out.counterexamples) > refuted:
         out.conclude()
     on_progress(0, 1, f"{statement.id}: proof for all losses")
+    announce_proofs(statement)
     out.prove()
     return out
 

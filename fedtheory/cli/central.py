@@ -20,7 +20,8 @@ from fedtheory.cli.common import (
     save,
     wrote,
 )
-from fedtheory.cli.options import SET_OPTIONS, flag, hyperparameters, run_name
+from fedtheory.cli.options import SET_OPTIONS, flag, hyperparameters
+from fedtheory.cli.run_made import run_name
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput
 from fedtheory.report.stacked import plain_table

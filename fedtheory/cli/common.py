@@ -330,13 +330,14 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     """A progress bar on stderr (a spinner without a total), or plain lines where that is no terminal; yields `Advance`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+    from fedtheory.limits import announcing
     from fedtheory.optimum.conic import announced
     from fedtheory.plain_progress import Lines, redraws
 
     console = err_console()
     say = partial(console.print, style="dim", markup=False, soft_wrap=True)
     if not redraws(console.file):
-        with Lines(what, total) as lines, announced(lambda text: say(text + GO_WITHOUT)):
+        with Lines(what, total) as lines, announcing(say), announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lines.advance, say)
         return
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
@@ -344,7 +345,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
         columns += [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
-        with announced(lambda text: say(text + GO_WITHOUT)):
+        with announcing(say), announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lambda n, k: bar.reset(task, completed=int(bar.tasks[0].completed) + n) if k else bar.advance(task, n), say)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from fedtheory.cli.common import slug
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import require
 
@@ -27,11 +25,10 @@ __all__ = [
     "FEDMLS_OPTIONS", "GIVEN_OPTIONS", "PROBLEM_OPTIONS", "RADIUS", "RENAMED", "SET_OPTIONS",
     "Hyperparameter", "compressor_of", "defaults_of", "example_of", "flag", "given_values",
     "hyperparameter_options", "hyperparameters", "make_algorithm", "of_fields", "of_messages",
-    "refuse_foreign", "refuse_given", "run_name", "settings_of", "taken_by", "told_of", "with_options",
+    "refuse_foreign", "refuse_given", "settings_of", "taken_by", "told_of", "with_options",
     "words_of",
 ]
 
-LONGEST_NAME = 60  # characters of hyperparameters in a file's name
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -369,19 +366,6 @@ def defaults_of(cls: type[Algorithm]) -> dict[str, Any]:
     }
     wire = {name: default for message in cls.compresses for name, default in WIRE.get(message, {}).items()}
     return own | {n: cls.error_feedback if n == "client_feedback" else default for n, default in wire.items()}
-
-
-def run_name(method: str, problem: str, options: Mapping[str, Any]) -> str:
-    """A stem for the files of a run: method and problem, and every hyperparameter that is not the default, as in
-    'run-feddyn-digits-alpha-0.1'; a long one is shortened to eight digits of its hash."""
-    from fedtheory import algorithms
-
-    usual = defaults_of(algorithms.get(method)) if method in algorithms.names() else {}
-    names = (*hyperparameters(), "l2_over_beta", *(o.name for o in SET_OPTIONS))
-    given = {n: options[n] for n in names if options.get(n) is not None and options[n] != usual.get(n)}
-    told = "-".join(("" if v else "no_") + n if isinstance(v, bool) else f"{n}-{v}".removesuffix(".0") for n, v in given.items())
-    told = told if len(told) <= LONGEST_NAME else hashlib.sha256(told.encode()).hexdigest()[:8]
-    return slug("run", method, problem, *filter(None, [told]))
 
 
 def of_messages(method: str, name: str) -> bool:

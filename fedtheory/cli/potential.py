@@ -36,12 +36,12 @@ def lyapunov(
     chosen = given_values(options.get("given")) or {}
     chosen |= {n: exact(f"--{n}", text) for n, text in options.items() if n != "given" and text is not None}
     q = potential_question(cls, chosen, local_steps, losses, clients, participants)
-    with progress("least rho", 2 * BISECTIONS) as bar:
-        found = answer(q, bar)
     named: dict[str, Any] = {**q.subject.options, "K": q.subject.local_steps or 1, "mu": losses.strong_convexity}
     named |= {"N": clients, "P": q.participants}
     of = "".join(f"-{n}{_short(v)}" for n, v in named.items())
-    path = written(found, out, f"{in_file_names(method, q.subject.name)}-quadratic{of}")
+    with progress("least rho", 2 * BISECTIONS) as bar:
+        found = answer(q, bar)
+        path = written(found, out, f"{in_file_names(method, q.subject.name)}-quadratic{of}")
     told = {
         "method": q.subject.name, "clients": clients, "participants": q.participants, "status": "proved",
         "rho": float(found.rho), "rho_exact": str(found.rho), "solver": found.best, "at_least": found.below,

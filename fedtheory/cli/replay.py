@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import emit, facts, find_statement, note, out_console, save, shipped_witnesses
+from fedtheory.cli.common import emit, facts, find_statement, note, out_console, progress, save, shipped_witnesses
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
     except UnknownName as error:
         raise UnknownName(f"{error}; where it is from a Python file, name that as well: --paper FILE.py") from error
     try:
-        verify(found, statement)
+        with progress("checking the proof"):
+            verify(found, statement)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
     files = [] if proof is None else write_proofs(proof, found, statement)

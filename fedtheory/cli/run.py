@@ -23,8 +23,8 @@ from fedtheory.cli.common import (
 )
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps, work_in_words
-from fedtheory.cli.options import run_name, settings_of
-from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
+from fedtheory.cli.options import settings_of
+from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for, run_name
 from fedtheory.errors import diverged
 from fedtheory.report.stacked import plain_table
 

@@ -16,11 +16,13 @@ from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.cli.options import given_values
 from fedtheory.cli.worst_function import check_instance, check_losses, show_instance, write_instance
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.limits import announce, must_end
 from fedtheory.untrusted import ratio
 
 __all__ = ["checked", "exact", "in_file_names", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
+TRIED, TRIED_MORE = 0.025, 3.6e-6  # seconds of one inequality that is left out: alone, and times the square of their number
 
 
 def exact(name: str, text: str) -> Fraction:
@@ -67,7 +69,7 @@ def worst_case(
 
         found = answer(q, bar.say)
         found = with_fewest(found) if fewest else found
-    path = written(found, out, _name(found.asked, method, criterion))
+        path = written(found, out, _name(found.asked, method, criterion))
     told = _told(found) | {"certificate": None if path is None else str(path)}
     if instance is not None:
         told |= {"instance": write_instance(found, instance)}
@@ -92,6 +94,10 @@ def with_fewest(found: Any) -> Any:
     from fedtheory.worst_cases.bounds import BOUND
     from fedtheory.worst_cases.readable import fewest
 
+    count = len(found.solution.numbers)
+    what, seconds = f"{count:,} inequalities, each tried to be left out", count * (TRIED + TRIED_MORE * count**2)
+    must_end(what, seconds, "go without --fewest, or take fewer --rounds or local steps")
+    announce(what, seconds)
     solution = fewest(found.family, BOUND, found.solution)
     return replace(found, solution=solution, bound=-solution.numbers.get(BOUND, Fraction(0)))
 
@@ -277,7 +283,8 @@ def replay_certificate(
     cls = None if method is None else method_of(method)
     function = None if criterion is None else criterion_of(criterion)
     try:
-        files.verify(found, cls, function)
+        with progress("checking the proof"):
+            files.verify(found, cls, function)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
     if proof is not None:

@@ -17,8 +17,8 @@ from command_line import call, refused
 from fedtheory import algorithms
 from fedtheory.cli import app, options
 from fedtheory.cli import time_limit as lasting
-from fedtheory.cli.options import run_name
 from fedtheory.cli.problems import build
+from fedtheory.cli.run_made import run_name
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import all_statements, get
 from fedtheory.theory.judge import campaign, registry

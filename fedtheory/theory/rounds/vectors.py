@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, MissingCapability, NotCertified
+from fedtheory.limits import announce
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.rational import Whole, brief, in_fractions, simplest_between, small_root
@@ -49,8 +50,9 @@ from fedtheory.worst_cases.runs import OPTIMUM, STATE, X_STAR, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = [
-    "BestConstant", "Case", "CohortWorld", "Proved", "VectorWorld", "best_constant", "best_constants",
-    "cases_of", "families", "followed", "names_minimiser", "proved", "scope_of", "scopes", "view_of",
+    "BestConstant", "Case", "CohortWorld", "Proved", "VectorWorld", "announce_proofs",
+    "best_constant", "best_constants", "cases_of", "families", "followed", "names_minimiser", "proved",
+    "scope_of", "scopes", "view_of",
 ]  # fmt: skip
 
 M = TypeVar("M")
@@ -72,6 +74,7 @@ ROOMS = tuple(Fraction(1, 10**k) for k in (8, 7, 6, 5, 4))
 MOST_ROUNDS = 3  # of a run that is proved
 MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
 MOST_OF_COHORTS = 600  # where each client has losses of its own
+PROVED, BEST = 7e-3, 11e-3  # seconds for each condition: of a form, and of the best value of a constant (measured, one core)
 ROUNDS_OF_COHORTS = 2  # that are proved, unless more are declared
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 
@@ -132,6 +135,12 @@ class VectorWorld:
         if self.losses.strong_convexity > 0:
             found["mu"] = Watched(read_mu)
         return {**found, "N": counted(self.num_clients), "P": counted(self.participants)}
+
+    @property
+    def size(self) -> int:
+        """How many conditions there are: one for every ordered pair of points, and of bounded gradients one for each."""
+        points = len(self.run.points)
+        return points * (points - 1) + points * (self.losses.lipschitz is not None) + len(self.run.conditions)
 
     def conditions(self) -> dict[str, Quadratic]:
         """name -> what is at least 0 for losses of the class; of nonconvex ones also that F* is the least value of F."""
@@ -245,6 +254,12 @@ class CohortWorld(VectorWorld):
         """One round's clients."""
         steps = int(work["E"]) if "E" in work else None
         return CohortClients(self, cohort, SlotWork(steps, work.get("eta")), like, t)
+
+    @property
+    def size(self) -> int:
+        """As `VectorWorld.size`, of each client."""
+        counts, bounded = map(len, self.run.of), self.losses.lipschitz is not None
+        return sum(points * (points - 1 + bounded) for points in counts)
 
     def conditions(self) -> dict[str, Quadratic]:
         """As `VectorWorld.conditions`."""
@@ -402,6 +417,7 @@ def view_of(
         if world.trace.refused is not None:  # and the method went on
             raise world.trace.refused
     world.run_made = True
+    _not_too_many(setting.of_statement.id, world)
     if setting._free and "t" in world.trace.read:
         raise MissingCapability("the method asks which round it is, and the state before it may be anything")
     return view
@@ -474,18 +490,38 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
             found = _quadratics(view.expectation(need.rhs) - view.expectation(need.lhs))
             needed |= {f"{need.words}{f' {i}' * bool(i)}": condition for i, condition in enumerate(found)}
         of_states = _quadratics(sides.before) if isinstance(sides, Potential) else []
+    _not_too_many(f"{statement.id} [{form}]", world)
     conditions = {name: -c for name, c in world.conditions().items()}
-    most = MOST_OF_COHORTS if isinstance(world, CohortWorld) else MOST_CONDITIONS
-    if len(conditions) > most:
-        raise MissingCapability(
-            f"{statement.id} [{form}]: losses at {len(world.run.points)} points have {len(conditions)} conditions, and at most "
-            f"{most} are looked at in a study: declare fewer local steps, or fewer rounds"
-        )
     if any(q.constant for q in (*starts, *of_states, *needed.values())):
         conditions["1"] = Quadratic(constant=Fraction(-1))
     with_needed = conditions | {name: -c for name, c in needed.items()}
     every = [Family(start, with_needed) for start in starts] + [Family(start, conditions) for start in of_states]
     return [family.of_one_client() for family in every] if world.num_clients == 1 else every
+
+
+def _not_too_many(about: str, world: VectorWorld) -> None:
+    """Raise `MissingCapability` where losses are asked at too many points, before their conditions are written down."""
+    most = MOST_OF_COHORTS if isinstance(world, CohortWorld) else MOST_CONDITIONS
+    if (count := world.size) > most:
+        raise MissingCapability(
+            f"{about}: losses at {len(world.run.points)} points have {count:,} conditions, and at most "
+            f"{most} are looked at in a study: declare fewer local steps, or fewer rounds"
+        )
+
+
+def announce_proofs(statement: Any) -> None:
+    """Announce the size of the proofs of all forms of a statement, and of the best values of their constants."""
+    setting = MethodSetting.of(statement)
+    with suppress(FedTheoryError):
+        every = [[_size(setting, case) for case in cases] for cases in scopes(setting)]
+        sizes = max(every, key=sum)
+        told = f"{statement.id}: proofs with {sum(sizes):,} conditions on the losses in all, at most {max(sizes)} in one"
+        announce(told, sum(sizes) * (PROVED * len(statement.forms) + BEST * len(statement.constants)))
+
+
+def _size(setting: MethodSetting, case: Case) -> int:
+    about = _conditions(setting, case) if case.apart else 0
+    return about or view_of(setting, *case).world.size
 
 
 def names_minimiser(q: Quadratic) -> bool:

@@ -26,6 +26,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
+from fedtheory.theory.rounds.vectors import announce_proofs
 from fedtheory.theory.studies.certificates import StatementCertificate, certificate
 from fedtheory.theory.studies.counterexamples import in_fractions
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
@@ -295,6 +296,7 @@ def _one(
         out.conclude()
     on_progress(0, 1, f"{statement.id}: proof for all losses, or a worst function")
     refuted = len(out.counterexamples)
+    announce_proofs(statement)
     out.prove()
     if len(out.counterexamples) > refuted:
         out.conclude()

@@ -87,6 +87,12 @@ def test_noise_of_a_state_is_that_of_its_round(noise, says):
     assert found.follows == f"for every number of rounds T: E V_T is at most {says}"
 
 
+def test_a_negative_factor_says_nothing_of_runs():
+    """||x+ - x*||^2 <= -||x - x*||^2 + 2 ||x - x*||^2."""
+    found = proved(stated(lambda q: falls(q, rho=F(-1), noise=2 * q.distance_sq), local=STEP), "f")
+    assert found.follows == "one round, and not every number of rounds: rho is negative"
+
+
 def test_noise_of_a_state_and_a_factor():
     found = proved(
         stated(

@@ -24,6 +24,7 @@ from fedtheory.theory import (
     le,
     method,
     potential,
+    study,
 )
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
@@ -362,6 +363,17 @@ def test_a_need_is_true_or_not_of_an_instance():
         assert (statement.on(view).get("f") is not None) is alike
         met.add(alike)
     assert met == {True, False}
+
+
+def test_a_study_of_a_form_with_a_need():
+    """Its constant is moved where the need is met only; what is false is refuted there."""
+    found = study(stated(prox, PROX, SmoothConvex((1, 3), 1)), 60, 0)
+    [row] = found.rows
+    assert row.verdict == "holds" and "proved" in row.modes
+    assert any(label == "proved" and "in every round" in words for label, words in found.findings())
+    false = study(stated(lambda q: prox(q, kappa_0=F(1, 10)), PROX, SmoothConvex((1, 3), 1)), 60, 0)
+    [witness] = false.counterexamples
+    assert false.rows[0].verdict == "violated" and witness.form == "f" and not false.certificates
 
 
 def test_an_equality_is_no_need():

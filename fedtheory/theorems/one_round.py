@@ -68,11 +68,14 @@ ELASTIC: Declared = {
 L1 = r"-\tfrac{2}{\lambda_2}\langle\gamma-x^*,\tfrac1N\sum_k\lambda_1s_k\rangle"
 
 
-def of_dyn(q: Any, stored: str, ratio: Any, times: Any, last: Any = None) -> Iterator[Any]:
+def of_dyn(
+    q: Any, stored: str, ratio: Any, times: Any, last: Any = None, printed: bool = False
+) -> Iterator[Any]:
     """V is ||gamma - x*||^2, gamma = x + h/lambda_2 the mean of local models, and what is stored.
 
     times : N/P
     last : callable(gamma), a further term of D
+    printed : whether lambda_2 is so large that FedElasticNet's other constants are above 0
     """
 
     def gamma(s: Any) -> Any:
@@ -96,6 +99,12 @@ def of_dyn(q: Any, stored: str, ratio: Any, times: Any, last: Any = None) -> Ite
     where = f"{elastic}-rule-from-15352-beta-on" if last else dyn
     told = rf"V-\kappa_0(F(\gamma)-F^*){L1 if last else ''},\ V=\|\gamma-x^*\|^2{KEPT.format('g')}"
     yield holds("for every N and P", sides(kappa_0, kappa), told, f"docs/worst_cases.md#{where}")
+    if printed:
+        for name, lead, c in (("Theorem 3.1", 10, 25), ("Theorem A", 3, 9)):
+            core = ratio**2 - c
+            kappa_0, kappa = 2 * (core - c * (ratio + 1)) / core, lead * (ratio + 1) / core
+            yield holds(name, sides(kappa_0 / ratio, kappa / ratio), told, "docs/fedelasticnet.md")
+        return
     some = q.constant("kappa_0", HALF), q.constant("kappa", HALF, free=True)
     yield holds("best", sides(*some), told)
 
@@ -105,7 +114,7 @@ def feddyn(q: Any, times: Any = 1) -> Iterator[Any]:
     yield from of_dyn(q, "gradients", q.method.alpha / q.beta, times)
 
 
-def fedelasticnet(q: Any, times: Any = 1) -> Iterator[Any]:
+def fedelasticnet(q: Any, times: Any = 1, printed: bool = False) -> Iterator[Any]:
     """FedElasticNet under the true-gradient rule lowers a potential, up to its l1 term."""
     l2 = q.method.l2
 
@@ -114,7 +123,7 @@ def fedelasticnet(q: Any, times: Any = 1) -> Iterator[Any]:
         pull = q.state.stored - l2 * (y - q.x[..., None, :]) - q.gradients_each(y)
         return 2 / l2 * q.dot(gamma - q.x_star, over_clients(pull))
 
-    yield from of_dyn(q, "stored", l2 / q.beta, times, last)
+    yield from of_dyn(q, "stored", l2 / q.beta, times, last, printed)
 
 
 @PAPER.statement("feddyn-cohorts", **DYN, **ONE_OF_TEN)
@@ -127,6 +136,15 @@ def feddyn_cohorts(q: Any) -> Iterator[Any]:
 def fedelasticnet_cohorts(q: Any) -> Iterator[Any]:
     """FedElasticNet with cohorts, true-gradient rule, lowers a potential up to its l1 term."""
     yield from fedelasticnet(q, q.N / q.P)
+
+
+@PAPER.statement(
+    "fedelasticnet-printed", **ONE_OF_TEN, states=ELASTIC["states"],
+    about=ELASTIC["about"].changed({"l2": lambda c: 28 * c.beta}),
+)  # fmt: skip
+def fedelasticnet_printed(q: Any) -> Iterator[Any]:
+    """FedElasticNet with lambda_2 = 28 beta, where its paper's constants are above 0."""
+    yield from fedelasticnet(q, q.N / q.P, printed=True)
 
 
 PAPER.statement("feddyn", **DYN, **EVERYBODY)(feddyn)

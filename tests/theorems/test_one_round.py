@@ -156,6 +156,10 @@ def test_theorem_e_needs_three_halves(ratio, fine):
             proved(statement, "for every N and P")
 
 
+def test_beyond_what_is_printed_there_is_a_best_potential():
+    assert best_kappas(28, 10, 1, l1=True)[0] == F(1, 14)
+
+
 def test_feddyn_is_fedelasticnet_without_l1():
     problem = Quadratic(np.stack([np.eye(2), 0.5 * np.eye(2)]), np.array([[1.0, 2.0], [-1.0, 0.0]]))
     first, second = (

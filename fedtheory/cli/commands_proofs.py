@@ -422,7 +422,6 @@ def worst_case_command(
     fewest: Annotated[bool, Option(
         "--fewest", help="Leave out the inequalities that the proof can do without.",
     )] = False,
-    free: Annotated[bool, Option("--free", hidden=True)] = False,
     instance: Annotated[Path | None, Option(
         metavar="FILE",
         help="Also write losses on which a run ends with the worst value, a problem NAME.json.",
@@ -463,9 +462,5 @@ def worst_case_command(
         numbers = given(("smoothness", "strong_convexity"))
         potential.lyapunov(*common, numbers, of_method, refused, json, out)
         return
-    if free:
-        from fedtheory.errors import InvalidInput
-
-        raise InvalidInput("--free: that is about one round; add --lyapunov")
     numbers = given(p.name for p in _OF_LOSSES)
     worst.worst_case(*common, rounds, criterion, numbers, of_method, json, out, instance, fewest)

@@ -39,12 +39,14 @@ EVERYBODY: Declared = {"problems": SmoothConvex((1, 10), (1, 2))}
 ONE_OF_TEN: Declared = {"problems": SmoothConvex(10, (1, 2)), "sampling": Uniform(1)}
 TWO_OF_FOUR: Declared = {"problems": SmoothConvex(4, (1, 2)), "sampling": Uniform(2)}
 OURS = "docs/worst_cases.md#potentials-of-one-round"
+DISTANCE, ZETA = r"V=\|x-x^*\|^2", r"\frac1N\sum_k\|\nabla f_k(x^*)\|^2"
+KEPT = r"+\kappa\,\frac1N\sum_k\|{}_k-\nabla f_k(x^*)\|^2"
 
 
-def holds(name: str, sides: Any, proof: str = "", **how: Any) -> Any:
+def holds(name: str, sides: Any, latex: str, proof: str = "", **how: Any) -> Any:
     """A form that is true; without another proof its certificate is one."""
     proof = proof or "the certificate that `fedtheory verify one-round` writes"
-    return form(name, sides, holds=True, proof=proof, **how)
+    return form(name, sides, rf"\mathbb{{E}}V^+\le {latex}", holds=True, proof=proof, **how)
 
 
 def over_clients(v: Any) -> Any:
@@ -63,11 +65,17 @@ ELASTIC: Declared = {
 }
 
 
-def of_dyn(q: Any, stored: str, ratio: Any, times: Any, last: Any = None) -> Iterator[Any]:
+L1 = r"-\tfrac{2}{\lambda_2}\langle\gamma-x^*,\tfrac1N\sum_k\lambda_1s_k\rangle"
+
+
+def of_dyn(
+    q: Any, stored: str, ratio: Any, times: Any, last: Any = None, printed: bool = False
+) -> Iterator[Any]:
     """V is ||gamma - x*||^2, gamma = x + h/lambda_2 the mean of local models, and what is stored.
 
     times : N/P
     last : callable(gamma), a further term of D
+    printed : whether lambda_2 is so large that FedElasticNet's other constants are above 0
     """
 
     def gamma(s: Any) -> Any:
@@ -89,9 +97,16 @@ def of_dyn(q: Any, stored: str, ratio: Any, times: Any, last: Any = None) -> Ite
     kappa = (2 + 3 * ratio) / (ratio**2 * (2 + ratio)) if near else 1 / (2 * ratio)
     dyn, elastic = "feddyn-converges-for-every-lambda_2", "theorem-e-fedelasticnets-true-gradient"
     where = f"{elastic}-rule-from-15352-beta-on" if last else dyn
-    yield holds("for every N and P", sides(kappa_0, kappa), f"docs/worst_cases.md#{where}")
+    told = rf"V-\kappa_0(F(\gamma)-F^*){L1 if last else ''},\ V=\|\gamma-x^*\|^2{KEPT.format('g')}"
+    yield holds("for every N and P", sides(kappa_0, kappa), told, f"docs/worst_cases.md#{where}")
+    if printed:
+        for name, lead, c in (("Theorem 3.1", 10, 25), ("Theorem A", 3, 9)):
+            core = ratio**2 - c
+            kappa_0, kappa = 2 * (core - c * (ratio + 1)) / core, lead * (ratio + 1) / core
+            yield holds(name, sides(kappa_0 / ratio, kappa / ratio), told, "docs/fedelasticnet.md")
+        return
     some = q.constant("kappa_0", HALF), q.constant("kappa", HALF, free=True)
-    yield holds("best", sides(*some))
+    yield holds("best", sides(*some), told)
 
 
 def feddyn(q: Any, times: Any = 1) -> Iterator[Any]:
@@ -99,7 +114,7 @@ def feddyn(q: Any, times: Any = 1) -> Iterator[Any]:
     yield from of_dyn(q, "gradients", q.method.alpha / q.beta, times)
 
 
-def fedelasticnet(q: Any, times: Any = 1) -> Iterator[Any]:
+def fedelasticnet(q: Any, times: Any = 1, printed: bool = False) -> Iterator[Any]:
     """FedElasticNet under the true-gradient rule lowers a potential, up to its l1 term."""
     l2 = q.method.l2
 
@@ -108,7 +123,7 @@ def fedelasticnet(q: Any, times: Any = 1) -> Iterator[Any]:
         pull = q.state.stored - l2 * (y - q.x[..., None, :]) - q.gradients_each(y)
         return 2 / l2 * q.dot(gamma - q.x_star, over_clients(pull))
 
-    yield from of_dyn(q, "stored", l2 / q.beta, times, last)
+    yield from of_dyn(q, "stored", l2 / q.beta, times, last, printed)
 
 
 @PAPER.statement("feddyn-cohorts", **DYN, **ONE_OF_TEN)
@@ -121,6 +136,15 @@ def feddyn_cohorts(q: Any) -> Iterator[Any]:
 def fedelasticnet_cohorts(q: Any) -> Iterator[Any]:
     """FedElasticNet with cohorts, true-gradient rule, lowers a potential up to its l1 term."""
     yield from fedelasticnet(q, q.N / q.P)
+
+
+@PAPER.statement(
+    "fedelasticnet-printed", **ONE_OF_TEN, states=ELASTIC["states"],
+    about=ELASTIC["about"].changed({"l2": lambda c: 28 * c.beta}),
+)  # fmt: skip
+def fedelasticnet_printed(q: Any) -> Iterator[Any]:
+    """FedElasticNet with lambda_2 = 28 beta, where its paper's constants are above 0."""
+    yield from fedelasticnet(q, q.N / q.P, printed=True)
 
 
 PAPER.statement("feddyn", **DYN, **EVERYBODY)(feddyn)
@@ -145,9 +169,8 @@ def best_kappas(
     name, own = ("fedelasticnet", "l2") if l1 else ("feddyn", "alpha")
     numbers, some = {"clients": clients, own: ratio}, participants < clients
     statement = PAPER.authored[name + "-cohorts" * some]
-    found = best_constant(
-        statement.at(**numbers, **({"participants": participants} if some else {})), "best", "kappa_0"
-    )
+    numbers |= {"participants": participants} if some else {}
+    found = best_constant(statement.at(**numbers), "best", "kappa_0")
     if found is None or found.proof is None or found.proved <= 0:
         whom = f"{participants} of {clients} clients"
         told = f"{name}, lambda_2 = {ratio} beta, {whom}: no kappa_0 above 0 was proved"
@@ -157,9 +180,12 @@ def best_kappas(
 
 
 # --- local gradient descent -----------------------------------------------------------------------
-def steps(count: int, times: int) -> GradientSteps:
-    """Local steps of size 1/(times L K)."""
-    return GradientSteps(count, lr=lambda c: 1 / (times * c.beta * c.E))
+FOUR: Declared = {
+    "about": FedAvg(), "local": GradientSteps(2, lr=lambda c: 1 / (4 * c.beta * c.E)),
+}  # fmt: skip
+SHORT: Declared = {
+    "about": FedAvg(), "local": GradientSteps(2, lr=lambda c: 1 / (16 * c.beta * c.E)),
+}  # fmt: skip
 
 
 def local_steps(q: Any) -> list[Any]:
@@ -177,6 +203,9 @@ def distance(s: Any) -> Any:
     return s.distance_sq
 
 
+FEDAVG = rf"V-\kappa_0\,\tfrac hK\sum_j(F(\bar y_j)-F^*)+c\,{ZETA},\ {DISTANCE}"
+
+
 def of_fedavg(q: Any, kappa_0: Any, noise: Any) -> Any:
     """D is the mean of F - F* over the averages of the local models, step by step, times h."""
     gaps = [q.gap_at(over_clients(y) if j else q.x) for j, (y, _) in enumerate(local_steps(q))]
@@ -184,32 +213,36 @@ def of_fedavg(q: Any, kappa_0: Any, noise: Any) -> Any:
     return potential(q, distance, lambda _: gain, noise=noise * q.heterogeneity)
 
 
-@PAPER.statement("fedavg", about=FedAvg(), local=steps(2, 4), **EVERYBODY)
+@PAPER.statement("fedavg", **FOUR, **EVERYBODY)
 def fedavg(q: Any) -> Iterator[Any]:
     """Local gradient descent of everybody, down to the heterogeneity at x*."""
     h, L, s = q.eta * q.E, q.beta, q.eta**2 * q.beta**2 * q.E * (q.E - 1)
     khaled = "Khaled, Mishchenko, Richtarik 2019, Theorem 1"
     short = {"h <= 1/(4 L)": 4 * h * L <= 1}
-    yield holds("printed", of_fedavg(q, HALF, 12 * L * h**3), khaled, needs=short)
+    yield holds("printed", of_fedavg(q, HALF, 12 * L * h**3), FEDAVG, khaled, needs=short)
     kappa_0, c = q.constant("kappa_0", HALF), q.constant("c", 12)
-    yield holds("best", of_fedavg(q, kappa_0, c * L * h**3))
+    yield holds("best", of_fedavg(q, kappa_0, c * L * h**3), FEDAVG)
     ours = q.eta**3 * L * q.E * (q.E - 1) * (2 * q.E - 1) / (3 * (2 - s))
     limits = {"s < 2": s < 2, "eta <= 1/L": q.eta * L <= 1}
-    yield holds("for every K", of_fedavg(q, 2, ours), OURS, needs=limits)
+    yield holds("for every K", of_fedavg(q, 2, ours), FEDAVG, OURS, needs=limits)
 
 
-@PAPER.statement("fedavg-cohorts", about=FedAvg(), local=steps(2, 4), **TWO_OF_FOUR)
+@PAPER.statement("fedavg-cohorts", **FOUR, **TWO_OF_FOUR)
 def fedavg_cohorts(q: Any) -> Iterator[Any]:
     """Local gradient descent of a cohort, down to the heterogeneity at x*."""
     c = q.constant("c", 1) * (q.eta * q.E) ** 2
-    yield holds("best", of_fedavg(q, q.constant("kappa_0", HALF), c))
+    yield holds("best", of_fedavg(q, q.constant("kappa_0", HALF), c), FEDAVG)
 
 
-@PAPER.statement("gradient-descent", about=FedAvg(), local=steps(1, 4), **EVERYBODY)
+@PAPER.statement(
+    "gradient-descent", about=FedAvg(), local=GradientSteps(1, lr=lambda c: 1 / (4 * c.beta)),
+    **EVERYBODY,
+)  # fmt: skip
 def gradient_descent(q: Any) -> Iterator[Any]:
     """One local step of everybody, which is gradient descent."""
     kappa_0 = q.constant("kappa_0", 2) * q.eta
-    yield holds("best", potential(q, distance, lambda s: kappa_0 * s.gap))
+    told = rf"V-\kappa_0(F(x)-F^*),\ {DISTANCE}"
+    yield holds("best", potential(q, distance, lambda s: kappa_0 * s.gap), told)
 
 
 def dissimilar(q: Any, away: Any = 0) -> Iterator[Any]:
@@ -226,24 +259,26 @@ def dissimilar(q: Any, away: Any = 0) -> Iterator[Any]:
     bound = le(q.over_clients(q.sq(q.client_gradients)), G_sq, 2 * L * B**2 * q.gap)
     need = {"mean ||grad f_k(x)||^2 <= G^2 + 2 L B^2 (F(x) - F*)": bound}
     short = {"h <= 1/(8 (1 + B^2) L)": 8 * (1 + B**2) * h * L <= 1}
+    told = rf"V-\tfrac h3(F(x)-F^*)+c\,G^2,\ {DISTANCE}"
     printed, where = sides(4 * away + 18 * h * L), "Karimireddy et al. 2020, Lemmas 7 and 8"
-    yield holds("printed", printed, where, needs=short | need)
-    yield holds("best", sides(q.constant("c", 1 + away)), needs=need)
+    yield holds("printed", printed, told, where, needs=short | need)
+    yield holds("best", sides(q.constant("c", 1 + away)), told, needs=need)
 
 
-@PAPER.statement("fedavg-dissimilar-cohorts", about=FedAvg(), local=steps(2, 16), **ONE_OF_TEN)
+@PAPER.statement("fedavg-dissimilar-cohorts", **SHORT, **ONE_OF_TEN)
 def fedavg_dissimilar_cohorts(q: Any) -> Iterator[Any]:
     """Local gradient descent of one client, of gradients at x as dissimilar as G and B say."""
     yield from dissimilar(q, 1 - q.P / q.N)
 
 
-PAPER.statement("fedavg-dissimilar", about=FedAvg(), local=steps(2, 16), **EVERYBODY)(dissimilar)
+PAPER.statement("fedavg-dissimilar", **SHORT, **EVERYBODY)(dissimilar)
 
 
 # --- SCAFFOLD -------------------------------------------------------------------------------------
 @PAPER.statement(
     "scaffold", about=Scaffold(), states={"c_k": "N d", "c": lambda s: over_clients(s["c_k"])},
-    local=steps(2, 81), problems=StronglyConvex(4, (1, 2), mu=TENTH), sampling=Uniform(2),
+    local=GradientSteps(2, lr=lambda c: 1 / (81 * c.beta * c.E)),
+    problems=StronglyConvex(4, (1, 2), mu=TENTH), sampling=Uniform(2),
 )  # fmt: skip
 def scaffold(q: Any) -> Iterator[Any]:
     """SCAFFOLD lowers a potential."""
@@ -257,16 +292,17 @@ def scaffold(q: Any) -> Iterator[Any]:
 
         return potential(q, V, lambda s: kappa_0 * h * s.gap, rho=rho)
 
+    told = rf"\rho V-\kappa_0h(F(x)-F^*),\ {DISTANCE}{KEPT.format('c')}"
     ours = sides(2, 2 * spread * h**2 + 2 * L * h**3 / 3, 1)
     short = {"h <= 3/(5 (1 + 2 sigma) L)": 5 * (1 + 2 * spread) * h * L <= 3}
-    yield holds("for every K, N and P", ours, OURS, needs=short)
+    yield holds("for every K, N and P", ours, told, OURS, needs=short)
     kappa_0, kappa = q.constant("kappa_0", 2), q.constant("kappa", Fraction(1, 1000), free=True)
-    yield holds("best, rho = 1", sides(kappa_0, kappa / L**2, 1))
+    yield holds("best, rho = 1", sides(kappa_0, kappa / L**2, 1), told)
     falls = 1 - q.mu * h / 2  # where mu is 0 there is no such form
-    yield holds("best", sides(kappa_0, kappa / L**2, falls))
+    yield holds("best", sides(kappa_0, kappa / L**2, falls), told)
     limits = {"h <= 1/(81 L)": 81 * h * L <= 1, "h <= P/(15 mu N)": 15 * q.mu * h * times <= 1}
     lemma = "Karimireddy et al. 2020, Lemma 13"
-    yield holds("printed", sides(1, 9 * h**2, falls), lemma, needs=limits)
+    yield holds("printed", sides(1, 9 * h**2, falls), told, lemma, needs=limits)
 
 
 # --- FedProx --------------------------------------------------------------------------------------
@@ -276,21 +312,23 @@ def alike(q: Any, B: Any) -> dict[str, Any]:
     return {"mean ||grad f_k(x)||^2 <= B^2 ||grad F(x)||^2": bound}
 
 
-def prox(times: int) -> Any:
-    """FedProx with mu = times L."""
-    return method(FedProx, mu=lambda c: times * c.beta)
+PROX = r"V-\kappa_0\|\nabla F(x)\|^2,\ V=F(x),\ V^+=F(\bar y)+\tfrac L2\|x^+-\bar y\|^2"
 
 
-@PAPER.statement("fedprox", about=prox(12), problems=Smooth((1, 10), (1, 2)))
+@PAPER.statement(
+    "fedprox", about=method(FedProx, mu=lambda c: 12 * c.beta), problems=Smooth((1, 10), (1, 2))
+)  # fmt: skip
 def fedprox(q: Any) -> Iterator[Any]:
     """FedProx with exact local solves lowers F, of losses that need not be convex."""
     kappa_0 = q.constant("kappa_0", Fraction(1, 20)) / q.beta
     sides = potential(q, lambda s: s.gap, lambda s: kappa_0 * s.gradient_sq)
-    yield holds("best", sides, needs=alike(q, q.constant("B", 1)))
+    told = r"V-\kappa_0\|\nabla F(x)\|^2,\ V=F(x)-F^*"
+    yield holds("best", sides, told, needs=alike(q, q.constant("B", 1)))
 
 
 @PAPER.statement(
-    "fedprox-cohorts", about=prox(48), problems=Smooth(10, (1, 2)), sampling=Uniform(8)
+    "fedprox-cohorts", about=method(FedProx, mu=lambda c: 48 * c.beta),
+    problems=Smooth(10, (1, 2)), sampling=Uniform(8),
 )  # fmt: skip
 def fedprox_cohorts(q: Any) -> Iterator[Any]:
     """FedProx with cohorts lowers what smoothness says of E F from the mean of all solutions."""
@@ -298,11 +336,11 @@ def fedprox_cohorts(q: Any) -> Iterator[Any]:
     near, needs, mean = mu - L, alike(q, B), over_clients(q.local_models)
     after = q.value(mean) + L / 2 * q.sq(q.x_next - mean)  # at least F(x_next), in expectation
     kappa_0 = q.constant("kappa_0", Fraction(1, 100)) / L
-    yield holds("best", le(after, q.F, -kappa_0 * q.gradient_sq), needs=needs)
+    yield holds("best", le(after, q.F, -kappa_0 * q.gradient_sq), PROX, needs=needs)
     rho = 1 / mu - B * q.sqrt(2 / K) / near - L * B / (near * mu) - L * B**2 / (2 * near**2)
     rho = rho - L * B**2 / (near**2 * K) * (2 * q.sqrt(2 * K) + 2)
     printed = le(after, q.F, -rho * q.gradient_sq)
-    yield holds("printed", printed, "Li et al. 2020, Theorem 4", needs=needs)
+    yield holds("printed", printed, PROX, "Li et al. 2020, Theorem 4", needs=needs)
 
 
 # --- EFL ------------------------------------------------------------------------------------------
@@ -320,4 +358,5 @@ def efl(q: Any) -> Iterator[Any]:
     B = 6 * L * E * apart + ((2 + mu / (4 * L)) * E * (E - 1) * E + 2 * E**2) * G_sq
     noise = q.constant("c", 1) * q.eta**2 * B
     sides = potential(q, distance, rho=1 - q.eta * mu * E / 4, noise=noise)
-    yield holds("one round", sides, "docs/efl.md", needs=needs)
+    told = rf"\rho V+c\,\eta^2B,\ {DISTANCE}"
+    yield holds("one round", sides, told, "docs/efl.md", needs=needs)

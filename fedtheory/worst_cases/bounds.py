@@ -176,8 +176,8 @@ def worst_case(
     Parameters
     ----------
     method : a method of anyone's with its hyperparameters, its class, or a name, such as 'feddyn'
-    losses : the class (default: convex, 1-smooth; of a ``nonsmooth`` method convex, gradients of at
-        most 1)
+    losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
+        convex, gradients of at most 1)
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
         (default: 1; no bound beside the losses' own where they have bounded subgradients alone, or
         the method is made for such losses)

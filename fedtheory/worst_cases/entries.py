@@ -40,10 +40,10 @@ def exact(number: Any) -> Fraction:
     NotLinear
         What is no finite number.
     """
-    if getattr(number, "free_symbols", None):
-        return number
     if isinstance(number, Rational):
         return Fraction(int(number.numerator), int(number.denominator))
+    if hasattr(type(number), "free_symbols"):
+        return number
     if isinstance(number, float | np.floating) and np.isfinite(number):
         return Fraction(repr(float(number)))
     raise NotLinear(f"{number!r} is no finite number: {NOT_LINEAR}")

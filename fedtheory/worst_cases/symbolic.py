@@ -13,6 +13,7 @@ symbol.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,16 +23,16 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalSolver
-from fedtheory.worst_cases.entries import Trace
+from fedtheory.worst_cases.entries import NotLinear, Trace, exact
 from fedtheory.worst_cases.gram import Quadratic, Vector, entry
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.traced import VectorClients
 
 __all__ = ["Symbolic", "SymbolicClients", "Table", "at_least_0", "is_form", "semidefinite", "symbols"]
 
-SHOWN = 3, 2  # N and P of the arrays, whose numbers no coefficient may have
+ARRAYS = (3, 2), (5, 3)  # N and P of the arrays, with which a round is run: no coefficient may have their numbers
 
 
 class Symbolic:
@@ -107,7 +108,7 @@ class Symbolic:
         return 1 if signs[0] == signs[1] else -1
 
     def __gt__(self, other: Any) -> bool:
-        less = self - other
+        less = self - (other if isinstance(other, Symbolic) else exact(other))
         return (less.sign if isinstance(less, Symbolic) else less) > 0
 
     def __lt__(self, other: Any) -> bool:
@@ -176,16 +177,26 @@ class SymbolicClients(VectorClients):
     clients, participants : N and P (default: everybody)
     round_index : t
     label : in the names of what the round asks for, 'g0' and so on
+    arrays : N and P of the arrays
+
+    Raises
+    ------
+    InvalidInput
+        A run whose share is not P/N.
     """
 
     def __init__(
         self, run: Run, solver: LocalSolver, clients: Any, participants: Any = None,
-        round_index: Any = 1, label: Any = 0,
+        round_index: Any = 1, label: Any = 0, arrays: tuple[int, int] = ARRAYS[0],
     ) -> None:  # fmt: skip
-        N, P = SHOWN
-        P = N if participants is None else P
+        N, P = arrays[0], arrays[0 if participants is None else 1]
         super().__init__(Trace(run, N, P), solver, N, P, 1, {}, [], label)
+        self._asked_for = clients, participants, round_index, label
         self._round, self._counts = round_index, (clients, clients if participants is None else participants)
+        share = exact(self._counts[1]) / exact(clients)
+        if run.share != share:
+            told = f"{self._counts[1]} of {clients} clients are {share}"
+            raise InvalidInput(f"the run's share is {run.share}, and {told}: make it Run({share}, ...)")
 
     def after(self, method: Algorithm, **state: Vector) -> Any:
         """The method's state after a round from one of vectors, field by field.
@@ -195,8 +206,18 @@ class SymbolicClients(VectorClients):
         Raises
         ------
         NotLinear
-            What the round asks for that is not linear in vectors.
+            What the round asks for that is not linear in vectors; sums over clients that are not taken
+            by `Clients.sum` or `Clients.mean`, which have the number of rows of an array.
         """
+        other = copy.copy(self.run)
+        vars(other).update({name: copy.copy(x) for name, x in vars(other).items() if isinstance(x, dict | set)})
+        found = self._after(method, state)
+        again = SymbolicClients(other, self.solver, *self._asked_for, arrays=ARRAYS[1])._after(method, state)
+        if self.run != other or any(getattr(found, n) != getattr(again, n) for n in state):
+            raise NotLinear("counts the rows of an array: take sums and means over clients by clients.sum and clients.mean")
+        return found
+
+    def _after(self, method: Algorithm, state: Mapping[str, Vector]) -> Any:
         trace, N = self.trace, len(self.everybody)
         begun = method.init(trace.of_server(self.run.start), N)
         made = {n: trace.of_clients(v) if np.ndim(getattr(begun, n)) == 3 else trace.of_server(v) for n, v in state.items()}
@@ -228,7 +249,10 @@ def is_form(q: Quadratic) -> bool:
 
 
 def at_least_0(expressions: Sequence[Any], symbol: Any, low: Any, high: Any) -> bool:
-    """True if rational functions of one symbol are at least 0 between two numbers, or from one on (``high`` None)."""
+    """True if rational functions of one symbol are at least 0 between two numbers, or from one on (``high`` None).
+
+    Between two neighbours of their zeros and poles the sign is that of the point in the middle.
+    """
     import sympy as sp
 
     of = sp.sympify(symbol)
@@ -237,7 +261,7 @@ def at_least_0(expressions: Sequence[Any], symbol: Any, low: Any, high: Any) -> 
         roots = {root for part in sp.fraction(told) for root in sp.Poly(part, of).real_roots()}
         inside = sorted((root for root in roots if root > low and (high is None or root < high)), key=float)
         marks = [low, *inside, high if high is not None else (inside[-1] if inside else low) + 2]
-        if told != 0 and any(sp.N(told.subs(of, (a + b) / 2), 40) < 0 for a, b in pairwise(marks)):
+        if any(sp.N(told.subs(of, (a + b) / 2), 40) < 0 for a, b in pairwise(marks)):
             return False
     return True
 

@@ -31,13 +31,11 @@ def test_local_steps_and_growth_are_told(tmp_path):
 
 
 def test_the_best_quadratic_potential(tmp_path):
-    """`--free`, which it was once asked with, changes nothing."""
     words = ("worst-case", "feddyn", "-N", "10", "-P", "3", "--lyapunov", "--alpha", "1", "--out", str(tmp_path))
-    told, old = (json.loads(call(*words, "--json", *more).stdout) for more in ((), ("--free",)))
-    assert told == old and told["status"] == "proved" and told["at_least"] <= told["solver"] <= told["rho"] < 1
+    told = json.loads(call(*words, "--json").stdout)
+    assert told["status"] == "proved" and told["at_least"] <= told["solver"] <= told["rho"] < 1
     shown = " ".join(call(*words).stdout.split())
     assert "the best quadratic V" in shown and "So E V falls like" in shown and "fedtheory replay" in shown
-    assert "--free" not in call("worst-case", "--help-all").stdout
 
 
 def test_a_changed_certificate_is_refused(tmp_path):
@@ -65,7 +63,6 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["feddyn", "--lyapunov", "--criterion", "gradient"], "--criterion gradient with --lyapunov"),
         (["feddyn", "--lyapunov", "--heterogeneity", "2"], "--heterogeneity 2 with --lyapunov"),
         (["feddyn", "--lyapunov", "-K", "3"], "solves its local problems exactly"),
-        (["fedavg", "--free"], "add --lyapunov"),
         (["fedavg", "--step", "1e9"], "--step 1e9: write a number such as"),
         (["fedavg", "--step", "1/0"], "--step 1/0"),
         (["subgradient", "--smoothness", "1"], "convex with gradients of at most --lipschitz"),

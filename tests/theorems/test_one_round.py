@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction as F
 from itertools import combinations
 
@@ -41,6 +43,15 @@ def test_it_is_proved(found, name, form):
     proof = found[name, form]
     certificates.verify(certificates.certificate(STATEMENTS[name], proof), STATEMENTS[name])
     assert proof.follows.startswith("for every number of rounds T") is (name != "fedprox-cohorts")
+
+
+@pytest.mark.parametrize(("name", "form"), [("fedprox", "best"), ("efl", "one round"), ("scaffold", "best")])
+def test_its_proof_is_a_script_that_checks_itself(found, name, form, tmp_path):
+    """With needs, with F* as the least value, with clients' own least values, and of V."""
+    made = certificates.certificate(STATEMENTS[name], found[name, form])
+    for path in certificates.write_proofs(tmp_path / "proof.py", made, STATEMENTS[name]):
+        told = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
+        assert "The identity holds." in told.stdout
 
 
 @each(("name", "form"), FORMS)
@@ -143,6 +154,10 @@ def test_theorem_e_needs_three_halves(ratio, fine):
     else:
         with pytest.raises(NotCertified):
             proved(statement, "for every N and P")
+
+
+def test_beyond_what_is_printed_there_is_a_best_potential():
+    assert best_kappas(28, 10, 1, l1=True)[0] == F(1, 14)
 
 
 def test_feddyn_is_fedelasticnet_without_l1():

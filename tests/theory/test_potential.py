@@ -24,6 +24,7 @@ from fedtheory.theory import (
     le,
     method,
     potential,
+    study,
 )
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
@@ -85,6 +86,12 @@ def test_what_follows(how, says):
 def test_noise_of_a_state_is_that_of_its_round(noise, says):
     found = proved(stated(lambda q: falls(q, noise=noise(q)), local=TWO), "f")
     assert found.follows == f"for every number of rounds T: E V_T is at most {says}"
+
+
+def test_a_negative_factor_says_nothing_of_runs():
+    """||x+ - x*||^2 <= -||x - x*||^2 + 2 ||x - x*||^2."""
+    found = proved(stated(lambda q: falls(q, rho=F(-1), noise=2 * q.distance_sq), local=STEP), "f")
+    assert found.follows == "one round, and not every number of rounds: rho is negative"
 
 
 def test_noise_of_a_state_and_a_factor():
@@ -356,6 +363,17 @@ def test_a_need_is_true_or_not_of_an_instance():
         assert (statement.on(view).get("f") is not None) is alike
         met.add(alike)
     assert met == {True, False}
+
+
+def test_a_study_of_a_form_with_a_need():
+    """Its constant is moved where the need is met only; what is false is refuted there."""
+    found = study(stated(prox, PROX, SmoothConvex((1, 3), 1)), 60, 0)
+    [row] = found.rows
+    assert row.verdict == "holds" and "proved" in row.modes
+    assert any(label == "proved" and "in every round" in words for label, words in found.findings())
+    false = study(stated(lambda q: prox(q, kappa_0=F(1, 10)), PROX, SmoothConvex((1, 3), 1)), 60, 0)
+    [witness] = false.counterexamples
+    assert false.rows[0].verdict == "violated" and witness.form == "f" and not false.certificates
 
 
 def test_an_equality_is_no_need():

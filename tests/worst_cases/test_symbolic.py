@@ -11,12 +11,14 @@ import sympy as sp
 from cases import each
 
 from fedtheory.algorithms import FedAvg, FedDyn, FedElasticNetDyn, FedMLS, FedProx, Scaffold
-from fedtheory.errors import MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import Exact, ExactProx, GradientSteps
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.entries import NotLinear, Trace
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, common, own, square, value
+from fedtheory.worst_cases.identity import Family
+from fedtheory.worst_cases.programme import optimum
 from fedtheory.worst_cases.runs import Run, spread
 from fedtheory.worst_cases.symbolic import Symbolic, SymbolicClients, Table, at_least_0, is_form, semidefinite, symbols
 from fedtheory.worst_cases.traced import VectorClients
@@ -70,8 +72,13 @@ def test_arrays_of_symbols():
 
 def test_comparisons_that_hold_for_all_numbers_and_those_that_do_not():
     assert LAM > 0 and LAM >= 0 and LAM >= LAM and LAM <= LAM and not LAM > LAM and 0 < LAM and not LAM < 0
-    assert LAM + 1 > 1 and LAM + 1 > LAM and -LAM < 0 and abs(-LAM) == LAM and -LAM <= 0 and not -LAM >= 0
-    for asks in (lambda: LAM > 1, lambda: LAM < OTHER, lambda: abs(LAM - 1), lambda: LAM - 1 >= 0):
+    assert LAM + 1 > 1 and LAM + 1 > 1e-9 and LAM + 1 > LAM and -LAM < 0 and abs(-LAM) == LAM and -LAM <= 0 and not -LAM >= 0
+    assert Losses(LAM + OTHER, LAM).largest_curvature == LAM + OTHER
+    refused = (
+        lambda: Losses(LAM, OTHER), lambda: LAM > 1, lambda: LAM < OTHER, lambda: abs(LAM - 1),
+        lambda: LAM - 1 >= 0, lambda: 1 / (LAM - 1) > 0,
+    )  # fmt: skip
+    for asks in refused:
         with pytest.raises(MissingCapability, match="depends on the numbers"):
             asks()
 
@@ -85,6 +92,14 @@ def _at(v, numbers):
     return Vector(*({name: x for name, c in part.items() if (x := number(c))} for part in v.parts))
 
 
+class ByHand(FedAvg):
+    """One step along the cohort's mean, which is taken by hand."""
+
+    def round(self, state, clients):
+        slope = clients.sum(clients.gradient(clients.broadcast(state.x))) / clients.size
+        return state._replace(x=state.x - slope)
+
+
 STEP = GradientSteps(3, 1.0)
 ROUNDS = {
     "FedDyn": (FedDyn(1.0), {"alpha": LAM}, Exact(), {"x": common("x"), "gradients": own("g"), "h": common("h")}),
@@ -94,7 +109,9 @@ ROUNDS = {
         {"x": common("x"), "stored": own("g"), "h": common("h"), "local": common("x") + own("z")},
     ),
     "SCAFFOLD": (Scaffold(), {"server_lr": OTHER}, STEP, {"x": common("x"), "c_k": own("c"), "c": common("h")}),
-    "FedAvg's printed mean": (FedAvg(), {}, STEP, {"x": common("x")}),
+    "FedAvg's printed mean": (FedAvg(aggregation="printed"), {}, STEP, {"x": common("x")}),
+    "a mean by hand": (ByHand(), {}, STEP, {"x": common("x")}),
+    "FedAvg by samples": (FedAvg(aggregation="samples"), {}, STEP, {"x": common("x")}),
     "FedProx": (FedProx(1.0), {"mu": LAM}, Exact(), {"x": common("x")}),
 }  # fmt: skip
 
@@ -151,24 +168,48 @@ def test_what_a_round_asks_of_a_symbol():
         SymbolicClients(Run(), ExactProx(), N, round_index=k).after(
             in_fractions(FedMLS(1.0, 1.0, 9, math.inf, 1.0, local_training="exact-prox")), x=common("x0")
         )
+    with pytest.raises(MissingCapability, match="sign of k"):
+        SymbolicClients(Run(), STEP, N).after(FedAvg(), x=k * common("x0"))
     with pytest.raises(NotLinear, match="where the origin is"):
         SymbolicClients(Run(weights={"x0": 1, "y": 1}), STEP, N).after(FedAvg(), x=common("x0") + common("y"))
     with pytest.raises(NotLinear, match="solves local problems exactly"):
         SymbolicClients(Run(), Exact(), N).after(FedAvg(), x=common("x0"))
 
 
+def test_the_rows_of_an_array_are_not_counted():
+    """A mean that is taken over the rows has their number, and is refused; so is a run with another share."""
+    class OverRows(FedAvg):
+        def round(self, state, clients):
+            slope = clients.gradient(clients.broadcast(state.x))
+            return state._replace(x=state.x - slope.sum(axis=1) / clients.num_clients)
+
+    N, P = symbols("N P")
+    for counts in ((N,), (N, P)):
+        run = Run() if len(counts) == 1 else Run(P / N, (N - P) / (P * (N - 1)))
+        with pytest.raises(NotLinear, match="counts the rows"):
+            SymbolicClients(run, STEP, *counts).after(OverRows(), x=common("x0"))
+    with pytest.raises(InvalidInput, match=r"share is 1, and P of N clients are P/N"):
+        SymbolicClients(Run(), STEP, N, P)
+
+
+def _two_local_steps(step, clients):
+    """What FedAvg with K = 2, L = 1 and everybody takes from the squared distance, D, and the run."""
+    run = Run()
+    after = SymbolicClients(run, in_fractions(GradientSteps(2, 1.0), {"lr": step}), clients).after(FedAvg(), x=run.start)
+    run.gradient("mean", run.points["g0.1"].at.average)
+    return square(run.start) - square(after.x), F(1, 2) * (value("g0.0") + value("mean")) - value("*"), run
+
+
 def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
-    """FedAvg with K = 2, L = 1 and everybody: c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and
-    2 g^3/((3 + g)(1 - g)) at 4 g while g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each,
-    and the pivots of what they leave are at least 0.
+    """c = g^3/(2 - g^2) at kappa_0 = 2 g up to g = 1.4, and 2 g^3/((3 + g)(1 - g)) at 4 g while
+    g^3 - g^2 - 4 g + 3 >= 0 (g = 0.713): four multipliers each, and the pivots of what they leave are
+    at least 0.
 
     ``two``, ``three``: the numbers of the denominators.
     """
-    (g, N), run = symbols("gamma N"), Run()
-    after = SymbolicClients(run, in_fractions(GradientSteps(2, 1.0), {"lr": g}), N).after(FedAvg(), x=run.start)
-    run.gradient("mean", run.points["g0.1"].at.average)
+    g, N = symbols("gamma N")
+    lost, gap, run = _two_local_steps(g, N)
     conditions = run.of_losses(Losses())
-    gap = F(1, 2) * (value("g0.0") + value("mean")) - value("*")
     cases = (
         (2, g**3 / (two - g**2), {"*, g0.0": 2 * g, "*, g0.1": 2 * g, "g0.1, *": 2 * g, "g0.0, mean": g}, F(7, 5)),
         (4, 2 * g**3 / ((three + g) * (1 - g)),
@@ -176,7 +217,7 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
     )  # fmt: skip
     rows = {MEAN: ("mean", "g0.1", "g0.0", "x0"), DEVIATION: ("mean", "g0.1", "g0.0", "g*")}
     for times, c, numbers, most in cases:
-        claim = square(run.start) - square(after.x) - times * g * gap + c * run.heterogeneity()
+        claim = lost - times * g * gap + c * run.heterogeneity()
         left = claim - Quadratic.total(number * conditions[name] for name, number in numbers.items())
         if not is_form(left) or not all(semidefinite(left, block, order, g, 0, most) for block, order in rows.items()):
             return False
@@ -184,8 +225,17 @@ def two_local_steps_are_proved(two: int = 2, three: int = 3) -> bool:
 
 
 def test_two_local_steps():
-    """c = gamma^3/(2 - gamma^2) at kappa_0 = 2 gamma, and 2 gamma^3/((3 + gamma)(1 - gamma)) at 4 gamma, for L = 1."""
     assert two_local_steps_are_proved() and not two_local_steps_are_proved(3) and not two_local_steps_are_proved(2, 4)
+
+
+@pytest.mark.parametrize("step", [F(1, 8), F(1, 2)])
+def test_no_smaller_number_does_for_two_local_steps(step):
+    """By the solver: the least c at kappa_0 = 2 gamma and 4 gamma."""
+    lost, gap, run = _two_local_steps(step, F(2))
+    conditions = {name: -q for name, q in run.of_losses(Losses()).items()}
+    for times, c in ((2, step**3 / (2 - step**2)), (4, 2 * step**3 / ((3 + step) * (1 - step)))):
+        family = Family(lost - times * step * gap, {"minus c": -run.heterogeneity(), **conditions}, frozenset({"minus c"}))
+        assert -optimum(family, "minus c") == pytest.approx(float(c), rel=1e-6)
 
 
 # --- what is left ---------------------------------------------------------------------------------

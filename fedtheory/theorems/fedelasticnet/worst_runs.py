@@ -9,17 +9,21 @@ every m >= 2.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from fedtheory.algorithms import FedDyn
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
+from fedtheory.local import Exact
+from fedtheory.rational import in_fractions
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.one_round import best_kappas
 from fedtheory.theory.judge.statement import Worst
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Family
+from fedtheory.worst_cases.page import Page
 from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.tree import Tree
@@ -32,17 +36,14 @@ MOST_ROUNDS = 40  # half a minute of the solver
 Limit = tuple[Any, Any, Any]  # (a, b, c): a ||gamma^0 - theta*||^2 + b C_0 <= c
 
 
-def _round(run: Any, t: int, mean: Any, state: Any, share: Fraction) -> tuple[Any, Any]:
-    """The mean of gamma^0..gamma^t -> that of gamma^0..gamma^{t+1}; the state is gamma^t and what the clients have stored.
+def _round(page: Page, ratio: Fraction, run: Any, t: int, mean: Any, state: Any) -> tuple[Any, Any]:
+    """The mean of gamma^0..gamma^t -> that of gamma^0..gamma^{t+1}, gamma = theta + h/lambda, by FedDyn's round.
 
-    With theta = gamma - (mean g)/lambda the local solution is y_k = theta + (g_k - grad L_k(y_k))/lambda, gamma^+ is the mean of the
-    cohort's y_k, and g_k becomes grad L_k(y_k) there.
+    The state is theta and what the page keeps.
     """
-    gamma, stored = (mean, run.zero) if state is None else state
-    theta = gamma - share * stored.average
-    new = run.solved(f"y{t}", lambda g: theta + share * (stored - g))
-    after = run.mean(theta + share * (stored - new))
-    return Fraction(1, t + 2) * ((t + 1) * mean + after), (after, run.put(stored, new))
+    theta, kept = page(run, t, *((run.start, None) if state is None else state))
+    gamma = theta + (1 / ratio) * kept.trace.vector(kept.of_method.h)
+    return Fraction(1, t + 2) * ((t + 1) * mean + gamma), (theta, kept)
 
 
 def excess_family(ratio: Fraction, rounds: int, limits: Iterable[Limit], clients: int = 2, participants: int = 2) -> Family:
@@ -58,16 +59,17 @@ def excess_family(ratio: Fraction, rounds: int, limits: Iterable[Limit], clients
         raise InvalidInput(f"lambda_2/beta = {ratio}: it must be above 0")
     if rounds > MOST_ROUNDS:
         raise InvalidInput(f"{rounds} rounds: worst runs are computed of at most {MOST_ROUNDS}; take fewer")
-    share, terms = 1 / Fraction(ratio), {BOUND: Quadratic(constant=Fraction(-1))}
+    ratio, terms = Fraction(ratio), {BOUND: Quadratic(constant=Fraction(-1))}
+    page = Page(in_fractions(FedDyn(1.0), {"alpha": ratio}), Exact(), clients, participants)
     run: Any = Run()
     if participants < clients:
         run = Tree(clients, participants)
-        mean = run.walk(lambda tree, t, x, state: _round(tree, t, x, state, share), rounds - 1)[-1]
+        mean = run.walk(partial(_round, page, ratio), rounds - 1)[-1]
         distance = run.start.rows[0].inner(run.start.rows[0])
     else:
         mean, state = run.start, None
         for t in range(rounds - 1):
-            mean, state = _round(run, t, mean, state, share)
+            mean, state = _round(page, ratio, run, t, mean, state)
         distance = run.square(run.start)
     start = -run.gap("mean", mean)
     for i, (a, b, c) in enumerate(limits):

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from fedtheory.theorems.fedmls.exact_prox_proof import exact_prox_recursion_is_proved
 from fedtheory.theorems.fedmls.exact_prox_world import ENOUGH, ProxView
 from fedtheory.theorems.fedmls.notation import ASSUMPTIONS
 from fedtheory.theorems.fedmls.of_files import column, entry
@@ -71,6 +72,15 @@ def exact_prox_recursion(q):
         note="for k = 1..K-1, as round K's local training is not needed. The prox inequality holds "
         "with beta_k/2 ||u - z'_k||^2 itself: c(T_k) becomes 1, and E the certified gap",
     )  # fmt: skip
+    yield form(
+        "for every loss", None,
+        r"R=\infty,\ \bar\eta_k=0\ \Rightarrow\ \Psi_k-F(x^*)\le(1-\gamma_k)(\Psi_{k-1}-F(x^*))"
+        r"+\tfrac4{\lambda k(k+1)}[\|x^*-z_{k-1}\|^2-\|x^*-z_k\|^2"
+        r"+\|x^*-z'_{k-1}\|^2-\|x^*-z'_k\|^2]", holds=True, rules=("any",), proves=True,
+        symbolic=exact_prox_recursion_is_proved,
+        note="the class itself runs round k, a symbol, from any state: three inequalities between "
+        "losses leave a form that is at least 0 for every k. No number below the 4 will do",
+    )
 
 
 @paper.statement(

@@ -816,6 +816,8 @@ def followed(statement: Any, form: str, cases: list[Case]) -> str:
     whys = (_not_again(setting, view, last) or _of_another(view, one.sides.V) for view, one in zip(views, claimed, strict=True))
     if why := next(filter(None, whys), ""):
         return f"one round, and not every number of rounds: {why}"
+    if np.any(np.asarray(of.rho) < 0):
+        return "one round, and not every number of rounds: rho is negative"
     noise, gains = _quadratics(of.added), any(q != Quadratic() for q in _quadratics(of.gain))
     noisy = any(q.gram or q.values or q.constant for q in noise)
     still = all({*q.values, *(n for key in q.gram for n in key[1:])} <= OF_LOSSES for q in noise)
@@ -853,8 +855,11 @@ class _AnyState:
 def _of_another(view: Any, V: Any) -> str:
     """Why V of a state depends on another state, or ''."""
     known = {*view.world.run.points} - OF_LOSSES
-    with _told("V"):
-        found = _quadratics(V(_AnyState(view)))
+    try:
+        with _told("V"):
+            found = _quadratics(V(_AnyState(view)))
+    except MissingCapability as error:
+        return f"V of any state is no form of vectors ({error})"
     names = {n for q in found for n in (*q.values, *(n for key in q.gram for n in key[1:]))}
     others = known | {n for n in names if n == "x0" or n.startswith("state ")}
     return "V of the state after it depends on the state before it, too" if names & others else ""

@@ -317,6 +317,27 @@ def test_a_proof_is_written_and_replayed(written, tmp_path):
     assert "not proved" in refused("replay", proof, "--paper", file)
 
 
+def test_a_worst_function_is_written_as_a_witness_and_replayed(written, tmp_path):
+    """Of losses that are sums over coordinates, all that are drawn in fractions, no gradient turns."""
+    file = written(
+        "yield printed(le(q.sq(q.gradient[-1:]), q.dot(q.gradient[-1:], q.gradient[:1])))",
+        over="'run'", rounds=2, problems="SmoothConvex(1, (1, 2))",
+    )  # fmt: skip
+    out = tmp_path / "out"
+    told = " ".join(small_campaign(file, out).stdout.split())
+    assert "printed violated open 1 /" in told
+    words = "a worst function of the class: a table of 4 points of one loss in dimension 2, beta = 1"
+    assert words in told and words in " ".join((out / "report.md").read_text().split())
+    [witness] = (out / "witnesses").iterdir()
+    replayed = " ".join(call("replay", witness, "--paper", file).stdout.split())
+    assert "client 1, point 4 x = (0, 0), gradient (0, 0), value 0" in replayed
+    assert "violated, in exact rational arithmetic" in replayed
+    held = json.loads(witness.read_text())
+    held["data"]["table"]["gradients"][0][0][0] = "1"
+    witness.write_text(json.dumps(held))
+    assert "the condition between its points" in refused("replay", witness, "--paper", file)
+
+
 def test_a_proof_that_is_cited_is_named(written, tmp_path):
     file = written('yield printed(le(q.F_next, abs(q.F)), holds=True, proof="Lemma 1 of the book")')
     text = " ".join(small_campaign(file, tmp_path / "out").stdout.split())

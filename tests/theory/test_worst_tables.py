@@ -222,19 +222,33 @@ def test_a_constant_is_violated_just_beyond_its_best_value_and_an_assumption_is_
     assert replay(without, paper).verdict == "violated"
 
 
-def test_no_best_value_is_told_where_a_stationary_point_would_do_worse_than_the_minimiser():
-    """With x0 = 1 and slope -1 there, x* = 0 is no minimiser: that alone makes 5/4 of the left side."""
-    sides = {
-        "sides": lambda q, c: (
-            q.dot(q.gradient[-1:], q.x[-1:] - q.x_star),
-            c * q.beta * q.distance_sq[:1],
-        )
-    }
-    long = GradientSteps(1, lr=lambda c: F(3, 2) / c.beta)
-    statement = claim(c=F(5, 4), **{**GAP, **sides, "local": long, "problems": ANY})
-    assert proved(statement, "printed").parts and not best_constants(statement, "printed")
-    assert table(statement, constants={"c": F(6, 5)}) is None
-    assert best_constants(claim(c=1, **SMALL["descent, nonconvex"]), "printed")
+def test_proofs_know_that_x_star_is_the_minimiser_and_no_other_stationary_point():
+    """From x0 = 1 with slope -1, which no loss has whose least value is at 0, 5/4 is reached."""
+
+    def sides(q, c):
+        turned = q.dot(q.gradient[-1:], q.x[-1:] - q.x_star)
+        return turned, c * q.beta * q.distance_sq[:1]
+
+    how = {**GAP, "sides": sides, "local": GradientSteps(1, lr=lambda c: F(3, 2) / c.beta)}
+    alone = claim(c=1, **how, problems=Smooth(1, (1, 2)))
+    [best] = best_constants(alone, "printed")
+    assert 0 < best.proved < F(5, 4)
+    found = table(alone, constants={"c": best.proved * F(99, 100)})
+    assert not any(map(F, found.data["table"]["x_star"]))
+    several = claim(c=best.proved, **how, problems=ANY)
+    assert proved(several, "printed").parts and table(several) is None
+    assert not best_constants(several, "printed")  # for which not all that follows is known
+
+
+def test_the_rate_of_gradient_descent_on_losses_that_are_not_convex_is_proved():
+    def sides(q, c):
+        return q.gradient_sq[:-1].sum(axis=0, keepdims=True), c * q.beta * q.gap[:1]
+
+    step = GradientSteps(1, lr=lambda c: 1 / c.beta)
+    rate = {"over": "run", "rounds": (2, 2), "local": step, "sides": sides, "problems": ANY}
+    assert "convex or not" in proved(claim(c=2, **rate), "printed").words
+    found = table(claim(c=F(199, 100), **rate))
+    assert found.data["table"]["constants"]["mu"] == "-1"
 
 
 def test_what_is_true_of_the_class_has_no_table():

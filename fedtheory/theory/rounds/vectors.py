@@ -42,7 +42,7 @@ from fedtheory.theory.rounds.problem_classes import (
 from fedtheory.theory.rounds.rational_clients import SlotWork
 from fedtheory.worst_cases.classes import Losses, Point, WeaklyConvex
 from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace, exact
-from fedtheory.worst_cases.gram import Quadratic, Vector, common, own, value
+from fedtheory.worst_cases.gram import Quadratic, Vector, common, own, square, value
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.programme import Solution, certify, check, optimum
@@ -143,12 +143,20 @@ class VectorWorld:
         return points * (points - 1) + points * (self.losses.lipschitz is not None) + len(self.run.conditions)
 
     def conditions(self) -> dict[str, Quadratic]:
-        """name -> what is at least 0 for losses of the class; of nonconvex ones also that F* is the least value of F."""
+        """name -> what is at least 0 for losses of the class; of nonconvex ones also that F* is the least value of F.
+
+        A form that is not about x* may use it, too: to values of any smooth losses a far x* can be added.
+        """
         found = dict(self.run.of_losses(self.losses))
         if self.losses.strong_convexity < 0:
-            alike = [p.name for p in self.run.points.values() if p.name != OPTIMUM and not (p.at.deviation or p.at.drawn)]
-            found |= {f"F({name})": value(name) - value(OPTIMUM) for name in alike}
+            every = [p for p in self.run.points.values() if p.name != OPTIMUM]
+            alike = [p for p in every if not (p.at.deviation or p.at.drawn)]
+            found |= {f"F({p.name})": self._above(value(p.name) - value(OPTIMUM), p.gradient) for p in alike}
         return found
+
+    def _above(self, gap: Quadratic, gradients: Vector) -> Quadratic:
+        """F - F* less ||grad F||^2/(2 beta), which is at least 0 where F* is the least value."""
+        return gap - 1 / (2 * self.losses.largest_curvature) * square(gradients.average)
 
     @cached_property
     def best(self) -> Best:
@@ -266,9 +274,9 @@ class CohortWorld(VectorWorld):
         found, every = self.run.of_losses(self.losses), range(self.num_clients)
         star = Quadratic.total(value(of[0].name) for of in self.run.of)
         for at in self.run.of_everybody if self.losses.strong_convexity < 0 else ():
-            names = [p.name for p in at]
-            there = Quadratic.total(map(value, names))
-            found[f"F({names[0]})"] = Fraction(1, len(every)) * (there - star)
+            gap = Quadratic.total(value(p.name) for p in at) - star
+            mean = Fraction(1, len(every)) * sum((p.gradient for p in at), Vector())
+            found[f"F({at[0].name})"] = self._above(Fraction(1, len(every)) * gap, mean)
         return found
 
     @property
@@ -743,8 +751,9 @@ def best_constants(
             return []  # what is best for more losses need not be for these
         view = view_of(setting, *cases[0])
         every = families(statement, view, form)
-        if not setting.problems.convex and any(names_minimiser(family.start) for family in every):
-            return []  # x* is known as a stationary point, and what is best for it may be worse
+        several = setting.problems.clients[1] > 1 and not setting.problems.convex
+        if several and any(names_minimiser(family.start) for family in every):
+            return []  # more may follow from x* being the minimiser than is known here
         known = {*view.left_free, *(others or {})}
         sought = [name for name in view.constants if name not in known]
         found = [_best(statement, form, name, cases, others or {}) for name in sought]

@@ -243,6 +243,7 @@ def written(made, tmp_path_factory):
 def test_a_certificate_is_checked_and_every_number_of_it_matters(name, parts, made, written):
     found = certificates.load(written[name])
     certificates.verify(found, made)
+    assert proved(made, name).whole  # it is about one of two clients, and two rounds
     assert len(found.parts) == parts and "1 of 2 clients" in found.question["for"]
     multipliers, factors = found.parts[-1]
     for condition, number in [*multipliers.items()][:: max(1, len(multipliers) // 3)]:

@@ -982,7 +982,9 @@ def scope_of(
         more.append(f"after at most {last} rounds")
     elif setting._free:
         more += [f"{name} as at the start" for name in _undeclared(setting, view_of(setting, *cases[0]))]
-    return ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more]), not left and not more
+    every_length = setting.scope == "run" and setting.of_statement.rounds[1] <= last
+    words = ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more])
+    return words, not left and len(more) == every_length  # of a run the rounds are told in any case
 
 
 def _changes(

@@ -708,8 +708,13 @@ def scope_of(
     more = []
     if not all(in_units for _, in_units, _ in seen):
         more.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
-    if type(setting.problems) is StronglyConvex and (setting.problems.mu is None or any("mu" in read for *_, read in seen)):
-        more.append(f"mu = {setting.problems.mu or CONVEXITY} beta")
+    kind = setting.problems.words
+    if type(setting.problems) is StronglyConvex:
+        mu = setting.problems.mu
+        if mu is None or any("mu" in read for *_, read in seen):
+            more.append(f"mu = {mu or CONVEXITY} beta")
+        else:
+            kind += f" of mu >= {mu} beta"
     for name, family in setting.open_numbers().items():
         if isinstance(family, Above):
             more.append(f"{name} at {family.usual} above its limit")
@@ -721,7 +726,7 @@ def scope_of(
         more.append(f"after at most {last} rounds")
     elif setting._free:
         more += [f"{name} as at the start" for name in _undeclared(setting, view_of(setting, *every[0]))]
-    return ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more]), not left and not more
+    return ", ".join([kind, told, EVERY_DIMENSION, *more]), not left and not more
 
 
 def _changes(

@@ -475,11 +475,8 @@ def test_a_rate_of_other_curvatures(mu, rho):
         strong_convexity=mu
     )
     [best] = best_constants(statement, "f")
-    assert (
-        best.best == pytest.approx(float(rho), rel=1e-6)
-        and best.whole
-        and "mu = " not in best.words
-    )
+    assert best.best == pytest.approx(float(rho), rel=1e-6) and best.whole
+    assert best.words.startswith(f"smooth, strongly convex losses of mu >= {mu} beta, ")
     reads = stated(lambda q: falls(q, rho=1 - q.mu / q.beta / 2), local=STEP).at(
         strong_convexity=mu
     )

@@ -969,8 +969,13 @@ def scope_of(
     more = []
     if not all(in_units for _, in_units, _ in seen):
         more.append("beta = 1" if setting.problems.__class__ is not Lipschitz else "G = 1")
-    if type(setting.problems) is StronglyConvex and (setting.problems.mu is None or any("mu" in read for *_, read in seen)):
-        more.append(f"mu = {setting.problems.mu or CONVEXITY} beta")
+    kind = setting.problems.words
+    if type(setting.problems) is StronglyConvex:
+        mu = setting.problems.mu
+        if mu is None or any("mu" in read for *_, read in seen):
+            more.append(f"mu = {mu or CONVEXITY} beta")
+        else:
+            kind += f" of mu >= {mu} beta"
     for name, family in setting.open_numbers().items():
         if isinstance(family, Above):
             more.append(f"{name} at {family.usual} above its limit")
@@ -983,7 +988,7 @@ def scope_of(
     elif setting._free:
         more += [f"{name} as at the start" for name in _undeclared(setting, view_of(setting, *cases[0]))]
     every_length = setting.scope == "run" and setting.of_statement.rounds[1] <= last
-    words = ", ".join([setting.problems.words, told, EVERY_DIMENSION, *more])
+    words = ", ".join([kind, told, EVERY_DIMENSION, *more])
     return words, not left and len(more) == every_length  # of a run the rounds are told in any case
 
 

@@ -255,6 +255,21 @@ def test_what_is_true_of_the_class_has_no_table():
     assert refuted(last_gap(CONVEX, F(1, 6))) is None
 
 
+def test_of_a_class_that_is_made_of_another_nothing_is_said():
+    """It may be about fewer losses, as here, and a table does not say which it has."""
+
+    class Fewer(Smooth):
+        def why_not_losses(self, instance):
+            curved = (abs(instance.h) > 1).any()
+            return "too curved" if curved else super().why_not_losses(instance)
+
+    rate = {**SMALL["descent, nonconvex"], "problems": Fewer((1, 2), (1, 2))}
+    whole = table(claim(c=1, **SMALL["descent, nonconvex"]))
+    assert table(claim(c=1, **rate)) is None and not best_constants(claim(c=1, **rate), "printed")
+    with pytest.raises(InvalidInput, match="is not one of smooth losses"):
+        replay(whole, claim(c=1, **rate))
+
+
 def test_equal_weights_are_any_weights_and_one_loss_is_that_of_identical_clients():
     how = {**GAP_2, "local": HALF, "c": F(1, 8)}
     for more in (

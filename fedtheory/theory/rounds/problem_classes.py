@@ -57,7 +57,8 @@ class ProblemClass(Keywords):
     kinds: ClassVar[tuple[str, ...]] = ()  # of the package's problems; none: it has none of the class
     ridge: ClassVar[float] = 0.0  # of those
     weaker: ClassVar[dict[str, str]] = {}  # assumption in words -> the class without it
-    of_tables: ClassVar[str] = ""  # constants with which a table's losses are of it; "": none are
+    # where interpolation conditions are all there is of it, the constants with which a table is of it
+    of_tables: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         check_flags(self)
@@ -112,6 +113,11 @@ class ProblemClass(Keywords):
             out["delta"] = simple(rng, WIDTHS, 1.0, True) or Fraction(1)
         return out
 
+    @property
+    def interpolated(self) -> str:
+        """The class's `of_tables`; '' of one that is made of it, which may be about fewer losses."""
+        return vars(type(self)).get("of_tables", "")
+
     def why_not(self, instance: Draw) -> str | None:
         """Why an instance does not belong to the class, or None."""
         n, d = instance.num_clients, instance.dim
@@ -142,7 +148,7 @@ class ProblemClass(Keywords):
             "": False, "G": "G" in table.constants, "beta": mu is not None,
             "mu >= 0": mu is not None and mu >= 0, "mu > 0": mu is not None and mu > 0,
         }  # fmt: skip
-        if not fits[self.of_tables]:
+        if not fits[self.interpolated]:
             known = ", ".join(f"{name} = {value}" for name, value in table.constants.items())
             return f"a table of losses with {known} is not one of {self.words}"
         return table.missed(weights)
@@ -347,6 +353,7 @@ class Nonconvex(Smooth):
 
     bounded: ClassVar[bool] = False
     words: ClassVar[str] = "smooth losses, convex or not"
+    of_tables: ClassVar[str] = "beta"
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,6 @@ __all__ = [
 
 M = TypeVar("M")
 
-INTERPOLATED = (SmoothConvex, StronglyConvex, Smooth, Lipschitz)  # whose conditions are all that there is of them
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
 MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one size is proved
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
@@ -747,7 +746,7 @@ def best_constants(
 
     def at(cases: list[Case]) -> list[BestConstant]:
         scope_of(statement, form, cases)
-        if type(setting.problems) not in INTERPOLATED:
+        if not setting.problems.interpolated:
             return []  # what is best for more losses need not be for these
         view = view_of(setting, *cases[0])
         every = families(statement, view, form)

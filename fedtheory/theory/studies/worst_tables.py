@@ -29,7 +29,6 @@ from fedtheory.rational import objects
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.vectors import families, names_minimiser, scopes, view_of
@@ -66,8 +65,8 @@ def worst_table(
         A side that is no form of vectors; a form that fails, but in more dimensions than the
         statement is about.
     """
-    began, moved, larger = time.process_time(), dict(constants or {}), ""
-    if not setting.problems.of_tables or isinstance(setting.problems, StronglyConvexSum):
+    moved, larger = dict(constants or {}), ""
+    if not setting.problems.interpolated:
         return None
     for made in _instances(setting, form, moved):
         size = setting.problems.why_not_size(made.num_clients, made.dim)
@@ -81,8 +80,6 @@ def worst_table(
             )  # fmt: skip
         if sides is not None and sides[0] > sides[1]:
             larger = larger or f"it fails on losses of the class that have {size}; there by {made}"
-        if time.process_time() - began > MOST_SECONDS:
-            break
     if larger:
         raise MissingCapability(larger)
     return None
@@ -101,10 +98,8 @@ def try_worst_table(
 def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iterator[Draw]:
     """Tables of every case in which the form is proved, of one client and of equal ones first."""
     identical, least = setting.problems.identical, 0 if setting._free else setting.usual_rounds[0]
-    problems = replace(
-        setting.problems, weights="equal", identical=False
-    )  # which any weights may be
-    setting = replace(setting, problems=problems)
+    problems = replace(setting.problems, weights="equal", identical=False)  # as any may be
+    setting, until = replace(setting, problems=problems), time.process_time() + MOST_SECONDS
     alike = next((found for found in scopes(setting) if not any(of.apart for of in found)), [])
     for numbers, given, crowd, _ in alike:
         # before a model from anywhere a proof has no rounds
@@ -115,6 +110,8 @@ def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iter
             for family in families(setting.of_statement, view, form):
                 equal = family.of_one_client()
                 for of in [equal] + [family] * (family != equal and not identical):
+                    if time.process_time() > until:
+                        return
                     yield from _Tables(setting, view, case).of(of)
 
 

@@ -1,4 +1,4 @@
-"""Refusals of what would not fit into memory, or not end within a day, before it begins.
+"""Refusals of what would not fit into memory, or not end within a day, before it begins, and the announcement of long work.
 
 Both are bounds from below: what passes may still be too much. A day is `LONGEST`; `unlimited` lets a longer run begin.
 """
@@ -6,17 +6,19 @@ Both are bounds from below: what passes may still be too much. A day is `LONGEST
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
 from fedtheory.errors import InvalidInput
 
-__all__ = ["LONGEST", "ended_within", "free_memory", "must_end", "must_fit", "unlimited"]
+__all__ = ["LONGEST", "announce", "announcing", "ended_within", "free_memory", "must_end", "must_fit", "unlimited"]
 
 LONGEST = 24 * 3600.0  # seconds
+PATIENCE = 2.0  # seconds of work that is not announced
 _UNLIMITED: ContextVar[bool] = ContextVar("unlimited", default=False)
+_SAY: ContextVar[Callable[[str], None] | None] = ContextVar("say", default=None)
 _GROUP = Path("/sys/fs/cgroup")
 
 
@@ -96,6 +98,22 @@ def ended_within(seconds: float, what: str, remedy: str) -> Iterator[None]:
 
 def _too_long(seconds: float, what: str, remedy: str) -> None:
     raise InvalidInput(f"{what} took more than {seconds:g} seconds: {remedy}, or give it within fedtheory.limits.unlimited()")
+
+
+@contextmanager
+def announcing(say: Callable[[str], None]) -> Iterator[None]:
+    """Within it ``say`` is told the size of long work before that begins."""
+    token = _SAY.set(say)
+    try:
+        yield
+    finally:
+        _SAY.reset(token)
+
+
+def announce(what: str, seconds: float) -> None:
+    """Tell how large the work is that follows, and about how long it takes, if that is more than two seconds."""
+    if (say := _SAY.get()) is not None and seconds > PATIENCE:
+        say(f"{what}: about {seconds:.0f} s" if seconds < 120 else f"{what}: about {seconds / 60:.0f} minutes")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from fedtheory.errors import InvalidInput
 __all__ = [
     "Builders", "Whole", "brief", "complexity", "fraction", "in_fractions", "integer", "made_with",
     "near", "number", "objects", "round_numbers", "simplest", "simplest_between", "simplest_each", "small_root",
-    "table", "text", "to_file", "told", "vector",
+    "table", "text", "to_file", "told", "vector", "with_floats",
 ]
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,4000}(/[0-9]{1,4000}|\.[0-9]{1,4000})?")
@@ -79,14 +79,38 @@ def made_with(made: Any) -> list[str]:
 def in_fractions(made: Any, numbers: Mapping[str, Any] | None = None) -> Any:
     """A copy of a method, or of a local solver, whose floats are fractions: those given by name,
     else what the float prints as; so are those of a method that it wraps."""
+
+    def changed(key: str, value: Any) -> Any:
+        value = (numbers or {}).get(key, value)
+        if _wraps(value):
+            return in_fractions(value)
+        return number(value, True) if isinstance(value, float) and np.isfinite(value) else value
+
+    return _copied(made, changed)
+
+
+def with_floats(made: Any) -> Any:
+    """A copy of a method whose fractions are floats, but for its ``exact_numbers``; so are those of
+    a method that it wraps."""
+    keeps = getattr(made, "exact_numbers", ())
+
+    def changed(key: str, value: Any) -> Any:
+        if _wraps(value):
+            return with_floats(value)
+        return float(value) if isinstance(value, Fraction) and key not in keeps else value
+
+    return _copied(made, changed)
+
+
+def _wraps(value: Any) -> bool:
+    """True of a method that another one has."""
+    return callable(getattr(value, "round", None)) and dataclasses.is_dataclass(value)
+
+
+def _copied(made: Any, changed: Callable[[str, Any], Any]) -> Any:
     out = copy.copy(made)
     for key in made_with(out):
-        value = (numbers or {}).get(key, getattr(out, key))
-        if callable(getattr(value, "round", None)) and dataclasses.is_dataclass(value):
-            value = in_fractions(value)
-        if isinstance(value, float) and np.isfinite(value):
-            value = number(value, True)
-        object.__setattr__(out, key, value)
+        object.__setattr__(out, key, changed(key, getattr(out, key)))
     return out
 
 

@@ -234,6 +234,8 @@ class _Run:
             own = studied.get((row.statement, row.form, row.rule), row)
             if (row.verdict, own.verdict) != ("holds", "holds"):
                 result.rows[i] = replace(own, witness=row.witness)
+            elif own.known == "proved":
+                result.rows[i] = replace(row, modes=sorted({*row.modes, "proved"}))
         rows = len(result.rows)
         if not result.complete or o.size[0] < 1:  # a form that met no instance that it is about has no verdict to compare
             result.rows = [r for r in result.rows if r.instances or r.inconclusive or (r.statement, r.form, r.rule) in studied]
@@ -355,8 +357,9 @@ def _certified(o: CampaignOptions, certificates: Iterable[Any]) -> list[Path]:
     """Certificates of statements as files that `fedtheory replay` takes."""
     from fedtheory.theory.studies.certificates import write
 
-    names = ((c, "-".join(str(c.question[k]) for k in ("statement", "form", "rule"))) for c in certificates)
-    plain = ((c, re.sub(r"[^a-z0-9]+", "-", name.lower()).removesuffix("-any")) for c, name in names)
+    asked = ((c, [str(c.question[k]) for k in ("statement", "form", "rule") if c.question[k] != "any"]) for c in certificates)
+    names = ((c, "-".join([*words, *(f"best-{n}" for n in c.question.get("constants", {}))])) for c, words in asked)
+    plain = ((c, re.sub(r"[^a-z0-9]+", "-", name.lower())) for c, name in names)
     return [write(o.out / "proofs" / f"{name}.json", c) for c, name in plain]
 
 

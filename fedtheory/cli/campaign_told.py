@@ -18,7 +18,7 @@ __all__ = ["show"]
 
 def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
     """Show a campaign under way or finished (``run``), its record for campaign.json, its files."""
-    from fedtheory.report.tables import details_table, statement_table, table_key
+    from fedtheory.report.tables import details_table, known_key, statement_table, table_key
 
     console, result = out_console(), run.result
     told = {id for id, study in run.studies.items() if getattr(study, "shows_forms", False)}  # it says all that there is
@@ -36,6 +36,8 @@ def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
         console.print(study if hasattr(study, "__rich__") or hasattr(study, "__rich_console__") else Text(str(study)))
     _show_replay([file for file, check in run.refuted.items() if check.statement in told])
     _show_proofs(run.proofs)
+    if known := known_key(result.rows):
+        console.print(f"\n{known}")
     _show_effort(run, record)
     _show_searches([s for s in result.searches if s["statement"] not in told], run.o.own)
     figures = [f for f in files if f.parent.name == "figures"]

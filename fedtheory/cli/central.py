@@ -18,10 +18,10 @@ from fedtheory.cli.common import (
     problem_of,
     progress,
     save,
-    slug,
     wrote,
 )
 from fedtheory.cli.options import SET_OPTIONS, flag, hyperparameters
+from fedtheory.cli.run_made import run_name
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput
 from fedtheory.report.stacked import plain_table
@@ -107,7 +107,7 @@ def _tell(o: Any, problem: Any, made: Planned, run: CentralRun | None, values: n
     from fedtheory.provenance import provenance
 
     excess = values - made.optimum.value
-    stem = slug("run", o.method, problem.name)
+    stem = run_name(o.method, problem.name, o.options)
     result = {
         "method": o.method, "source": "Thekumparampil et al. 2020, arXiv 2010.01848",
         o.method: made.to_json(), "optimum": asdict(made.optimum),

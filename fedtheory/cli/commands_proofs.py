@@ -182,6 +182,13 @@ def verify_command(
         }
         one = (statement, problem, options, participants, how, seed, json, out)
         raise typer.Exit(verifying.verify_one(*one))
+    if file and name and options.get("given"):
+        from fedtheory.cli.statement_proofs import prove_with
+
+        own = {n: v for n, v in given.items() if n != "given"}
+        refuse_given(own, "only with a problem", f"fedtheory verify {statement} --problem quadratic")
+        prove_with(file, name, options["given"], json, out)
+        return
     if file and name:
         refuse_given(given, "only with a problem", f"fedtheory verify {statement} --problem quadratic")
     whose = f"{file}::" if file else statement or ""
@@ -365,13 +372,6 @@ _GIVEN_TO_METHOD = [option(
     "given", list[str] | None, None, "Another number of the method, as in --given server_lr=1/2.",
     "The method", metavar="NAME=VALUE",
 )]
-_OF_ONE_ROUND = _numbers("With --lyapunov", {
-    "l2_over_beta": "lambda_2/beta (FedDyn: alpha/L).",
-    "rho": "The factor of V, or 'least' (default 1, or the literature's).",
-    "kappa_0": "kappa_0, and the least c is sought (default the literature's).",
-    "c": "c, and the largest kappa_0 is sought.",
-    "dissimilarity": "Of FedProx and FedAvg: B of dissimilar gradients at x.",
-})
 
 
 @app.command(
@@ -393,18 +393,11 @@ _OF_ONE_ROUND = _numbers("With --lyapunov", {
         "fedtheory worst-case fedmls --rounds 3",
         "fedtheory worst-case scaffold -N 2 --local-steps 3 --rounds 2 --step 1/2 --instance "
         "worst.json",
-        "fedtheory worst-case feddyn --clients 100 --participants 10 --lyapunov --l2-over-beta 1",
-        "fedtheory worst-case fedelasticnet-dyn --clients 100 --participants 10 --lyapunov "
-        "--l2-over-beta 2 --json",
-        "fedtheory worst-case fedavg --local-steps 4 --step 1/16 --lyapunov",
-        "fedtheory worst-case scaffold --participants 3 --local-steps 4 --lyapunov "
-        "--strong-convexity 1/10 --rho least",
-        "fedtheory worst-case feddyn --alpha 1 --step 1/4 --lyapunov --free",
-        "fedtheory worst-case fedprox --participants 5 --mu 24 --dissimilarity 2 --lyapunov",
-        "fedtheory worst-case efl --local-steps 4 --strong-convexity 1/10 --lyapunov",
+        "fedtheory worst-case feddyn --alpha 1 --step 1/4 --lyapunov",
+        "fedtheory worst-case scaffold -N 10 -P 1 -K 2 --step 1/4 --lyapunov",
     ),
 )
-@with_options(_OF_LOSSES, _OF_METHOD, _GIVEN_TO_METHOD, _OF_ONE_ROUND)
+@with_options(_OF_LOSSES, _OF_METHOD, _GIVEN_TO_METHOD)
 def worst_case_command(
     method: Annotated[str, Argument(
         metavar="METHOD", help="A method of `fedtheory list`, mopes, or FILE.py:CLASS, a class of "
@@ -432,14 +425,10 @@ def worst_case_command(
         "they have a curvature, else 1/L).",
     )] = None,
     lyapunov: Annotated[bool, Option(
-        "--lyapunov", help="Find the best constants of a bound on one round.",
+        "--lyapunov", help="Find the best quadratic potential, cross terms and values of F included.",
     )] = False,
     fewest: Annotated[bool, Option(
         "--fewest", help="Leave out the inequalities that the proof can do without.",
-    )] = False,
-    free: Annotated[bool, Option(
-        "--free", help="With --lyapunov: the best quadratic potential, cross terms and values of F "
-        "included. Of a class of yours it is the only one.",
     )] = False,
     instance: Annotated[Path | None, Option(
         metavar="FILE",
@@ -456,10 +445,10 @@ def worst_case_command(
     bound that is reported is the one that they prove. Numbers are taken exactly as they are
     written. The certificate is written to OUT; `fedtheory replay` checks it without a solver.
 
-    With --lyapunov the question is one round from any state, E V+ <= rho V - kappa_0 D + c noise,
-    where V is the squared distance and kappa times what the clients keep: how large can kappa_0 be,
-    or how small c or rho, for any N and P? The printed constants stand beside it. The default step
-    is the literature's largest there."""
+    With --lyapunov the question is one round from any state, E V+ <= rho V: how small can rho be, over
+    all quadratic forms V of what the server and the clients keep? Bounds of other shapes are written
+    in a file, potential(V=..., D=...), and `fedtheory verify` proves them: `fedtheory verify one-round`
+    has those of the literature."""
     from fedtheory.cli import potential
     from fedtheory.cli import worst_case as worst
     from fedtheory.cli.worst_function import check_instance
@@ -468,31 +457,21 @@ def worst_case_command(
         return {name: options[name] for name in names}
 
     of_all = (10 if clients is None else clients, participants, local_steps)
-    if group and (lyapunov or options["l2_over_beta"] is not None):
+    of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
+    if group and lyapunov:
         raise InvalidInput("--group with --lyapunov: a potential is one for losses of one class; leave one of the two out")
-    if lyapunov or options["l2_over_beta"] is not None:
+    if lyapunov:
         if instance is not None:
             check_instance(instance, True)
         of_runs = {
             "rounds": rounds if rounds != 1 else None,
             "criterion": criterion if criterion != "gap" else None, "fewest": fewest or None,
-            **given(("lipschitz", "heterogeneity", "distance", "alpha", "l2", "lam", "D", "given")),
+            **given(("lipschitz", "heterogeneity", "distance")),
         }
         refused = {flag(name): value for name, value in of_runs.items() if value is not None}
-        if free or ":" in method:
-            own = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
-            refused = {n: v for n, v in refused.items() if n.removeprefix("--") not in own}
-            refused |= {flag(p.name): v for p in _OF_ONE_ROUND if (v := options[p.name]) is not None}
-            numbers = given(("smoothness", "strong_convexity"))
-            potential.free(method, *of_all, numbers, own, refused, json, out)
-            return
-        numbers = given(("smoothness", "strong_convexity", "rho", "kappa_0", "c"))
-        of_method = {"step": step, "mu": options["mu"]}
-        of_method |= {"ratio": options["l2_over_beta"], "B": options["dissimilarity"]}
+        numbers = given(("smoothness", "strong_convexity"))
         potential.lyapunov(method, *of_all, numbers, of_method, refused, json, out)
         return
-    potential.refuse({flag(p.name): options[p.name] for p in _OF_ONE_ROUND} | {"--free": free or None})
     numbers = given(p.name for p in _OF_LOSSES)
-    chosen = {"step": step, "group": group, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
-    many = clients if group else of_all[0]
+    many, chosen = clients if group else of_all[0], {**of_method, "group": group}
     worst.worst_case(method, many, participants, local_steps, rounds, criterion, numbers, chosen, json, out, instance, fewest)

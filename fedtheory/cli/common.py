@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from fedtheory.theory.judge.registry import RegisteredPaper
 
 __all__ = [
-    "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
+    "SHIPPED", "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
     "must_take_files", "not_as_recorded", "note", "out_console", "paper_named", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
     "statements_in", "warn_of_formulas", "writing", "wrote",
 ]
+
+
+SHIPPED = {"one-round": "theorems/one_round.py"}  # files of statements by their names
 
 
 @contextmanager
@@ -149,8 +152,11 @@ def find_statement(name: str) -> Any:
 
 
 def in_file(name: str) -> tuple[Path | None, str]:
-    """(FILE, NAME) of 'FILE.py::NAME' or 'FILE.py'; (None, name) of what is no file."""
+    """(FILE, NAME) of 'FILE.py::NAME' or 'FILE.py', or of a file that comes with the package, as 'one-round';
+    (None, name) of what is no file."""
     file, _, inside = name.partition("::")
+    if file in SHIPPED:
+        return Path(__file__).parents[1] / SHIPPED[file], inside
     if file.endswith(".py") or (("::" in name or "/" in name) and Path(file).is_file()):
         return Path(file), inside
     return None, name
@@ -324,13 +330,14 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
     """A progress bar on stderr (a spinner without a total), or plain lines where that is no terminal; yields `Advance`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+    from fedtheory.limits import announcing
     from fedtheory.optimum.conic import announced
     from fedtheory.plain_progress import Lines, redraws
 
     console = err_console()
     say = partial(console.print, style="dim", markup=False, soft_wrap=True)
     if not redraws(console.file):
-        with Lines(what, total) as lines, announced(lambda text: say(text + GO_WITHOUT)):
+        with Lines(what, total) as lines, announcing(say), announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lines.advance, say)
         return
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
@@ -338,7 +345,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
         columns += [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
-        with announced(lambda text: say(text + GO_WITHOUT)):
+        with announcing(say), announced(lambda text: say(text + GO_WITHOUT)):
             yield Advance(lambda n, k: bar.reset(task, completed=int(bar.tasks[0].completed) + n) if k else bar.advance(task, n), say)
 
 

@@ -70,6 +70,7 @@ def about_form(f: Any) -> dict[str, Any]:
     """A form, and what is on record of it."""
     return {
         "name": f.name, "wording": f.wording, "established": dict(f.established),
+        "known": {rule: f.known(rule) for rule in f.established},
         "worst_case_at": "" if f.worst is None else f.worst.at,
     }  # fmt: skip
 

@@ -140,7 +140,7 @@ SET_OPTIONS = (
 )  # fmt: skip
 
 
-_GIVEN = "A number of the theorem itself, as in --given G=3 (`fedtheory explain` says which)."
+_GIVEN = "A number of the theorem itself, as --given G=3; FILE.py::NAME alone is proved with it."
 _KEEP = "Folder to keep every form that is judged in fractions, for `fedtheory replay`."
 GIVEN_OPTIONS = (
     option("given", list[str] | None, None, _GIVEN, "With a statement", metavar="NAME=VALUE"),

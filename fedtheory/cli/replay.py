@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import emit, facts, find_statement, note, out_console, save, shipped_witnesses
+from fedtheory.cli.common import emit, facts, find_statement, note, out_console, progress, save, shipped_witnesses
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
     """Check the certificate of a statement in fractions, and say what it proves."""
     from fedtheory.cli.worst_case import checked
     from fedtheory.theory.judge.registry import get, load_file, paper_of
-    from fedtheory.theory.studies.certificates import load, source_of, verify, write_proofs
+    from fedtheory.theory.studies.certificates import load, source_of, told_of, verify, write_proofs
 
     found = load(path)
     id = str(found.question.get("statement"))
@@ -79,17 +79,21 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
     except UnknownName as error:
         raise UnknownName(f"{error}; where it is from a Python file, name that as well: --paper FILE.py") from error
     try:
-        verify(found, statement)
+        with progress("checking the proof"):
+            verify(found, statement)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
     files = [] if proof is None else write_proofs(proof, found, statement)
     told = {"question": dict(found.question), "verdict": "proved", "mode": "proved", "parts": len(found.parts)}
     told["files"] = [str(file) for file in files]
+    words, told["follows"] = told_of(found, statement)
     if as_json:
         emit(told)
         return
     console = out_console()
-    console.print(Text(f"{id} [{found.question['form']}]: proved for {found.question['for']}", "bold"), soft_wrap=True)
+    console.print(Text(f"{id} [{found.question['form']}]: proved for {words}", "bold"), soft_wrap=True)
+    if told["follows"]:
+        console.print(f"So {told['follows']}.", soft_wrap=True)
     if found.question.get("source") != source_of(statement):
         console.print("The statement's file is not the one that the certificate was made with; it is proved for this one.")
     for i, (multipliers, factors) in enumerate(found.parts, 1):

@@ -18,14 +18,13 @@ from fedtheory.cli.common import (
     out_console,
     progress,
     save,
-    slug,
     writing,
     wrote,
 )
 from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps, work_in_words
 from fedtheory.cli.options import settings_of
-from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for
+from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for, run_name
 from fedtheory.errors import diverged
 from fedtheory.report.stacked import plain_table
 
@@ -50,7 +49,7 @@ def run(o: RunOptions) -> int:
         return run_central(o)
     refuse_set_options(o.method, o.options)
     problem = problem_for(o)
-    stem = slug("run", get(o.method).name, problem.name)
+    stem = run_name(get(o.method).name, problem.name, o.options)
     with only_writer_of(o.out, stem):  # before an optimum is looked for: a second process does no work
         return _ran(o, make(o, problem=problem), stem)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.cli.common import problem_of, progress, sampling_of
+from fedtheory.cli.common import problem_of, progress, sampling_of, slug
 from fedtheory.cli.local_solvers import (
     MEMORY_OPTIONS,
     SOLVER_OPTIONS,
@@ -21,7 +22,7 @@ from fedtheory.cli.local_solvers import (
     solver_of,
     whose,
 )
-from fedtheory.cli.options import flag, hyperparameters, make_algorithm, refuse_foreign
+from fedtheory.cli.options import SET_OPTIONS, defaults_of, flag, hyperparameters, make_algorithm, refuse_foreign
 from fedtheory.devices import array_like
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
@@ -29,7 +30,7 @@ from fedtheory.inputs import whole_number
 if TYPE_CHECKING:
     from fedtheory.theory.judge.request import Tuned
 
-__all__ = ["RUN_METRICS", "WIRE", "Made", "RunOptions", "make", "options_from", "problem_for"]
+__all__ = ["RUN_METRICS", "WIRE", "Made", "RunOptions", "make", "options_from", "problem_for", "run_name"]
 
 RUN_METRICS = {  # and their column titles
     "suboptimality": "F(x) - F*",
@@ -96,6 +97,7 @@ class Made:
         return RUN_METRICS if self.radius is None else {k: v for k, v in RUN_METRICS.items() if k != "gradient_norm"}
 
 
+LONGEST_NAME = 60  # characters of hyperparameters in a file's name
 _OWN = ("method", "problem", "rounds", "participants", "scenarios", "figures", "seed", "json", "out", "device", "dtype")
 
 
@@ -152,6 +154,19 @@ def problem_for(o: RunOptions) -> Any:
     algorithms.get(o.method)
     array_like(o.device, o.dtype or "float64")
     return problem_of(o.problem, o.options, o.seed)
+
+
+def run_name(method: str, problem: str, options: Mapping[str, Any]) -> str:
+    """A stem for the files of a run: method and problem, and every hyperparameter that is not the default, as in
+    'run-feddyn-digits-alpha-0.1'; a long one is shortened to eight digits of its hash."""
+    from fedtheory import algorithms
+
+    usual = defaults_of(algorithms.get(method)) if method in algorithms.names() else {}
+    names = (*hyperparameters(), "l2_over_beta", *(o.name for o in SET_OPTIONS))
+    given = {n: options[n] for n in names if options.get(n) is not None and options[n] != usual.get(n)}
+    told = "-".join(("" if v else "no_") + n if isinstance(v, bool) else f"{n}-{v}".removesuffix(".0") for n, v in given.items())
+    told = told if len(told) <= LONGEST_NAME else hashlib.sha256(told.encode()).hexdigest()[:8]
+    return slug("run", method, problem, *filter(None, [told]))
 
 
 def make(o: RunOptions, solved: bool = True, problem: Any = None) -> Made:

@@ -176,7 +176,7 @@ def _foreign_to_statement(own: tuple[str, ...]) -> frozenset[str]:
 
 
 OF_METHOD = {
-    "mu": "Of FedProx: the factor of its proximal term (default L; with --lyapunov 12 L).",
+    "mu": "Of FedProx: the factor of its proximal term (default L).",
     "alpha": "Of FedDyn: the factor of its proximal term (default L).",
     "l2": "Of FedElasticNet: lambda_2 (default 2 L).",
     "lam": "Of FedMLS and MOPES: lambda (default: best for the theorem).",

@@ -17,17 +17,19 @@ from fedtheory.cli.common import emit, out_console, progress, writing
 from fedtheory.cli.options import given_values
 from fedtheory.cli.worst_function import check_instance, check_losses, show_instance, write_instance
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.limits import announce, must_end
 from fedtheory.untrusted import ratio
 
 if TYPE_CHECKING:
     from fedtheory.worst_cases.classes import Losses
     from fedtheory.worst_cases.groups import Group
 
-__all__ = ["checked", "exact", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
+__all__ = ["checked", "exact", "in_file_names", "method_of", "plain", "replay_certificate", "tell_proof", "worst_case", "written"]
 
 PARSED_DIGITS = 60
 GROUP = re.compile(r"\s*([^\s,:]+)(?:,?\s+(one|\d+)\s+clients?)?\s*:(.*)")
 OF_A_GROUP = {"L": "smoothness", "mu": "strong_convexity", "G": "lipschitz"}
+TRIED, TRIED_MORE = 0.025, 3.6e-6  # seconds of one inequality that is left out: alone, and times the square of their number
 
 
 def exact(name: str, text: str) -> Fraction:
@@ -74,7 +76,7 @@ def worst_case(
 
         found = answer(q, bar.say)
         found = with_fewest(found) if fewest else found
-    path = written(found, out, _name(found.asked))
+        path = written(found, out, _name(found.asked, method, criterion))
     told = _told(found) | {"certificate": None if path is None else str(path)}
     if instance is not None:
         told |= {"instance": write_instance(found, instance)}
@@ -99,6 +101,10 @@ def with_fewest(found: Any) -> Any:
     from fedtheory.worst_cases.bounds import BOUND
     from fedtheory.worst_cases.readable import fewest
 
+    count = len(found.solution.numbers)
+    what, seconds = f"{count:,} inequalities, each tried to be left out", count * (TRIED + TRIED_MORE * count**2)
+    must_end(what, seconds, "go without --fewest, or take fewer --rounds or local steps")
+    announce(what, seconds)
     solution = fewest(found.family, BOUND, found.solution)
     return replace(found, solution=solution, bound=-solution.numbers.get(BOUND, Fraction(0)))
 
@@ -181,8 +187,17 @@ def _group(text: str, nonsmooth: bool) -> Group:
     return Group(exact(f"{told}: share", found[1]), _losses(told, nonsmooth, given), clients)
 
 
-def _name(asked: Any) -> str:
-    """The file's name."""
+def in_file_names(given: str, name: str) -> str:
+    """What a file's name has of a method or a criterion: its name, or where one's own is, as it was named,
+    since two files may have classes of one name."""
+    where, colon, own = given.rpartition(":")
+    if not colon:
+        return name
+    return re.sub(r"[^A-Za-z0-9_]+", "-", f"{where.removesuffix('.py').replace('..', 'up')}-{own}").strip("-")
+
+
+def _name(asked: Any, method: str, criterion: str) -> str:
+    """The file's name; ``method`` and ``criterion`` as they were named."""
     numbers = {"L": asked.get("smoothness"), "sc": asked.get("strong convexity"), "G": asked.get("lipschitz")}
     if groups := asked.get("groups"):
         numbers["groups"] = sha256(repr(plain(groups)).encode()).hexdigest()[:10]
@@ -190,7 +205,8 @@ def _name(asked: Any) -> str:
     if asked["participants"] < asked["clients"] or asked["clients"] == 1:
         numbers |= {"N": asked["clients"], "P": asked["participants"]}
     given = "".join(f"-{name}{str(number).replace('/', '_')}" for name, number in numbers.items() if number is not None)
-    return f"{asked['method']}-K{asked['local steps']}-T{asked['rounds']}-{asked['criterion']}{given}"
+    of, by = in_file_names(method, asked["method"]), in_file_names(criterion, asked["criterion"])
+    return f"{of}-K{asked['local steps']}-T{asked['rounds']}-{by}{given}"
 
 
 def _told(found: Any) -> dict[str, Any]:
@@ -310,7 +326,8 @@ def replay_certificate(
     cls = None if method is None else method_of(method)
     function = None if criterion is None else criterion_of(criterion)
     try:
-        files.verify(found, cls, function)
+        with progress("checking the proof"):
+            files.verify(found, cls, function)
     except FedTheoryError as error:
         raise type(error)(f"{path}: not proved: {error}") from error
     if proof is not None:

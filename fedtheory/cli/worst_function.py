@@ -21,7 +21,7 @@ REPRODUCED = 1e-5  # relative: a run that is further from the solver's value doe
 def check_instance(path: Path, potential: bool, clients: int = 2) -> None:
     """Refuse, before any work, what no worst losses can be written for."""
     if potential:
-        raise InvalidInput("--instance: constants of one round have no run to reproduce; leave --lyapunov and --l2-over-beta out")
+        raise InvalidInput("--instance: a potential has no run to reproduce; leave --lyapunov out")
     if path.suffix != ".json":
         raise InvalidInput(f"--instance {path}: write a file NAME.json, which the other commands take as a problem")
     if not path.parent.is_dir():

@@ -11,6 +11,8 @@ from fedtheory.report.headlines import counts, counts_markdown, sentence
 from fedtheory.report.tables import (
     disagreements,
     instance_text,
+    known_key,
+    known_text,
     lines,
     other_forms,
     short,
@@ -29,11 +31,11 @@ __all__ = ["markdown_report"]
 
 
 _STATEMENTS = (
-    "statement", "what it says", "as printed", "as repaired", "instances", "tightness worst / median",
+    "statement", "what it says", "as printed", "as repaired", "proved", "instances", "tightness worst / median",
     "worst case/bound", "witness",
 )  # fmt: skip
 _FORMS = (
-    "paper", "statement", "form", "rule", "verdict", "on record", "violated / instances", "tightness",
+    "paper", "statement", "form", "rule", "verdict", "on record", "known", "violated / instances", "tightness",
     "tightest on", "worst case/bound",
 )  # fmt: skip
 
@@ -58,6 +60,7 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
     """The report as Markdown; figures are linked relative to `out`."""
     text = [f"# {title(rows)}", "", subjects(rows), "", headline(rows, record), ""]
     text += [*counts_markdown(counts(lines(rows))), ""]
+    text += [known_key(rows), ""] if known_key(rows) else []
     text += [f"- **Not as recorded:** {w}" for w in disagreements(rows, record["complete"])]
     text += [f"- {k}: {v}" for k, v in summary(record)]
     witnesses = witnesses_of(rows, out)
@@ -65,11 +68,11 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
         mine = [r for r in rows if paper_of(r.statement) is paper]
         text += ["", f"## {paper.title}", "", f"**{sentence(paper, group, mine, witnesses)}**", "", *counts_markdown(counts(group))]
         text += ["", f"“As printed” is judged {paper.printed}.{worded(group)}", ""]
-        text += _table(_STATEMENTS, (4, 5, 6), (
+        text += _table(_STATEMENTS, (5, 6, 7), (
             [
                 short(ln.statement) + ln.mark, ln.title,
                 verdict_text([ln.printed] if ln.printed else []),
-                other_forms(ln) or verdict_text(ln.repaired), str(ln.instances),
+                other_forms(ln) or verdict_text(ln.repaired), known_text(ln), str(ln.instances),
                 tightness_text(ln.shown), worst_case_text(ln.shown), ln.witness or "",
             ]
             for ln in group
@@ -77,9 +80,9 @@ def markdown_report(rows: Sequence[Row], record: Mapping[str, Any], figures: Seq
     text += ["", worst_case_key(rows).strip()] if worst_case_key(rows) else []
     text += _findings_markdown(record)
     text += ["", "## Every form", ""]
-    text += _table(_FORMS, (6, 7), (
+    text += _table(_FORMS, (7, 8), (
         [
-            paper_of(r.statement).title, short(r.statement), r.form, r.rule, r.verdict, r.established,
+            paper_of(r.statement).title, short(r.statement), r.form, r.rule, r.verdict, r.established, r.known,
             f"{r.violations} / {r.instances}", tightness_text(r), instance_text(r.tightest),
             f"{worst_case_text(r)} ({r.worst_case_at})" if worst_case_text(r) else "",
         ]

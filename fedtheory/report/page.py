@@ -11,7 +11,7 @@ from fedtheory.report.evidence import size_options, witnesses_of
 from fedtheory.report.headlines import COUNTED, STATES, counts, counts_table, repairs_in_words, sentence, tiles
 from fedtheory.report.pictures import pictures
 from fedtheory.report.statements import Context, anchor, shown_statement
-from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, lines
+from fedtheory.report.tables import WORDED, WORDED_NOTE, WORST_CASE_NOTE, disagreements, known_key, lines
 from fedtheory.report.words import findings, headline, subjects, summary, title
 from fedtheory.theory.judge.registry import RegisteredPaper, by_paper, paper, paper_of, setting_of
 from fedtheory.theory.judge.reviews import KINDS, told
@@ -40,7 +40,7 @@ def page(
     drawn = pictures(figures, [p for p, _ in papers])
     return {
         "title": title(rows), "about": subjects(rows), "headline": headline(rows, record),
-        "complete": record["complete"], "wrong": disagreements(rows, record["complete"]),
+        "complete": record["complete"], "wrong": disagreements(rows, record["complete"]), "known": known_key(rows),
         "total": _counted(main), "counted": COUNTED, "states": STATES, "worded": WORDED,
         "worded_note": WORDED_NOTE, "worst_case_note": WORST_CASE_NOTE,
         "papers": [_paper(p, group, rows, context, drawn.get(p.id, [])) for p, group in papers],
@@ -56,7 +56,7 @@ def _paper(chosen: RegisteredPaper, group: Sequence[Any], rows: Sequence[Row], c
         "about": f"{chosen.about[0].upper()}{chosen.about[1:]}" if chosen.about else "",
         "printed": chosen.printed, "rules": chosen.rules,
         "sentence": context.prose(sentence(chosen, group, mine, context.witnesses)),
-        "counts": _counted(group),
+        "counts": _counted(group), "known": known_key(mine),
         "tiles": [
             (STATES[state], state, [(anchor(t.statement), t) for t in found])
             for state, found in shown.items()

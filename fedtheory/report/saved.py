@@ -97,11 +97,11 @@ def _row(entry: Any, label: str) -> Row:
         except (TypeError, ValueError) as error:
             raise DataFileError(f"{label}: {key} is {_brief(entry[key])}; it must be a number") from error
     try:
-        get(entry["statement"]).form(entry["form"])
+        proof = get(entry["statement"]).form(entry["form"]).proof
     except UnknownName as error:
         raise UnknownName(f"{label}: {error}; where it is from a Python file, name that as well: --paper FILE.py") from error
     known = {f.name for f in fields(Row)}
-    return Row(**{**{k: v for k, v in entry.items() if k in known}, **numbers})
+    return Row(**{**{k: v for k, v in entry.items() if k in known}, **numbers, "proof": proof})
 
 
 def _findings(record: dict[str, Any], path: Path) -> None:

@@ -22,7 +22,7 @@ from fedtheory.report.tables import (
 )
 from fedtheory.report.typeset import formula_html, prose_html, prose_text
 from fedtheory.theory.judge.registry import RegisteredPaper, about_of, get, paper_of, rule_words
-from fedtheory.theory.judge.statement import WORDINGS
+from fedtheory.theory.judge.statement import KNOWN, WORDINGS
 
 if TYPE_CHECKING:
     from fedtheory.report.tables import Line
@@ -81,7 +81,8 @@ def shown_statement(line: Line, context: Context) -> dict[str, Any]:
             (label, formula_html(form, statement.title), _conditions(form, context))
             for label, form, _ in above
         ],
-        "evidence": how(r for _, _, rows_of in above for r in rows_of), "instances": line.instances,
+        "known": KNOWN[line.known] if line.known else "", "evidence": how(r for _, _, rows_of in above for r in rows_of),
+        "instances": line.instances,
         "tightness": tightness_text(shown), "worst_case": worst_case_text(shown),
         "worst_case_at": "" if shown is None else prose_html(shown.worst_case_at),
         "assumptions": [context.prose(a) for a in _assumptions(statement)],
@@ -142,7 +143,7 @@ def _form(form: Form, statement: Statement, rows: Sequence[Row], context: Contex
                 "violated": f"{r.violations} / {r.instances}", "comparisons": f"{r.evaluations:,}",
                 "tightness": tightness_text(r), "tightest": instance_text(r.tightest),
                 "worst_case": worst_case_text(r), "worst_case_at": prose_html(r.worst_case_at),
-                "how": ", ".join(r.modes),
+                "known": r.known, "how": ", ".join(r.modes),
                 "search": search_text(context.record["searches"], r.statement, r.form, r.rule),
             }
             for r in judged

@@ -11,15 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.report.stacked import NARROW, Stacked, plain_table
+from fedtheory.theory.judge.campaign import counts_known
 from fedtheory.theory.judge.check import in_words
 from fedtheory.theory.judge.registry import RegisteredPaper, by_paper, get, paper_of, rule_words
+from fedtheory.theory.judge.statement import KNOWN, Known
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.campaign import Row
 
 __all__ = [
     "WORDED", "WORDED_NOTE", "WORST_CASE_NOTE", "Line", "check_table", "details_table",
-    "disagreements", "instance_text", "is_repaired", "lines", "number", "other_forms", "printed_form",
+    "disagreements", "instance_text", "is_repaired", "known_key", "known_text", "lines", "number", "other_forms", "printed_form",
     "replay_example", "rule_rank", "short", "shown_rule", "statement_table", "styled", "table_key",
     "tried", "worst_case_key", "worst_case_text",
 ]
@@ -91,6 +93,13 @@ class Line:
     def instances(self) -> int:
         """On how many the form that is shown was judged; where none is, the most that any form was judged on."""
         return self.shown.instances if self.shown else max((r.instances for r in self.others), default=0)
+
+    @property
+    def known(self) -> Known | None:
+        """How it is known that the form that is shown holds, or of several forms those that hold: the weakest way."""
+        rows = [self.shown] if self.shown else self.others
+        holding = [r.known for r in rows if r.verdict == "holds"]
+        return max(holding, key=list(KNOWN).index, default=None)
 
     @property
     def witness(self) -> str | None:
@@ -188,22 +197,37 @@ def tightness_text(row: Row | None, brief: bool = False) -> str:
     return ("/" if brief else " / ").join("<0" if text.startswith("-") else text for text in texts)
 
 
+def known_text(line: Line, brief: bool = False) -> str:
+    """The word of `Line.known` for a table; '–' where nothing holds."""
+    return NO_FORM if line.known is None else line.known.removeprefix("in " if brief else "")
+
+
+def known_key(rows: Sequence[Row]) -> str:
+    """'620 verdicts “holds”: 15 proved by machine, 605 in words (cited), 0 only tested'; '' where nothing holds."""
+    n = counts_known([r for r in rows if r.verdict == "holds"])
+    total = sum(n.values())
+    if not total:
+        return ""
+    told = f"{n['proved']} proved by machine, {n['in words']} in words (cited), {n['tested']} only tested"
+    return f"{total:,} verdict{'s' * (total != 1)} “holds”: {told}"
+
+
 def worst_case_text(row: Row | None) -> str:
     """'0.27': worst case/bound at a point of the parameters; '' where none is computed."""
     return "" if row is None or math.isnan(row.worst_case) else number(row.worst_case, 2)
 
 
-_BRIEF = ("statement", "as\nprinted", "as\nrepaired", "inst.", "tightness\nmax/med.", "rerun")  # for a narrow terminal
+_BRIEF = ("statement", "as\nprinted", "as\nrepaired", "proved", "inst.", "tightness\nmax/med.", "rerun")  # for a narrow terminal
 
 
 def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
     """The main table, a heading for each paper; titles are shown where there is room."""
     narrow = width < NARROW
     worst = ["worst case\n/bound"] if width >= WIDE and any(worst_case_text(r) for r in rows) else []
-    headings = ("statement", "what it says", "as printed", "as repaired", "inst.", "tightness\nmax / med.", *worst, "witness")
-    table: Table | Stacked = Stacked(_BRIEF, right=(3, 4))
+    headings = ("statement", "what it says", "as printed", "as repaired", "proved", "inst.", "tightness\nmax / med.", *worst, "witness")
+    table: Table | Stacked = Stacked(_BRIEF, right=(4, 5))
     if not narrow:
-        table = plain_table(headings, right=range(4, 6 + len(worst)), whole={0, *range(2, 8)}, wide=(1,), dim=(1,))
+        table = plain_table(headings, right=range(5, 7 + len(worst)), whole={0, *range(2, 9)}, wide=(1,), dim=(1,))
     for n, (paper, group) in enumerate(by_paper(lines(rows), lambda line: line.statement)):
         if n:
             table.add_row("")
@@ -216,13 +240,13 @@ def statement_table(rows: Sequence[Row], width: int) -> Table | Stacked:
 
 
 def _cells(line: Line, brief: bool) -> tuple[str | Text, ...]:
-    """Name, as printed, as repaired, instances, tightness, witness."""
+    """Name, as printed, as repaired, how it is known, instances, tightness, witness."""
     forms = other_forms(line)
     return (
         short(line.statement) + line.mark, _cell([line.printed] if line.printed else [], brief),
         Text(forms.removeprefix("forms: ") if brief else forms) if forms
         else _cell(line.repaired, brief),
-        str(line.instances), tightness_text(line.shown, brief), _witness_cell(line.witness),
+        known_text(line, brief), str(line.instances), tightness_text(line.shown, brief), _witness_cell(line.witness),
     )
 
 
@@ -237,8 +261,9 @@ def table_key(rows: Sequence[Row], width: int = WIDE) -> str:
     judged = ", ".join(f"for {paper.title} {paper.printed}" for paper, _ in by_paper(rows, lambda r: r.statement))
     forms = "✓ 4, ✗ 1: how many of a statement's own forms hold and fail. " * any(map(other_forms, lines(rows)))
     return (
-        f"as printed is judged {judged}. inst. and tightness are of the repaired form, where there is one, else of the printed one, "
-        "judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
+        f"as printed is judged {judged}. proved, inst. and tightness are of the repaired form, where there is one, else of the printed "
+        "one, judged in the same way. –: there is no such form (a repair where none is needed, a print of our own sharpening). "
+        "proved: “proved” by machine, “in words” that are cited, or only “tested”; – where nothing holds. "
         f"{WORDED_NOTE} {forms}tightness: measured/bound, 1 is attained, <0 where what is measured is negative."
         f"{worst_case_key(rows)}{_worst_cases(rows, width)}{_witness_key(rows)}"
     )

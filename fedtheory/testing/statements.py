@@ -122,16 +122,18 @@ def _fails(statement: Statement, check: Check, checks: Checks) -> None:
         bad, every = np.unique(series.at[series.violated]), np.unique(series.at)
         more = f"kept of {series.total:,} entries" if len(series.at) < series.total else "looked at"
         lines.append(f"it fails at {len(bad)} of {len(every)} horizons {more}, first at {series.horizon} = {bad[0]}")
-    known = statement.form(check.form).established.get(check.rule, "open")
-    if known == "holds":
+    from fedtheory.theory.judge.statement import KNOWN
+
+    form = statement.form(check.form)
+    known = form.known(check.rule) if check.rule in form.established else "open"
+    if known in ("proved", "in words"):
         hint = (
             "the theorem is proved, so the run is none of this method with these hyperparameters, or an assumption fails that a run "
             "does not show; check one round by itself (`fedtheory audit`), and: "
             + "; ".join(statement.assumptions[:MOST_ASSUMPTIONS])
         )
     else:
-        what = "on record as false" if known == "violated" else "neither proved nor refuted"
-        hint = f"this form is {what}: a correct run may break it; assert form='repaired' where there is one"
+        hint = f"this form is {KNOWN[known]}: a correct run may break it; assert form='repaired' where there is one"
     fail(f"Statement violated: {name}.", lines, hint, evidence)
 
 

@@ -69,8 +69,12 @@ of the other terms, in expectation over the cohorts unless ``pathwise=True``) or
 function without arguments that gives them when they are needed; its LaTeX, where that is not to be
 made by the code; mutants (`wrong`) that a study must reject, with sides of their own or a share of
 the form's right side, or of each of its terms; and what is on record (``holds=True``, ``fails=True``, or open). Numbers that
-may be asked how small they could be are declared: ``q.constant("c", 1)``.
-``needs={"mu > 0": q.mu > 0}`` says where a form is claimed. Half is ``Fraction(1, 2)``: with 0.5 in
+may be asked how small they could be are declared: ``q.constant("c", 1)``; one that is ``free=True`` stands
+for some number >= 0, which a proof chooses. ``potential(q, V, D)`` gives the sides of
+E V+ <= rho V - D + noise, of functions of a state: where it is proved from any state, it is for every
+number of rounds.
+``needs={"mu > 0": q.mu > 0}`` says where a form is claimed; an inequality ``le`` in its place is one that
+a proof may use. Half is ``Fraction(1, 2)``: with 0.5 in
 a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)``
 and in hyperparameters, a float is the fraction that it prints as.
 Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
@@ -116,7 +120,7 @@ if TYPE_CHECKING:
     from fedtheory.theory.paper import AuthoredStatement, Paper, load_file
     from fedtheory.theory.proofs import step
     from fedtheory.theory.rounds.declare import GradientSteps, Minimise, above, among, method, upto
-    from fedtheory.theory.rounds.forms import eq, form, le, printed, repaired, wrong
+    from fedtheory.theory.rounds.forms import eq, form, le, potential, printed, repaired, wrong
     from fedtheory.theory.rounds.irregular_run import IrregularRun
     from fedtheory.theory.rounds.problem_classes import (
         Lipschitz,
@@ -134,8 +138,8 @@ __all__ = [
     "Minimise", "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex",
     "Statement", "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among",
     "anything", "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
-    "minimum", "number", "printed", "quantities", "repaired", "replay", "step", "study", "upto",
-    "verify", "whole", "word", "wrong",
+    "minimum", "number", "potential", "printed", "quantities", "repaired", "replay", "step", "study",
+    "upto", "verify", "whole", "word", "wrong",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazily(__name__)  # what judges statements needs none of them

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +30,7 @@ from fedtheory.theory.rounds.declare import (
     Method,
     Minimise,
     Upto,
+    hyperparameters,
     least_and_most,
     only_keywords,
 )
@@ -43,6 +45,7 @@ from fedtheory.theory.rounds.forms import (
     sides_of,
 )
 from fedtheory.theory.rounds.losses import Unbounded
+from fedtheory.theory.rounds.problem_classes import Smooth, SmoothConvex, StronglyConvex
 from fedtheory.theory.world import World, formula_over, letters_of
 from fedtheory.theory.world_setting import WorldSetting
 
@@ -92,6 +95,50 @@ class AuthoredStatement:
     numbers: Callable[[Any], Mapping[str, Any]] | None = None
     takes_run: Callable[[Form, Any, Any], tuple[Any, Any]] | None = None
     letters: Mapping[str, Letters] = field(default_factory=dict)
+    given: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def at(self, **given: Any) -> AuthoredStatement:
+        """The statement with other numbers, each exact: ``at(clients=100, participants=10, alpha="1/2")``.
+
+        Parameters
+        ----------
+        given : clients, and participants of uniform cohorts; strong_convexity, mu/beta of convex losses;
+            steps and lr of local gradient steps, lr in units of 1/beta; and the method's hyperparameters
+
+        Raises
+        ------
+        InvalidInput, UnknownName
+            A number that this statement has not, or none of it.
+        """
+        from fedtheory.worst_cases.numbers import exact
+
+        if not given:
+            return self
+        if self.of_world or self.rules:
+            raise InvalidInput(f"{self.id}: other numbers are given to a statement about one method")
+        has = ["clients", "participants", "strong_convexity", *self.local.parameters()]
+        own = [n for n in hyperparameters(self.about) if n not in has] if isinstance(self.about, Method) else []
+        numbers = {name: exact(name, value) for name, value in given.items()}
+        for name in numbers:
+            if name not in (*has, *own):
+                raise suggest(name, [*has, *own], f"number of {self.id}")
+        for name in ("clients", "participants", "steps"):
+            if name in numbers and (numbers[name].denominator > 1 or numbers[name] < 1):
+                raise InvalidInput(f"{name} = {numbers[name]}: it must be a whole number >= 1")
+        changed: dict[str, Any] = {"given": {**self.given, **numbers}}
+        changed |= {"problems": _with_numbers(self.problems, numbers)}
+        if "participants" in numbers:
+            P, (fewest, most) = int(numbers["participants"]), changed["problems"].clients
+            if most < P:
+                raise InvalidInput(f"participants = {P} of clients = {most}: at most all take part")
+            changed["sampling"] = Full() if fewest == most == P else Uniform(P)
+        if isinstance(self.local, GradientSteps):
+            E, lr = numbers.get("steps"), numbers.get("lr")
+            size = self.local.lr if lr is None else lambda c: lr / c.beta
+            changed["local"] = GradientSteps(self.local.steps if E is None else int(E), size)
+        if method := {n: v for n, v in numbers.items() if n in own}:
+            changed["about"] = self.about.changed(method)
+        return replace(self, **changed)
 
     @cached_property
     def variants(self) -> dict[str, AuthoredStatement]:
@@ -314,6 +361,18 @@ class AuthoredStatement:
 
     def __repr__(self) -> str:
         return f"<statement {self.id}: {self.title}>"
+
+
+def _with_numbers(problems: Any, numbers: Mapping[str, Fraction]) -> Any:
+    """A class of problems with other clients, and another strong convexity."""
+    if "clients" in numbers:
+        problems = replace(problems, clients=int(numbers["clients"]))
+    if (mu := numbers.get("strong_convexity")) is None:
+        return problems
+    if type(problems) not in (Smooth, SmoothConvex, StronglyConvex):
+        raise InvalidInput(f"strong_convexity = {mu}: the statement is about {problems.words}; leave it out")
+    plain = {f.name: getattr(problems, f.name) for f in fields(SmoothConvex)}
+    return StronglyConvex(**plain, mu=mu) if mu else SmoothConvex(**plain)
 
 
 class Paper(RegisteredPaper):

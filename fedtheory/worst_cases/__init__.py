@@ -5,12 +5,10 @@ from fedtheory.worst_cases.certificates import Certificate, certificate, load, v
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.functions import WorstFunction, worst_function
 from fedtheory.worst_cases.groups import Group
-from fedtheory.worst_cases.potentials import Potential, best_potential, one_round
 from fedtheory.worst_cases.quadratic_potentials import QuadraticPotential, quadratic_potential
 from fedtheory.worst_cases.traced import Contraction
 
 __all__ = [
-    "Certificate", "Contraction", "Group", "Losses", "Potential", "QuadraticPotential", "WorstCase", "WorstFunction",
-    "best_potential", "certificate", "load", "one_round", "quadratic_potential", "verify",
-    "worst_case", "worst_function", "write",
+    "Certificate", "Contraction", "Group", "Losses", "QuadraticPotential", "WorstCase", "WorstFunction",
+    "certificate", "load", "quadratic_potential", "verify", "worst_case", "worst_function", "write",
 ]

@@ -17,7 +17,14 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.coins import not_too_many_ways
-from fedtheory.worst_cases.criteria import CRITERIA, Criterion, form_of, name_of, source_of
+from fedtheory.worst_cases.criteria import (
+    CRITERIA,
+    Criterion,
+    Leaf,
+    form_of,
+    name_of,
+    source_of,
+)
 from fedtheory.worst_cases.entries import SHOWN
 from fedtheory.worst_cases.gram import Quadratic, value
 from fedtheory.worst_cases.groups import Group, Groups
@@ -26,7 +33,7 @@ from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
 from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, check, maximise
 from fedtheory.worst_cases.runs import NeedsTree, Run, spread
-from fedtheory.worst_cases.tree import Tree
+from fedtheory.worst_cases.tree import Each, History, Tree
 
 __all__ = [
     "CRITERIA", "Branch", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "branches", "family", "grown",
@@ -104,8 +111,6 @@ class Question:
         """
         if isinstance(self.losses, Groups):
             self._check_groups(self.losses)
-        if self.tree and not isinstance(self.criterion, str):
-            raise MissingCapability("a criterion of one's own is asked where everybody takes part; take a named one, or all clients")
         if isinstance(self.criterion, str) and self.criterion not in CRITERIA:
             raise InvalidInput(f"unknown criterion {self.criterion!r}: there are {', '.join(CRITERIA)}")
         for name in ("rounds", "clients", "participants"):
@@ -454,7 +459,26 @@ def grown(q: Question, announce: Announce | None = None) -> tuple[Tree, Quadrati
         return ends, other.points, other.extra
 
     _same_in_other_dimensions(q, (models, tree.points, tree.extra), again)
-    return tree, *_criterion(str(q.criterion), tree, [Branch(Fraction(1), models)])
+    if not isinstance(q.criterion, str):
+        return tree, -_over_leaves(q.criterion, tree, models), {}
+    return tree, *_criterion(q.criterion, tree, [Branch(Fraction(1), models)])
+
+
+def _over_leaves(
+    criterion: Callable[[Any], Any], tree: Tree, models: list[dict[History, Each]]
+) -> Quadratic:
+    """The expectation of a function of the models over every sequence of cohorts."""
+    ends = [
+        form_of(
+            criterion, Leaf(tree, end), [x[end[:t]] for t, x in enumerate(models)], tree.clients
+        )
+        for end in models[-1]
+    ]  # fmt: skip
+    found = Fraction(1, len(ends)) * Quadratic.total(ends)
+    if not tree.symmetric(found):
+        told = "it is another one of other clients, or differs from call to call"
+        raise MissingCapability(f"criterion {name_of(criterion)}: {told}")
+    return found
 
 
 def _tell(announce: Announce | None, conditions: int, permutations: int) -> None:

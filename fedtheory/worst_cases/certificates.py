@@ -17,7 +17,7 @@ from typing import Any
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.inputs import file_path, require
-from fedtheory.limits import ended_within
+from fedtheory.limits import announce, ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.rational import brief, fraction, integer
 from fedtheory.untrusted import read_json
@@ -25,9 +25,7 @@ from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked, fami
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.groups import Group
 from fedtheory.worst_cases.identity import Factors, Family, left_over, matrices
-from fedtheory.worst_cases.potentials import Potential, RoundQuestion, chosen_question
 from fedtheory.worst_cases.quadratic_potentials import PotentialQuestion, QuadraticPotential, potential_question
-from fedtheory.worst_cases.rounds import ROUNDS
 
 __all__ = ["FORMAT", "Certificate", "asked_question", "certificate", "in_words", "is_certificate", "load", "text", "verify", "write"]
 
@@ -40,15 +38,13 @@ ASKED = frozenset(
 )
 OF_LOSSES = frozenset({"smoothness", "strong convexity", "lipschitz"})
 OF_A_GROUP = OF_LOSSES | {"share", "clients"}
-ASKED_OF_A_ROUND = frozenset({
-    "kind", "method", "clients", "participants", "local steps", "options", "smoothness", "strong convexity", "rho", "fixed",
-})  # fmt: skip
 ASKED_OF_A_QUADRATIC = frozenset({
     "kind", "method", "source", "local steps", "options", "smoothness", "strong convexity", "clients",
     "participants", "values",
 })  # fmt: skip
 QUADRATIC = "quadratic potential"
 MOST_BYTES, MOST_SECONDS = 2_000_000, 60
+CHECKED = 1.4e-4  # seconds: times the power 3/2 of the multipliers (measured, one core)
 _A_CERTIFICATE = "use a Certificate, what certificate(...) or load(...) returned"
 MOST = 10_000  # multipliers, rounds or clients of a file
 
@@ -59,8 +55,8 @@ class Certificate:
 
     Attributes
     ----------
-    question : dict with 'kind' ('worst-case' or 'potential') and what was asked
-    claim : dict of the numbers that are proved: 'bound', or 'kappa_0', 'kappa', 'rho' and 'c'
+    question : dict with 'kind' ('worst-case' or 'quadratic potential') and what was asked
+    claim : dict of the numbers that are proved: 'bound', or 'rho' and 'c'
     multipliers : dict name -> number
     factors : dict block -> `Factors`
     """
@@ -71,24 +67,21 @@ class Certificate:
     factors: Mapping[str, Factors]
 
 
-def certificate(found: WorstCase | Potential | QuadraticPotential) -> Certificate:
+def certificate(found: WorstCase | QuadraticPotential) -> Certificate:
     """The certificate of what was computed.
 
     Raises
     ------
     InvalidInput
-        Neither a `WorstCase` nor a `Potential`, nor a `QuadraticPotential`.
+        Neither a `WorstCase` nor a `QuadraticPotential`.
     """
-    made = "use what worst_case(...), quadratic_potential(...), one_round(...) or best_potential(...) returned"
-    require(isinstance(found, WorstCase | Potential | QuadraticPotential), "found", found, made)
+    made = "use what worst_case(...) or quadratic_potential(...) returned"
+    require(isinstance(found, WorstCase | QuadraticPotential), "found", found, made)
     numbers = found.solution.numbers
     if isinstance(found, QuadraticPotential):
         question = {"kind": QUADRATIC, **found.question.asked, "values": found.valued}
         claim = {"rho": found.rho, "c": found.c}
         return Certificate(question, claim, numbers, found.solution.factors)
-    if isinstance(found, Potential):
-        asked = found.question
-        return Certificate({"kind": "potential", **asked.written}, asked.claim(numbers), numbers, found.solution.factors)
     return Certificate({"kind": "worst-case", **found.asked}, {"bound": found.bound}, numbers, found.solution.factors)
 
 
@@ -107,6 +100,8 @@ def verify(
         What is wrong with the proof.
     """
     require(isinstance(found, Certificate), "found", found, _A_CERTIFICATE)
+    count = len(found.multipliers)
+    announce(f"{count:,} multipliers to check in fractions", CHECKED * count**1.5)
     with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate with fewer or shorter numbers"):
         _verify(found, method, criterion)
 
@@ -115,10 +110,8 @@ def _verify(found: Certificate, method: type[Algorithm] | None, criterion: Any) 
     if found.question.get("kind") == QUADRATIC:
         _verify_quadratic(found, method)
         return
-    asked = _potential(found.question) if found.question.get("kind") == "potential" else None
-    identity = family(asked_question(found.question, method, criterion)) if asked is None else asked.family
-    check_identity(identity, found.multipliers, found.factors)
-    claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))} if asked is None else asked.claim(found.multipliers)
+    check_identity(family(asked_question(found.question, method, criterion)), found.multipliers, found.factors)
+    claimed = {"bound": -found.multipliers.get(BOUND, Fraction(0))}
     if dict(found.claim) != claimed:
         raise NotCertified(f"the file claims {_written(found.claim)}, its multipliers say {_written(claimed)}")
 
@@ -182,25 +175,6 @@ def _written(numbers: Mapping[str, Fraction]) -> str:
     return ", ".join(f"{name} = {brief(number)}" for name, number in numbers.items())
 
 
-def _potential(question: Mapping[str, Any]) -> RoundQuestion:
-    """Read the question about one round from a file."""
-    _only(question, ASKED_OF_A_ROUND)
-    clients = integer(question.get("clients"), "clients", 1, MOST)
-    tables = [question.get(name) for name in ("options", "fixed")]
-    if question.get("method") not in ROUNDS or not all(isinstance(table, dict) for table in tables):
-        raise InvalidInput(f"method {question.get('method')!r}: potentials are of {', '.join(ROUNDS)}; options and fixed are tables")
-    options, fixed = ({str(name): fraction(x, str(name)) for name, x in table.items()} for table in tables if isinstance(table, dict))
-    numbers = {name: fraction(question.get(name), name) for name in ("smoothness", "strong convexity", "rho")}
-    return chosen_question(
-        RoundQuestion(
-            str(question["method"]), clients,
-            integer(question.get("participants"), "participants", 1, clients),
-            integer(question.get("local steps"), "local steps", 1, MOST), options,
-            numbers["smoothness"], numbers["strong convexity"], numbers["rho"], fixed,
-        )
-    )
-
-
 def asked_question(
     question: Mapping[str, Any], method: type[Algorithm] | None = None, criterion: Any = None
 ) -> Question:
@@ -214,7 +188,8 @@ def asked_question(
         A question that is none.
     """
     if question.get("kind") != "worst-case":
-        raise InvalidInput(f"kind {question.get('kind')!r}: it must be 'worst-case' or 'potential'")
+        old = " (constants of one round are forms of `one-round` now)" if question.get("kind") == "potential" else ""
+        raise InvalidInput(f"kind {question.get('kind')!r}: it must be 'worst-case' or '{QUADRATIC}'{old}")
     grouped = "groups" in question
     _only(question, ASKED | ({"groups"} if grouped else OF_LOSSES))
     losses = _groups(question) if grouped else _losses(question)
@@ -369,6 +344,8 @@ def text(value: Any) -> Any:
     """Return a value as JSON holds it: fractions as text."""
     if isinstance(value, Mapping):
         return {name: text(x) for name, x in value.items()}
+    if isinstance(value, list):
+        return [text(x) for x in value]
     return str(value) if isinstance(value, Fraction) or value == inf else value
 
 

@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.gram import Name, Quadratic, inner, square, value
 from fedtheory.worst_cases.numbers import exact
 
-__all__ = ["Losses", "Point"]
+__all__ = ["Losses", "Point", "WeaklyConvex"]
 
 
 V = TypeVar("V")  # `Vector`, or what a tree of cohorts has in its place
@@ -124,3 +124,21 @@ class Losses:
     def of(self, point: Point[Any]) -> Losses:
         """The class of the losses that are asked at a point."""
         return self
+
+@dataclass(frozen=True)
+class WeaklyConvex(Losses):
+    """L-smooth losses whose curvature is at least ``strong_convexity``, which may be below 0.
+
+    f less mu/2 ||x||^2 is convex and (L - mu)-smooth: the conditions are the same.
+
+    Raises
+    ------
+    InvalidInput
+        L <= 0, mu >= L or mu < -L.
+    """
+
+    def __post_init__(self) -> None:
+        self.made_exact()
+        L, mu = self.smoothness, self.strong_convexity
+        if L is None or not -L <= mu < L:  # which no L <= 0 has
+            raise InvalidInput(f"smoothness {L}, curvature of at least {mu}: -L <= curvature < L and 0 < L are needed")

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.worst_cases.entries import NotLinear, Square, Trace
 from fedtheory.worst_cases.gram import Quadratic
+from fedtheory.worst_cases.tree import Each, History, Tree
 
-__all__ = ["CRITERIA", "Criterion", "Measured", "Models", "form_of", "name_of", "source_of"]
+__all__ = ["CRITERIA", "Criterion", "Leaf", "Measured", "Models", "form_of", "name_of", "source_of"]
 
 Criterion = str | Callable[[Any], Any]
 CRITERIA = {
@@ -27,6 +28,14 @@ CRITERIA = {
     "gradient": "||grad F(x_T)||^2",
     "best-gap": "min over t < T of F(x_t) - F*",
 }
+
+
+INSTEAD = (
+    "sums and multiples of q.gap(x), q.distance_sq(x), q.gradient_sq(x), q.sq(v) and q.dot(u, v) "
+    "are asked for"
+)
+LEAST = f"{INSTEAD}; of the least gap take --criterion best-gap"
+OF_THEOREMS = "what clients do is asked for in a theorem, over='run', with a constant"
 
 
 class Models:
@@ -63,6 +72,12 @@ class Models:
         a, b = self._difference(v), self._difference(w)
         return self._number(self._run.product(a, b))
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        told = f"of the models q.x[0], ..., q.x[T] {INSTEAD}; {OF_THEOREMS}"
+        raise MissingCapability(f"there is no q.{name}: {told}")
+
     def _difference(self, v: Any) -> Any:
         found = self._trace.vector(v)
         if any(weight != 0 for weight in self._run.weights_of_start(found)):
@@ -74,6 +89,39 @@ class Models:
 
     def _number(self, form: Quadratic) -> Square:
         return Square(self._trace, {None: form}, frozenset(range(2)))
+
+
+class Leaf:
+    """The end of one history of cohorts, which is asked as a `Run` is.
+
+    A point depends on the cohorts that it is made of, and has one name after whichever others.
+    """
+
+    cohort = history = ()
+
+    def __init__(self, tree: Tree, history: History) -> None:
+        self._tree, self._history = tree, history
+        self.zero, self.best, self.weights_of_start = tree.zero, tree.best, tree.weights_of_start
+        self.points: list[Each] = []  # that were asked for
+
+    def product(self, a: Each, b: Each) -> Quadratic:
+        """<a, b> of vectors that are the same for all."""
+        return a.rows[0].inner(b.rows[0])
+
+    def gap(self, name: str, at: Each) -> Quadratic:
+        """F(at) - F*."""
+        return self._tree.gap(*self._asked(name, at))
+
+    def squared_gradient(self, name: str, at: Each) -> Quadratic:
+        """||grad F(at)||^2."""
+        return self._tree.squared_gradient(*self._asked(name, at))
+
+    def _asked(self, name: str, at: Each) -> tuple[str, dict[History, Each]]:
+        tree = self._tree
+        tree.history = self._history[: at.cohorts]
+        self.points.append(at)
+        known = tree.known(at)
+        return name if known is None else known[0], {tree.history: at}
 
 
 class Measured:
@@ -123,7 +171,13 @@ def form_of(criterion: Callable[[Any], Any], run: Any, models: list[Any], client
     try:
         found = criterion(Models(run, models, clients))
     except NotLinear as error:
-        raise MissingCapability(f"criterion {name}: {error}") from error
+        more = LEAST if str(error).startswith("compares") else INSTEAD
+        raise MissingCapability(f"criterion {name}: {error}; {more}") from error
+    except FedTheoryError as error:
+        raise type(error)(f"criterion {name}: {error}") from error
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"criterion {name}: {told}; {INSTEAD}") from error
     if not isinstance(found, Square):
         raise InvalidInput(f"criterion {name} gives {type(found).__name__}: return such as q.gap(q.x[-1])")
     return found.value

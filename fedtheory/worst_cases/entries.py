@@ -181,7 +181,7 @@ class _Entry:
     __hash__ = None  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name == "dtype":  # which np.mean asks for
             raise AttributeError(name)
         self.no(f"takes {name}(...) of a {self.what}")
 

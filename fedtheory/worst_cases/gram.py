@@ -36,7 +36,7 @@ Key = tuple[str, str]
 Name = Any  # of a vector or a point: a word, or what stands for it in a tree of cohorts
 
 
-def entry(block: str, x: str, y: str) -> tuple[str, str, str]:
+def entry(block: str, x: Name, y: Name) -> tuple[str, Name, Name]:
     """The key of <x, y> in a Gram matrix: the names in order."""
     return (block, x, y) if x <= y else (block, y, x)
 

@@ -33,6 +33,7 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import require, whole_number
+from fedtheory.limits import announce
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.entries import ROUNDING, SHOWN, Coordinate, Trace
@@ -41,7 +42,7 @@ from fedtheory.worst_cases.groups import Groups
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, subject
 from fedtheory.worst_cases.page import with_its_line
-from fedtheory.worst_cases.programme import NoMultipliers, Solution, maximise, optimum
+from fedtheory.worst_cases.programme import LARGEST, NoMultipliers, Solution, maximise, optimum
 from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 from fedtheory.worst_cases.traced import VectorClients
 
@@ -54,6 +55,7 @@ V_OF = {MEAN: "V mean", DEVIATION: "V deviation"}
 SIZE, S, NOISE = ("size", "1", "1"), "s", "c"  # trace V <= 1; V >= s ||x - x*||^2; what zeta^2 is multiplied by
 DIGITS = 10**6  # of rho
 BISECTIONS = 20
+SOLVED = 1.2e-5  # seconds: times the square of the conditions, for each programme (measured, one core)
 ENOUGH = 1e-6  # of s, below which the solver's is 0
 ROOM = (0, 1, 3, 10, 30, 100, 1000)  # by how many digits a rho that is proved may be larger than the solver's
 OTHERS = (3, 7, 101)  # numbers of clients at which a round is looked at beside 2
@@ -511,7 +513,7 @@ def quadratic_potential(
     Raises
     ------
     UnknownName, InvalidInput
-        What is no method, or none of its hyperparameters; losses that are not strongly convex.
+        What is no method, or none of its hyperparameters; losses that are not strongly convex; too many conditions.
     MissingCapability
         What the round asks for that is not linear in vectors, with the line; l1 terms.
     NotCertified
@@ -525,10 +527,15 @@ def answer(q: PotentialQuestion, advance: Callable[[int], Any] | None = None) ->
 
     Raises
     ------
-    MissingCapability, NotCertified
+    InvalidInput, MissingCapability, NotCertified
         As `quadratic_potential`.
     """
     plain = q.system()
+    conditions = len(plain.run.points) * (len(plain.run.points) - 1)
+    if conditions > LARGEST:
+        raise InvalidInput(f"{conditions:,} conditions on the losses: at most {LARGEST:,}; take fewer local steps")
+    told = f"{conditions:,} conditions on the losses in each of up to {2 * BISECTIONS} programmes, three at the least"
+    announce(told, 3 * SOLVED * conditions**2)
     below = plain.on_parabolas(float(q.losses.strong_convexity), float(q.losses.smoothness or 1))
     tried: list[QuadraticPotential] = []
     last: NotCertified | None = None

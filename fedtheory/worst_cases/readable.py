@@ -32,10 +32,17 @@ from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
 from fedtheory.worst_cases.groups import Group, Groups
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.programme import Solution, maximise
+from fedtheory.worst_cases.runs import STATE, X_STAR
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
 
 BY_SHARES = r" $F$ is the mean of the losses with the groups' shares; with these the means of the gradients at $x^*$ add up to 0."
+COMMON = ("x0", X_STAR)  # what all clients have alike, without a gradient
+RELATIVE = "Positions are relative to $x^*$."
+MEANS = (
+    r"$\overline{v}$ is the mean of $v$ over the clients, $\widetilde v=v-\overline v$, "
+    "and a product of vectors of the clients is the mean of their products."
+)
 LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
 
 
@@ -50,7 +57,7 @@ class Readable:
     points : where losses are asked, the optimum first
     family : the identity: its start plus multipliers times terms is a sum of squares
     multipliers, factors : of the proof
-    one : there is one client, so that nothing deviates from the mean
+    one : there is one client, or each has vectors of its own: nothing deviates from the mean
     """
 
     title: str
@@ -105,8 +112,8 @@ def latex(proof: Readable) -> str:
     lines = [
         r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
-        rf"Positions are relative to $x^*$; $\overline{{v}}$ is the mean of $v$ over the clients{groups}, "
-        r"$\widetilde v=v-\overline v$, and a product of vectors of the clients is the mean of their products. "
+        *([] if X_STAR in names else [RELATIVE]),
+        *([] if proof.one else [MEANS.replace("the clients,", f"the clients{groups},")]),
         r"Decimals are rounded: the certificate has the fractions." + weighed,
         r"Losses are asked at", r"\begin{align*}",
         " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
@@ -126,12 +133,15 @@ def latex(proof: Readable) -> str:
         r"and leaves the sum of squares", r"\begin{align*}", _squares(proof.factors, names) or "0", r"\end{align*}",
         r"\end{document}", "",
     ]  # fmt: skip
-    return "\n".join(lines)
+    found = "\n".join(lines)
+    own = r"\\overline\{(g_\{[^}]*\}|\\mathit\{[^}]*\})\}"  # of one client the mean is itself
+    return re.sub(own, r"\1", found) if proof.one else found
 
 
 def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
+    every |= {X_STAR for p in proof.points if X_STAR in p.at.mean}
     return {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*")) for name in every}
 
 
@@ -166,7 +176,11 @@ def _sum(parts: Sequence[tuple[Fraction, str]]) -> str:
 
 
 def _letter(name: str, names: Mapping[str, str]) -> str:
-    return "x_0" if name == "x0" else rf"g_{{{names.get(name, name)}}}"
+    if name in COMMON:
+        return "(x_0-x_*)" if name == "x0" and X_STAR in names else f"x_{name[1]}"
+    if name.startswith(STATE):
+        return rf"\mathit{{{_escaped(name.removeprefix(STATE))}}}"
+    return rf"g_{{{names.get(name, name)}}}"
 
 
 def _vector(v: Vector, names: Mapping[str, str], apart: Collection[str]) -> str:
@@ -204,7 +218,7 @@ def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mappin
 def _of_block(block: str, name: str, names: Mapping[str, str]) -> str:
     letter = _letter(name, names)
     if block == MEAN:
-        return letter if name == "x0" else rf"\overline{{{letter}}}"
+        return letter if name in COMMON else rf"\overline{{{letter}}}"
     return rf"\widetilde{{{letter}}}" if block.startswith(DEVIATION) else letter
 
 
@@ -227,14 +241,15 @@ def _squares(factors: Mapping[str, Factors], names: Mapping[str, str]) -> str:
 
 
 # --- a script -------------------------------------------------------------------------------------
+PRODUCTS = """ <a, b> of vectors of the clients is the mean over the clients of <a_k, b_k>, which is the
+product of their means plus the mean product of their deviations."""
 HEAD = '''"""{title}
 
 {claim}
 
 Checks itself with SymPy alone: every condition that is used is written down here, from where each
 gradient was taken; multipliers of conditions must be at least 0, and what is left must be the sum of squares.
-Inner products are symbols. <a, b> of vectors of the clients is the mean over the clients of <a_k, b_k>, which is the
-product of their means plus the mean product of their deviations.
+Inner products are symbols.{means}
 """
 
 from sympy import Rational as R, Symbol, expand
@@ -265,7 +280,7 @@ def minus(a, b):
 
 
 def value(point):
-    """The mean over the clients, those of a group if there are several, of their losses at a point."""
+    """The loss at a point; of all clients together, or of a group, the mean of theirs."""
     return Symbol(f"f({point})")
 
 
@@ -294,7 +309,8 @@ print("The identity holds. Conditions:", len(MULTIPLIERS), "squares:", len(SQUAR
 def script(proof: Readable) -> str:
     """The proof as a script."""
     losses = proof.losses
-    lines = [HEAD.format(title=_quoted(proof.title), claim=_quoted(proof.claim))]
+    means = "" if proof.one else PRODUCTS
+    lines = [HEAD.format(title=_quoted(proof.title), claim=_quoted(proof.claim), means=means)]
     blocks = sorted({_block(p.gradient.block) for p in proof.points})
     lines.append(f"BLOCKS = (MEAN,{'' if proof.one else ' ' + ', '.join(blocks)})")
     classes = [g.losses for g in _groups(proof)] or [losses]

@@ -30,9 +30,10 @@ from fedtheory.worst_cases.gram import (
 )
 from fedtheory.worst_cases.groups import Group
 
-__all__ = ["OPTIMUM", "NeedsTree", "Run", "spread"]
+__all__ = ["OPTIMUM", "STATE", "X_STAR", "NeedsTree", "Run", "spread"]
 
 OPTIMUM = "*"
+X_STAR, STATE = "x*", "state "  # vectors of a statement: the optimum, and what a state before the round keeps
 
 
 class NeedsTree(MissingCapability):

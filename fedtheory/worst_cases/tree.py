@@ -288,6 +288,11 @@ class Tree:
         """The first of what permutations make of some labels."""
         return min(tuple(moved(label, g) for label in labels) for g in self.group)
 
+    def symmetric(self, q: Quadratic) -> bool:
+        """True if a form is the same for all orders of the clients."""
+        swapped, turned = (1, 0, *range(2, self.clients)), (*range(1, self.clients), 0)
+        return all(_moved_form(q, g) == q for g in (swapped, turned))
+
     def blocks(self, q: Quadratic) -> Quadratic:
         """The mean of a form over all permutations, block by block."""
         return self._reduction.of(q)
@@ -306,6 +311,11 @@ def moved(label: Label, g: tuple[int, ...]) -> Label:
     """The label that a permutation makes of it."""
     name, client, history = label
     return name, client if client == COMMON else g[client], tuple(tuple(sorted(g[k] for k in cohort)) for cohort in history)
+
+
+def _moved_form(q: Quadratic, g: tuple[int, ...]) -> Quadratic:
+    gram = {entry(block, moved(x, g), moved(y, g)): c for (block, x, y), c in q.gram.items()}
+    return Quadratic(gram, {moved(p, g): c for p, c in q.values.items()}, q.constant)
 
 
 def written(label: Label) -> str:

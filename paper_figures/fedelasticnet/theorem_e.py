@@ -20,7 +20,7 @@ from fedtheory.theorems.fedelasticnet.notation import (
     THEOREM_E_THRESHOLD,
 )
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
-from fedtheory.worst_cases import Potential, best_potential
+from fedtheory.theorems.fedelasticnet.worst_runs import best_kappas
 from paper_figures.fedelasticnet.common import LINESTYLES
 
 __all__ = ["THRESHOLDS", "caption", "compute", "draw", "least_ratio"]
@@ -38,13 +38,12 @@ THRESHOLDS = {
 _LARGEST = 200.0
 
 
-def _found(ratio: Fraction, participants: int) -> Potential | None:
-    """The best potential with the l1 term, proved in fractions; None where nothing could be proved."""
+def _found(ratio: Fraction, participants: int) -> Fraction | None:
+    """kappa_0 of the best potential with the l1 term, proved in fractions; None where nothing could be proved."""
     try:
-        found = best_potential(ratio, CLIENTS, participants, "fedelasticnet-dyn")
+        return best_kappas(ratio, CLIENTS, participants, l1=True)[0]
     except NotCertified:
         return None
-    return found if found.kappa_0 > 0 else None
 
 
 def least_ratio(participants: int, halvings: int) -> tuple[Fraction, Fraction]:
@@ -83,7 +82,7 @@ def compute(participants: Sequence[int] = (1, 5, 20), halvings: int = 5, ratios:
         "grid": grid,
         "kappa_0": {name: np.array([_kappa_0(name, x) for x in grid]) for name in THRESHOLDS},
         "best_at": [float(x) for x in best_at],
-        "best": {P: [float("nan") if p is None else float(p.kappa_0) for p in found] for P, found in best.items()},
+        "best": {P: [float("nan") if kappa_0 is None else float(kappa_0) for kappa_0 in found] for P, found in best.items()},
     }
 
 

@@ -18,8 +18,7 @@ from fedtheory.randomness import Stream
 from fedtheory.theorems.fedelasticnet.notation import PRINTED_THRESHOLD, THEOREM_A_THRESHOLD, THEOREM_E_THRESHOLD
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
 from fedtheory.theorems.fedelasticnet.statements.theorem_3_1 import Letters
-from fedtheory.theorems.fedelasticnet.worst_runs import worst_excess
-from fedtheory.worst_cases import best_potential
+from fedtheory.theorems.fedelasticnet.worst_runs import best_kappas, worst_excess
 from paper_figures.fedelasticnet.runs import runs
 
 __all__ = ["BOUNDS", "PANELS", "bound_of", "caption", "compute", "draw"]
@@ -55,8 +54,8 @@ def _panel(ratio: int, clients: int, participants: int, horizons: Sequence[int],
     T = np.arange(1, rounds + 1)
     chosen = {name: getattr(constants, which)[1:] for name, (least, which, _) in BOUNDS.items() if ratio > least}
     if not chosen:
-        best = best_potential(ratio, clients, participants)
-        chosen[BEST] = (float(best.kappa), float(best.kappa_0))
+        kappa_0, kappa, _ = best_kappas(ratio, clients, participants)
+        chosen[BEST] = (float(kappa), float(kappa_0))
     began, worst = time.perf_counter(), []
     for horizon in horizons:
         bound, _ = worst_excess(Fraction(ratio), horizon, [(1, 0, 1), (0, 1, C0)], clients, participants)

@@ -220,7 +220,11 @@ def test_explain_says_what_a_file_declares(written):
 def test_the_reports_have_what_the_study_found(tmp_path):
     lemma, out = ROOT / "examples/descent_lemma.py", tmp_path / "out"
     shown = " ".join(call("verify", lemma, "--quick", "--budget", 90, "--workers", 1, "--out", out).stdout.split())
-    found = json.loads((out / "campaign.json").read_text())["findings"]["descent-lemma/lemma-1"]
+    record = json.loads((out / "campaign.json").read_text())
+    assert {row["form"]: row["known"] for row in record["rows"]} == {"printed": "refuted", "repaired": "proved"}
+    assert record["known"] == {"proved": 1, "in words": 0, "tested": 0, "refuted": 1, "open": 0}
+    assert "1 verdict “holds”: 1 proved by machine, 0 in words (cited), 0 only tested" in shown
+    found = record["findings"]["descent-lemma/lemma-1"]
     labels = {label for label, _ in found}
     assert {"searched", "refuted", "constant", "needed", "undecided", "rejected", "tightness"} <= labels
     page, text = ((out / name).read_text() for name in ("report.html", "report.md"))

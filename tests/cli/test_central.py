@@ -22,7 +22,8 @@ def test_run_mopes_is_the_library_s_run(tmp_path):
     np.testing.assert_array_equal(result["metrics"]["objective"], run.values)
     assert result["metrics"]["suboptimality"][-1] <= result["mopes"]["bound"] <= result["mopes"]["epsilon"]
     assert result["metrics"]["projections"][-1] == result["rounds"] and result["metrics"]["linear_minimisations"][-1] == 0
-    assert {p.name for p in tmp_path.iterdir()} == {f"run-mopes-lad.{suffix}" for suffix in ("json", "png", "pdf")}
+    files = {f"run-mopes-lad-epsilon-0.4-set-simplex.{suffix}" for suffix in ("json", "png", "pdf")}
+    assert {p.name for p in tmp_path.iterdir()} == files
     assert {"commit", "seed"} <= set(result["provenance"])
 
 

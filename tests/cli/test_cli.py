@@ -18,6 +18,7 @@ from fedtheory import algorithms
 from fedtheory.cli import app, options
 from fedtheory.cli import time_limit as lasting
 from fedtheory.cli.problems import build
+from fedtheory.cli.run_made import run_name
 from fedtheory.errors import InvalidInput
 from fedtheory.theorems import all_statements, get
 from fedtheory.theory.judge import campaign, registry
@@ -167,12 +168,35 @@ def test_a_battery_without_a_size_is_refused(scale):
 
 
 # --- run ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("method, options, name", [
+    ("fedavg", {}, "run-fedavg-digits"), ("fedavg", {"aggregation": "samples"}, "run-fedavg-digits"),
+    ("fedavg", {"aggregation": "cohort"}, "run-fedavg-digits-aggregation-cohort"),
+    ("feddyn", {"alpha": 1.0}, "run-feddyn-digits-alpha-1"), ("feddyn", {"alpha": 0.25}, "run-feddyn-digits-alpha-0.25"),
+    ("fedavg", {"compressor": "top-k:k=2", "client_feedback": False}, "run-fedavg-digits-compressor-top-k-k-2-no-client-feedback"),
+    ("fedelasticnet-dyn", {"l1": 0.1, "l2_over_beta": 2.0}, "run-fedelasticnet-dyn-digits-l1-0.1-l2-over-beta-2"),
+    ("mopes", {"set": "simplex", "epsilon": 0.4}, "run-mopes-digits-epsilon-0.4-set-simplex"),
+])  # fmt: skip
+def test_a_run_is_named_by_the_hyperparameters_that_are_not_the_usual_ones(method, options, name):
+    assert run_name(method, "digits", options) == name
+
+
+def test_a_long_name_of_a_run_is_shortened_and_still_its_own():
+    long = [run_name("fedavg", "digits", {"compressor": f"st:q=0.1,rule={'a' * 60}{n}"}) for n in range(2)]
+    assert len(set(long)) == 2 and all(re.fullmatch(r"run-fedavg-digits-[0-9a-f]{8}", name) for name in long)
+
+
+def test_runs_with_other_hyperparameters_and_compressed_ones_do_not_overwrite_each_other(tmp_path):
+    for more in ([], ["--aggregation", "cohort"], ["--compressor", "top-k:k=1"]):
+        call("run", "fedavg", "quadratic", "--rounds", 2, "--no-figures", "--out", tmp_path, *more)
+    assert len(list(tmp_path.glob("run-fedavg-quadratic*.json"))) == 3
+
+
 def test_run_writes_curves_and_numbers(tmp_path):
     args = ("run", "fedelasticnet-dyn", "quadratic", "--l1", 0.1, "--l2-over-beta", 2, "--rounds", 6, "-P", 2, "-S", 3)
     result = json.loads(call(*args, "--seed", 5, "--out", tmp_path, "--json").stdout)
-    stem = tmp_path / "run-fedelasticnet-dyn-quadratic"
-    assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    assert stem.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    stem = "run-fedelasticnet-dyn-quadratic-l1-0.1-l2-over-beta-2"
+    assert (tmp_path / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / f"{stem}.pdf").read_bytes().startswith(b"%PDF")
     from fedtheory import Uniform, simulate
 
     problem = build("quadratic", {}, 5)

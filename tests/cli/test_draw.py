@@ -223,7 +223,7 @@ def test_the_picture_of_a_run_has_three_panels_and_says_how_it_ended(contest, mo
         assert sum(low <= tick <= high for tick in ax.get_yticks()) >= 2
     net = ("fedelasticnet-dyn", "quadratic", "--clients", 3, "--dimension", 2, "--l1", 0.1, "--l2", 1, "--rounds", 3)
     call("run", *net, "--no-figures", "--out", tmp_path)
-    _, [(sparse, _)] = pictures(monkeypatch, tmp_path / "run-fedelasticnet-dyn-quadratic.json")
+    _, [(sparse, _)] = pictures(monkeypatch, tmp_path / "run-fedelasticnet-dyn-quadratic-l1-0.1-l2-1.json")
     assert len(sparse.axes) == 6
 
 

@@ -12,8 +12,6 @@ import pytest
 from cases import each
 from command_line import call, refused
 
-from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
-
 TENTH = ("--group", "9/10: L=1 mu=1/10", "--group", "1/10: L=100 mu=1")
 
 
@@ -57,14 +55,12 @@ def test_local_steps_and_growth_are_told(tmp_path):
     assert sum(told["grows_with"].values()) == pytest.approx(told["bound"], rel=1e-12)
 
 
-def test_the_constants_of_a_potential(tmp_path):
-    words = ("worst-case", "feddyn", "-N", "10", "-P", "3", "--lyapunov", "--l2-over-beta", "2", "--out", str(tmp_path))
+def test_the_best_quadratic_potential(tmp_path):
+    words = ("worst-case", "feddyn", "-N", "10", "-P", "3", "--lyapunov", "--alpha", "1", "--out", str(tmp_path))
     told = json.loads(call(*words, "--json").stdout)
-    assert {"kappa_0", "kappa", "status"} <= set(told)
-    assert told["kappa_0"] == pytest.approx(feddyn_kappas(2.0, 10, 3), rel=1e-6)
+    assert told["status"] == "proved" and told["at_least"] <= told["solver"] <= told["rho"] < 1
     shown = " ".join(call(*words).stdout.split())
-    assert "So E of R(gamma) - R*, averaged over T rounds, is at most" in shown
-    assert "lambda_2 > 26.861 beta" in shown and "best, by the solver" in shown and "fedtheory replay" in shown
+    assert "the best quadratic V" in shown and "So E V falls like" in shown and "fedtheory replay" in shown
 
 
 def test_a_changed_certificate_is_refused(tmp_path):
@@ -87,21 +83,11 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["feddyn", "-K", "3"], "solves its local problems exactly; leave local steps out"),
         (["fedelasticnet-dyn", "-K", "3"], "solves its local problems exactly; leave local steps out"),
         (["fedavg", "-N", "3", "-P", "4"], "at most all take part"),
-        (["fedavg", "--lyapunov", "--l2-over-beta", "2"], "no option of fedavg with --lyapunov, which has --step, --dissimilarity"),
-        (["subgradient", "--lyapunov"], "potentials are of feddyn, fedelasticnet-dyn, fedavg"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--rounds", "5"], "--rounds 5 with --lyapunov"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--criterion", "gradient"], "--criterion gradient with --lyapunov"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--step", "1/2"], "--step 1/2: no option of feddyn with --lyapunov"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "-K", "3"], "solves its local problems exactly"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--smoothness", "3"], "scale lambda_2 instead"),
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--kappa-0", "1/2"], "has no c here"),
-        (["fedavg", "--lyapunov", "-K", "2", "--kappa-0", "1/2", "--c", "1"], "one of kappa_0 and c is given"),
-        (["fedavg", "--lyapunov", "-K", "2", "--rho", "least"], "give rho as a number"),
-        (["fedprox", "--lyapunov", "--rho", "1/2"], "F itself decreases"),
-        (["efl", "--lyapunov", "-P", "3"], "everybody is active here"),
-        (["fedavg", "--rho", "1/2"], "add --lyapunov"),
-        (["fedelasticnet-dyn", "--lyapunov", "--l2-over-beta", "7/5"], "no potential of this kind exists"),
-        (["feddyn", "--lyapunov"], "add --l2-over-beta 2"),
+        (["subgradient", "--lyapunov"], "about losses with bounded subgradients, and a least rho about smooth ones"),
+        (["feddyn", "--lyapunov", "--rounds", "5"], "--rounds 5 with --lyapunov"),
+        (["feddyn", "--lyapunov", "--criterion", "gradient"], "--criterion gradient with --lyapunov"),
+        (["feddyn", "--lyapunov", "--heterogeneity", "2"], "--heterogeneity 2 with --lyapunov"),
+        (["feddyn", "--lyapunov", "-K", "3"], "solves its local problems exactly"),
         (["fedavg", "--step", "1e9"], "--step 1e9: write a number such as"),
         (["fedavg", "--step", "1/0"], "--step 1/0"),
         (["subgradient", "--smoothness", "1"], "convex with gradients of at most G"),
@@ -185,7 +171,7 @@ def test_worst_losses_where_cohorts_are_drawn(words, says, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["feddyn", "--lyapunov", "--l2-over-beta", "2", "--instance", "a.json"], "constants of one round have no run"),
+        (["feddyn", "--lyapunov", "--instance", "a.json"], "a potential has no run"),
         (["fedavg", "--instance", "a.txt"], "--instance a.txt: write a file NAME.json"),
         (["fedelasticnet-dyn", "--instance", "a.json"], "no losses are made for fedelasticnet-dyn: its value is an upper bound only"),
         (["mopes", "--instance", "a.json"], "its value is that of any convex set"),
@@ -236,6 +222,25 @@ def test_a_method_of_ones_own_is_bounded_and_its_certificate_checked(mine):
     assert "is not the one" not in call("replay", path, "--method", "mine.py:Heavy").stdout
     assert "not proved: L D L' of the block" in refused("replay", path, "--method", "mine.py:Other")
     assert "unknown option of fedavg 'beta'" in refused("replay", path, "--method", "fedavg")
+
+
+def test_classes_and_criteria_of_one_name_do_not_overwrite_each_others_certificates(mine):
+    """Heavy and Other are both called heavy; a file in another folder may have the same class."""
+    Path("sub").mkdir()
+    Path("sub/mine.py").write_text(mine.read_text())
+    for file in ("goal.py", "sub/goal.py"):
+        Path(file).write_text("def last(q):\n    return q.sq(q.x[-1] - q.x[0])\n")
+    of = [["mine.py:Heavy"], ["mine.py:Other"], ["sub/mine.py:Heavy"]]
+    words = [*of, *([*of[0], "--criterion", f"{file}:last"] for file in ("goal.py", "sub/goal.py"))]
+    words += [[*method, "--lyapunov"] for method in (of[0], of[2])]
+    told = [json.loads(call("worst-case", *more, "-N", "2", "--step", "1/4", "--out", "o", "--json").stdout) for more in words]
+    paths = [Path(t["certificate"]) for t in told]
+    assert len(set(paths)) == len(list(Path("o").glob("*.json"))) == 7
+    assert paths[0].name.startswith("mine-Heavy-K1-T1-gap-") and paths[2].name.startswith("sub-mine-Heavy-K1-T1-gap-")
+    assert "-T1-goal-last-" in paths[3].name and "-T1-sub-goal-last-" in paths[4].name
+    for path, t in zip(paths[:2], told, strict=False):
+        cls = t["asked"]["source"].partition(",")[0]
+        assert json.loads(call("replay", path, "--method", cls, "--json").stdout)["verdict"] == "proved"
 
 
 def test_a_file_that_has_changed_is_told(mine):

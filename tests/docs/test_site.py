@@ -25,7 +25,7 @@ from repository import ROOT
 
 import fedtheory
 from fedtheory.cli import app
-from fedtheory.cli.common import find_statement, shipped_witnesses
+from fedtheory.cli.common import SHIPPED, find_statement, shipped_witnesses
 from fedtheory.problems import load_svmlight
 
 DOCS = ROOT / "docs"
@@ -106,7 +106,8 @@ def test_every_command_that_is_shown_is_one(page, command):
     if "--problem" in words and words[words.index("--problem") + 1].endswith(".json"):
         return  # the file is made by the command before
     found = group.commands[name].make_context(name, words[: words.index(">")] if ">" in words else list(words)).params
-    if name in ("explain", "verify") and found["statement"] and not re.search(r"\.py|/$|^[a-z-]+/$", found["statement"]):
+    whole = rf"\.py|/$|^[a-z-]+/$|^({'|'.join(SHIPPED)})$"  # a file, or a paper
+    if name in ("explain", "verify") and found["statement"] and not re.search(whole, found["statement"]):
         find_statement(found["statement"])
     if name == "replay" and not found["file"].endswith(".json"):
         assert found["file"] in {w.name for w in shipped_witnesses()}
@@ -174,6 +175,8 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
         from fedtheory.theory import study
 
         assert "gradient-descent/rate [repaired, any rule]: holds" in printed
+        [row] = study(names["potentials"], 60, 0).rows
+        assert (row.verdict, row.form) == ("holds", "lowers") and "proved" in row.modes
         found = study(names["paper"], 120, 0)
         assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "holds"}
         assert "f1 = x²/2, start 1: lhs 0 > rhs -1/2" in str(found) and "violated at half = 1001/2000" in str(found)

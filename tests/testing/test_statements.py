@@ -187,9 +187,9 @@ def test_a_form_on_record_as_false_says_so_when_it_fails():
     checks = check_run(name, problem, FedElasticNetDyn(0.1, 30.0), run, forms=["no floor", "C_0 not squared"])
     bad = [c.form for c in checks if c.verdict == "violated"]
     for form in bad:
-        assert "this form is on record as false: a correct run may break it" in str(failure(name, run, problem, form=form))
+        assert "this form is refuted: a correct run may break it" in str(failure(name, run, problem, form=form))
     stored = theorems.get(name).bound(problem, FedElasticNetDyn(0.1, 30.0), run=run, form="printed")
-    assert stored.established == "violated" and "on record as false" in str(stored)
+    assert stored.established == "violated" and ", refuted] bounds" in str(stored)
 
 
 # --- the other papers -----------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from fedtheory.theory.judge.statement import Statement, eq, le
 TOLD = {"statement": "p/s", "form": "printed", "rule": "any", "mode": "exact"}
 
 
-def said(check, verdict="open", assumptions=("smooth", "convex")):
-    known = form("printed", "a", lambda v: le(1, 2), verdict)
+def said(check, verdict="open", assumptions=("smooth", "convex"), proof=""):
+    known = form("printed", "a", lambda v: le(1, 2), verdict, proof=proof)
     statement = Statement("p/s", "t", "s", "run", (known,), assumptions)
     with pytest.raises(ConvergenceFailure) as caught:
         _fails(statement, check, Checks([check], statement))
@@ -79,10 +79,11 @@ def test_sides_of_an_equality_and_of_means_over_seeds():
 def test_what_is_on_record_decides_the_advice():
     wrong = judged([2], [1], at=(1,))
     seven = tuple(f"assumption {k}" for k in range(7))
-    text = said(wrong, "holds", seven)
+    text = said(wrong, "holds", seven, "Jensen")
     assert "the theorem is proved" in text and "; ".join(seven[:6]) in text and seven[6] not in text
-    assert "on record as false" in said(wrong, "violated")
-    assert "neither proved nor refuted" in said(wrong, "open")
+    assert "this form is only tested: a correct run may break it" in said(wrong, "holds", seven)
+    assert "this form is refuted" in said(wrong, "violated")
+    assert "this form is open" in said(wrong, "open")
 
 
 def evidence(kind, **more):

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from fedtheory.cli import app
 from fedtheory.cli.explain import _about
 from fedtheory.theorems import all_statements
-from fedtheory.theory.judge.statement import TESTED_ONLY
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("tested_only.json")  # paper -> [[statement, form]]
@@ -21,14 +20,14 @@ PAGE = re.compile(r"(docs/[\w/]+\.md)(#[\w-]+)?")
 
 
 def _tested_only():
-    return {key for key, f in FORMS.items() if f.evidence == TESTED_ONLY}
+    return {key for key, f in FORMS.items() if "tested" in map(f.known, f.established)}
 
 
 def test_the_forms_that_are_only_tested_are_those_of_the_list():
     listed = {(s, f) for forms in json.loads(LIST.read_text()).values() for s, f in forms}
     found = _tested_only()
     assert found - listed == set(), "on record as holding, without a proof that is cited"
-    assert listed - found == set(), "listed as tested only, and proved, refuted or gone"
+    assert listed - found == set(), "listed as only tested, and proved, refuted or gone"
 
 
 def _anchors(page):
@@ -57,11 +56,13 @@ def test_a_proof_is_cited_only_of_what_holds():
     assert [key for key, f in FORMS.items() if f.proof and not f.evidence] == []
 
 
-@pytest.mark.parametrize("verdict, proof, says", [
-    ("holds", "", TESTED_ONLY), ("holds", "Jensen", "Proof: Jensen"), ("holds", "note", "Proof: see the note"), ("violated", "", ""),
+@pytest.mark.parametrize("verdict, proof, says, known", [
+    ("holds", "", "Only tested: no proof is cited", "tested"), ("holds", "Jensen", "Proof: Jensen", "in words"),
+    ("holds", "note", "Proof: see the note", "in words"), ("violated", "", "", "refuted"), ("open", "", "", "open"),
 ])  # fmt: skip
-def test_what_is_said_of_the_evidence(verdict, proof, says):
-    assert form("a", "x", None, verdict, proof=proof, note="n").evidence == says
+def test_what_is_said_of_the_evidence(verdict, proof, says, known):
+    made = form("a", "x", None, verdict, proof=proof, note="n")
+    assert made.evidence == says and [made.known(rule) for rule in made.established] == [known]
 
 
 def test_forms_with_other_verdicts_are_shown_with_other_conditions():

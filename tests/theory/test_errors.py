@@ -4,7 +4,9 @@ import copy
 import pickle
 import re
 import warnings
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,10 +14,13 @@ from cases import each
 from statements_at_hand import instance, sentence
 
 from fedtheory import theory
-from fedtheory.algorithms import FedAvg, FedProx
+from fedtheory.algorithms import Compressed, FedAvg, FedMLS, FedProx
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import DataFileError, FedTheoryError, InvalidInput, MissingCapability, UnknownName
 from fedtheory.local import LocalObjective
+from fedtheory.messages import TopK
 from fedtheory.problems import random_quadratic
+from fedtheory.rational import with_floats
 from fedtheory.theory import (
     GradientSteps,
     Minimise,
@@ -81,6 +86,18 @@ def test_the_place_is_named(body, kind, says):
         sentence(body).forms  # noqa: B018
 
 
+def test_a_constant_declared_twice_stops_its_form_alone():
+    def body(q):
+        yield printed(le(q.F_next, q.F, -q.constant("c", 1) * q.gradient_sq / q.beta))
+        yield form("repaired", le(q.F_next, q.F, -q.constant("c", 2) * q.gradient_sq / q.beta))
+        yield form("weak", le(q.F_next, q.F))
+
+    found = study(sentence(body), budget=30, necessity=False)
+    assert {row.form: row.verdict for row in found.rows} == {"printed": "violated", "repaired": "not applicable", "weak": "holds"}
+    told = HERE.replace(r"\d+", str(body.__code__.co_firstlineno + 2)) + "constant 'c' is declared twice, as 1 and 2: use another name"
+    assert re.search(told, found.row("it", "repaired").note) and re.search(told, found.studies[0].unproved["repaired"])
+
+
 def test_a_run_says_which_axis_is_which():
     with pytest.raises(InvalidInput, match=HERE + r".*a side has shape \(\d, 7\), and its last axis must be the one scenario"):
         sentence(lambda q: [printed(le(q.gap * np.ones((1, 7)), q.gap[0]))], over="run").forms  # noqa: B018
@@ -93,6 +110,43 @@ def test_floats_in_a_claim_are_refused_in_fractions_only():
         half.on(setting.view(instance([[1]], [[0]], [1])))
     found = study(half, budget=30, necessity=False)
     assert found.row("it", "printed").modes == ["exact"] and "write Fraction" in found.studies[0].in_floats_only
+
+
+@dataclass(frozen=True)
+class _Shrinking(Algorithm):
+    """Goes exp(-b) of the way."""
+
+    b: Any
+    name = "shrinking"
+    compresses = ("up",)
+
+    def init(self, x, num_clients):
+        return _Model(x)
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        y = clients.minimise(LocalObjective(center=x), start=x).y
+        return _Model(state.x + np.exp(-self.b) * clients.mean(clients.send(y - x)))
+
+
+class _Model(NamedTuple):
+    x: np.ndarray
+
+
+def test_a_method_made_with_fractions_runs_in_floats_where_it_takes_an_exponential():
+    """As one that was made with the same floats; whatever it wraps as well."""
+    made = [sentence(lambda q: [printed(le(q.F_next, q.F))], about=a) for a in (_Shrinking(0.5), _Shrinking(Fraction(1, 2)))]
+    by_float, by_fraction = (study(s, budget=30).row("it", "printed") for s in made)
+    assert repr(by_fraction) == repr(by_float) and by_float.verdict == "holds" and by_float.modes == ["exact"]
+    wrapped = with_floats(Compressed(_Shrinking(Fraction(1, 2)), up=TopK(k=1)))
+    assert type(wrapped.method.b) is float and wrapped.method.b == 0.5
+
+
+def test_numbers_that_a_method_computes_with_in_fractions_stay_so():
+    exact = FedMLS(Fraction(1, 3), Fraction(2, 3), 3, 1.0, 1)
+    kept = with_floats(exact)
+    assert kept == exact and [type(v) for v in vars(kept).values()] == [type(v) for v in vars(exact).values()]
+    assert type(kept.lam) is Fraction
 
 
 def test_square_roots_stay_fractions_where_they_are():

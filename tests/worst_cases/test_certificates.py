@@ -14,12 +14,12 @@ from fedtheory.worst_cases import certificates as files
 from fedtheory.worst_cases.bounds import worst_case
 from fedtheory.worst_cases.gram import common, inner, own, square
 from fedtheory.worst_cases.identity import factors
-from fedtheory.worst_cases.potentials import best_potential
+from fedtheory.worst_cases.quadratic_potentials import quadratic_potential
 
 
 @pytest.fixture(scope="module")
 def proofs():
-    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), best_potential(F(2), 10, 3, "fedelasticnet-dyn")]
+    found = [worst_case("fedavg", local_steps=2, step=F(1, 2)), quadratic_potential("feddyn", clients=10, participants=3, alpha=F(2))]
     return [files.certificate(f) for f in found]
 
 
@@ -49,7 +49,7 @@ def test_other_claims_and_questions_are_refused(proofs):
     with pytest.raises(NotCertified):
         files.verify(replace(bound, question={**bound.question, "rounds": 2}))
     with pytest.raises(NotCertified):
-        files.verify(replace(potential, question={**potential.question, "options": {"ratio": F(19, 10)}}))
+        files.verify(replace(potential, question={**potential.question, "options": {"alpha": F(19, 10)}}))
     with pytest.raises(InvalidInput, match="no such condition"):
         files.verify(replace(bound, multipliers={**bound.multipliers, "more": F(1)}))
     negative = {name: -number for name, number in bound.multipliers.items()}
@@ -90,8 +90,10 @@ def test_files_that_are_none(content, tmp_path):
         files.load(path)
 
 
-@pytest.mark.parametrize("question", [{}, {"kind": "potential", "method": "fedavg"}, {"kind": "worst-case", "method": "fedavg"},
-                                      {"kind": "potential", "method": "feddyn", "ratio": "1", "clients": 10**12, "participants": 1}])
+@pytest.mark.parametrize("question", [
+    {}, {"kind": "quadratic potential", "method": "fedavg"}, {"kind": "worst-case", "method": "fedavg"},
+    {"kind": "quadratic potential", "method": "feddyn", "clients": 10**12, "participants": 1},
+])  # fmt: skip
 def test_questions_that_are_none(proofs, question):
     with pytest.raises(FedTheoryError):
         files.verify(replace(proofs[1], question=question))
@@ -139,9 +141,9 @@ def test_a_check_that_would_take_long_is_given_up(proofs, monkeypatch):
     """Its numbers have 200,000 digits, so that L D L' takes seconds."""
     monkeypatch.setattr(files, "MOST_SECONDS", 0.1)
     number = F(2**600_000 + 1, 3**400_000)
-    long = {block: replace(of, diagonal=(number,) * len(of.diagonal)) for block, of in proofs[1].factors.items()}
+    long = {block: replace(of, diagonal=(number,) * len(of.diagonal)) for block, of in proofs[0].factors.items()}
     with pytest.raises(InvalidInput, match=r"checking it in fractions took more than 0\.1 seconds"):
-        files.verify(replace(proofs[1], factors=long))
+        files.verify(replace(proofs[0], factors=long))
 
 
 

@@ -22,7 +22,6 @@ from fedtheory.worst_cases.functions import WorstFunction
 from fedtheory.worst_cases.gram import Quadratic, Vector, common, inner, own, square, value
 from fedtheory.worst_cases.identity import Factors, Family, factors, left_over, matrices
 from fedtheory.worst_cases.numbers import Units, exact
-from fedtheory.worst_cases.potentials import Potential, question
 
 TINY = F(1, 10**30)
 
@@ -61,17 +60,12 @@ def refused(proof, says, kind=NotCertified):
 
 
 def test_the_certificate_of_what_was_computed():
-    """A bound, or the constants of a potential, each with its question and its kind."""
+    """A bound, with its question and its kind."""
     proof = descent()
     asked = {name: x for name, x in proof.question.items() if name != "kind"}
     solution = SimpleNamespace(numbers=proof.multipliers, factors=proof.factors)
     q = SimpleNamespace(asked=asked)
     assert files.certificate(WorstCase(F(9), 9.0, solution, None, q, "")) == proof
-    of_round = question("scaffold")
-    made = SimpleNamespace(numbers={"kappa_0": F(1, 7)}, factors={})
-    found = files.certificate(Potential(F(1), F(1), F(1), F(0), 1.0, made, None, of_round))
-    assert found.question == {"kind": "potential", **of_round.written}
-    assert found.claim == of_round.claim(made.numbers) and found.multipliers == made.numbers
     for other in (proof, None, "mine.json"):
         with pytest.raises(InvalidInput, match="use what worst_case"):
             files.certificate(other)
@@ -131,6 +125,7 @@ def test_what_the_question_of_a_proof_may_be():
     bounded = files.asked_question(descent(lipschitz="7/2").question)
     assert bounded.losses.lipschitz == F(7, 2)
     refused(descent(kind="potentials"), "kind 'potentials'", InvalidInput)
+    refused(descent(kind="potential"), "are forms of `one-round` now", InvalidInput)
     refused(descent(theorem="all"), "question: theorem: no part of it", InvalidInput)
     refused(descent(options=[]), "options: a table", InvalidInput)
     for name in ("local steps", "rounds", "clients", "participants"):
@@ -141,31 +136,6 @@ def test_what_the_question_of_a_proof_may_be():
             else:
                 with pytest.raises(InvalidInput, match=f"{name} = "):
                     files.asked_question(asked)
-
-
-def test_what_a_question_of_one_round_may_be():
-    asked = {"kind": "potential", **question("fedavg", clients=5, participants=2, c=F(1)).written}
-    found = files._potential(asked)
-    assert found == question("fedavg", clients=5, participants=2, c=F(1))
-    one = {"kind": "potential", **question("scaffold").written}
-    assert files._potential({**one, "local steps": 10}).local_steps == 10
-    for changed, says in [
-        ({"clients": 0}, "clients = 0"), ({"clients": 10_001}, "clients = 10001"),
-        ({"participants": 0}, "participants = 0"), ({"participants": 6}, "participants = 6"),
-        ({"local steps": 0}, "local steps = 0"), ({"local steps": 10_001}, "local steps = 10001"),
-        ({"method": "mopes"}, "method 'mopes': potentials are of"), ({"rho": 1.5}, "rho = 1.5"),
-        ({"options": None}, "options and fixed are tables"), ({"smoothness": "x"}, "smoothness ="),
-        ({"fixed": []}, "options and fixed are tables"), ({"method": None}, "method None"),
-        ({"criterion": "gap"}, "question: criterion: no part of it"),
-        ({"strong convexity": None}, "strong convexity = None"),
-    ]:  # fmt: skip
-        with pytest.raises(InvalidInput, match=says):
-            files._potential({**asked, **changed})
-    whole = {**one, "clients": 10_000, "participants": 10_000}
-    assert files._potential(whole).clients == 10_000
-    assert files._potential({**asked, "participants": 5, "fixed": {}}).participants == 5
-    alone = files._potential({**one, "clients": 1, "participants": 1})
-    assert (alone.clients, alone.participants) == (1, 1)
 
 
 def test_a_check_has_a_minute(monkeypatch):

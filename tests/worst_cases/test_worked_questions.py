@@ -1,4 +1,4 @@
-"""Questions of worst cases and potentials at their edges, and answers known in fractions."""
+"""Questions of worst cases at their edges, and answers known in fractions."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
-from cases import each
 
-from fedtheory.errors import InvalidInput, NotCertified, UnknownName
-from fedtheory.worst_cases import bounds, potentials
+from fedtheory.errors import InvalidInput, UnknownName
+from fedtheory.worst_cases import bounds
 from fedtheory.worst_cases.bounds import worst_case
 from fedtheory.worst_cases.classes import Losses
-from fedtheory.worst_cases.potentials import (
-    BISECTIONS,
-    LEAST_RHO_DIGITS,
-    Potential,
-    RoundQuestion,
-    best_potential,
-    chosen_question,
-    one_round,
-    question,
-)
-from fedtheory.worst_cases.programme import NoMultipliers, Solution
-from fedtheory.worst_cases.rounds import ROUNDS, chosen
 
 TINY = F(1, 10**30)
 
@@ -78,254 +65,6 @@ def test_the_size_of_a_question(given, sizes, monkeypatch):
     assert found == sizes
     losses = [name for name in made.terms if ", " in name]
     assert q.tree or len(losses) == sizes[0][0]
-
-
-@pytest.mark.parametrize(
-    ("method", "given", "points"),
-    [("fedavg", {}, 8), ("fedavg", {"B": F(2)}, 5), ("scaffold", {}, 5), ("efl", {}, 6)],
-    ids=["fedavg", "bounded", "scaffold", "efl"],
-)
-def test_how_many_conditions_a_round_has_at_most(method, given, points, monkeypatch):
-    """2 K points of every loss for K = 4, or fewer: 56 pairs of them are told."""
-    monkeypatch.setattr(potentials, "LARGEST", 56)
-    asked = question(method, local_steps=4, **given)
-    assert len(ROUNDS[method].round(asked.asked).points) == points <= 8
-    monkeypatch.setattr(potentials, "LARGEST", 55)
-    with pytest.raises(InvalidInput, match="local_steps = 4: up to 56 conditions, at most 55; ta"):
-        question(method, local_steps=4, **given)
-
-
-def test_local_steps_that_are_too_many_are_refused_before_any_work():
-    assert question("scaffold", local_steps=31).local_steps == 31
-    with pytest.raises(InvalidInput, match="local_steps = 32: up to 4,032 conditions, at most 4,0"):
-        question("scaffold", local_steps=32)
-    with pytest.raises(InvalidInput, match="take fewer local steps"):
-        question("fedavg", local_steps=10**9)
-
-
-# --- what is refused of one round -----------------------------------------------------------------
-@each(
-    ("method", "given", "says"),
-    [
-        ("fedavg", {"clients": 4, "participants": 4, "local_steps": 2}, None),
-        ("fedavg", {"clients": 4, "participants": 5, "local_steps": 2}, "at most all take part"),
-        ("fedavg", {"clients": 1}, None), ("fedavg", {"clients": 0}, "clients"),
-        ("fedavg", {"participants": 0}, "participants"), ("fedavg", {"local_steps": 0}, "local_s"),
-        ("efl", {"clients": 3, "participants": 3}, None),
-        ("efl", {"clients": 3, "participants": 2}, "everybody is active"),
-        ("fedprox", {"local_steps": 1}, None), ("fedprox", {"local_steps": 2}, "exactly"),
-        ("scaffold", {"local_steps": 2}, None), ("feddyn", {"ratio": 2, "smoothness": 1}, None),
-        ("feddyn", {"ratio": 2, "smoothness": 1 + TINY}, "scale lambda_2"),
-        ("feddyn", {"ratio": TINY}, None), ("feddyn", {"ratio": 0}, "above 0"),
-        ("feddyn", {}, "lambda_2/beta is needed"), ("scaffold", {"rho": TINY}, None),
-        ("scaffold", {"rho": 0}, "must be above 0"), ("scaffold", {"rho": 2}, None),
-        ("fedprox", {"rho": 1}, None), ("fedprox", {"rho": 1 - TINY}, "F itself decreases"),
-        ("fedavg", {"local_steps": 2, "c": 1}, None),
-        ("fedavg", {"local_steps": 2, "c": 0, "kappa_0": 0}, "one of kappa_0 and c"),
-        ("fedavg", {"local_steps": 1, "kappa_0": 0}, "has no c here"),
-        ("fedavg", {"local_steps": 1, "participants": 9, "kappa_0": 0}, None),
-        ("fedavg", {"B": TINY, "kappa_0": 0}, None), ("fedavg", {"B": 0}, "above 0"),
-    ],
-)  # fmt: skip
-def test_what_is_asked_of_one_round(method, given, says):
-    if says is None:
-        question(method, **given)
-    else:
-        with pytest.raises(InvalidInput, match=says):
-            question(method, **given)
-
-
-def test_a_question_that_a_file_asks():
-    """A number beside kappa_0 and c, and an inequality with noise without either."""
-    plain = question("fedavg", local_steps=2, kappa_0=F(1, 9))
-    numbers = dict(vars(plain))
-    for fixed, says in (({"kappa": F(1)}, "one of kappa_0 and c"), ({}, "give kappa_0 or c")):
-        with pytest.raises(InvalidInput, match=says):
-            chosen_question(RoundQuestion(**{**numbers, "fixed": fixed}))
-    for fixed, goal in (({"c": F(1)}, "kappa_0"), ({"kappa_0": F(1)}, "minus c")):
-        assert chosen_question(RoundQuestion(**{**numbers, "fixed": fixed})).goal == goal
-
-
-def test_what_a_question_says_of_itself():
-    asked = question("scaffold", clients=5, participants=2, local_steps=3, step=F(1, 9), rho=F(2))
-    numbers = asked.asked
-    assert (numbers.local_steps, numbers.spread, numbers.share, numbers.alone) == (
-        3, F(3, 8), F(2, 5), False,
-    )  # fmt: skip
-    assert asked.claim({"kappa_0": F(3), "kappa": F(4)}) == {
-        "kappa_0": 3, "kappa": 4, "rho": 2, "c": 0,
-    }  # fmt: skip
-    assert asked.claim({}) == {"kappa_0": 0, "kappa": 0, "rho": 2, "c": 0}
-    given = question("fedavg", local_steps=2, c=F(1, 7))
-    assert given.claim({"kappa_0": F(3)}) == {"kappa_0": 3, "kappa": 0, "rho": 1, "c": F(1, 7)}
-    given = question("fedavg", local_steps=2, kappa_0=F(1, 7))
-    assert given.claim({"minus c": F(-3)})["c"] == 3
-    assert set(asked.written) == {
-        "method", "clients", "participants", "local steps", "options", "smoothness",
-        "strong convexity", "rho", "fixed",
-    }  # fmt: skip
-    assert question("fedavg", local_steps=2).participants == question("fedavg").clients == 10
-    ten = question("fedavg")
-    assert (ten.smoothness, ten.strong_convexity, ten.local_steps, ten.rho) == (1, 0, 1, 1)
-
-
-def test_options_of_one_round_are_above_nothing():
-    losses = Losses()
-    assert chosen("fedavg", {"step": TINY}, losses, 1, 2, 2) == {"step": TINY}
-    for step in (F(0), -TINY):
-        with pytest.raises(InvalidInput, match="above 0"):
-            chosen("fedavg", {"step": step}, losses, 1, 2, 2)
-    with pytest.raises(InvalidInput, match="no option"):
-        chosen("fedavg", {"mu": F(1)}, losses, 1, 2, 2)
-
-
-# --- answers that are known -----------------------------------------------------------------------
-@pytest.mark.parametrize("step", [F(1, 2), F(1)])
-def test_gradient_descent_by_hand(step):
-    """2 step D at rho = 1: x^2 - x+^2 = 2 step g x - step^2 g^2, and g x >= D + g^2/2."""
-    found = one_round("fedavg", step=step)
-    assert 2 * step * (1 - F(1, 10**6)) <= found.kappa_0 <= 2 * step
-    assert found.best == pytest.approx(float(2 * step), rel=1e-7)
-    assert found.c == 0 and found.rho == 1
-
-
-def test_noise_by_hand():
-    """g^3/(2 - g^2) at kappa_0 = 2 g for two steps; nothing for one step of everybody."""
-    found = one_round("fedavg", local_steps=2, step=F(1, 2), kappa_0=F(1))
-    assert F(1, 14) <= found.c <= F(1, 14) * (1 + F(1, 10**6))
-    assert found.best == pytest.approx(1 / 14, rel=1e-7) and found.kappa_0 == 1
-    for step in (F(1, 8), F(1, 80)):
-        found = one_round("efl", step=step)
-        assert abs(found.c) <= step**2 * F(2, 10**8) and found.best == pytest.approx(0, abs=1e-9)
-        assert found.kappa_0 == 0
-
-
-def solved(number):
-    return Solution({"kappa_0": number}, {}, float(number), {}, {})
-
-
-@pytest.mark.parametrize(
-    ("given", "scale"),
-    [({"kappa_0": F(1, 2)}, 0.09), ({"c": F(1)}, 0.0), ({"clients": 1}, 0.0)],
-)
-def test_c_is_given_way_by_parts_of_the_square_of_all_steps(given, scale, monkeypatch):
-    """(3/10)^2, which c has the size of; kappa_0 by parts of itself."""
-    seen = []
-
-    def solves(_, __, number):
-        seen.append(number)
-        return solved(F(1))
-
-    monkeypatch.setattr(potentials, "maximise", solves)
-    one_round("fedavg", local_steps=3, step=F(1, 10), **given)
-    assert seen == [pytest.approx(scale, rel=1e-12, abs=0)]
-
-
-@pytest.mark.parametrize("number", [F(0), -TINY, TINY])
-def test_a_potential_has_a_kappa_0_above_nothing(number, monkeypatch):
-    monkeypatch.setattr(potentials, "maximise", lambda *_: solved(number))
-    if number > 0:
-        assert one_round("feddyn", ratio=2).kappa_0 == number
-    else:
-        with pytest.raises(NoMultipliers, match="so that no potential of this kind exists"):
-            one_round("feddyn", ratio=2)
-
-
-@pytest.mark.parametrize(
-    ("method", "most", "says"),
-    [
-        ("feddyn", 0.0, "kappa_0 above 0: up to the solver's accuracy the largest is 0, so that"),
-        ("feddyn", 1e-7, "no kappa_0 above 0 could be proved: too near"),
-        ("efl", 0.0, "kappa_0 = 0: no c could be proved: too near"),
-    ],
-)
-def test_what_could_not_be_rounded(method, most, says, monkeypatch):
-    def fails(*_):
-        raise NotCertified("too near")
-
-    monkeypatch.setattr(potentials, "maximise", fails)
-    monkeypatch.setattr(potentials, "optimum", lambda *_: most)
-    with pytest.raises(NotCertified, match=says):
-        one_round(method, **({"ratio": 2} if method == "feddyn" else {}))
-
-
-@pytest.mark.parametrize("given", [{"c": F(1)}, {"kappa_0": F(1)}, {}])
-def test_a_least_factor_of_an_inequality_with_noise_is_none(given):
-    with pytest.raises(InvalidInput, match=r"rho least: .* give rho as a number"):
-        one_round("fedavg", rho="least", local_steps=2, **given)
-
-
-def test_the_least_factor_by_hand():
-    """(1 - mu step)^2 = 9/16: what is proved is at most some ten-millionths more."""
-    told = []
-    given = {"strong_convexity": F(1, 4), "step": F(1), "advance": told.append}
-    found = one_round("fedavg", rho="least", **given)
-    assert 0 <= found.rho - F(9, 16) <= F(1000, 10**7)
-    assert found.best == pytest.approx(0.5625, abs=2e-7)
-    assert set(told) == {1} and BISECTIONS - 1 <= len(told) <= BISECTIONS
-    assert 2**BISECTIONS >= 10**LEAST_RHO_DIGITS > 2 ** (BISECTIONS - 1)
-    with pytest.raises(InvalidInput, match="give rho as a number"):
-        one_round("fedprox", rho="least")
-
-
-@pytest.mark.parametrize("least", [1, 2, 5_000_003, 10**7 - 20, 10**7, 10**7 + 1])
-def test_the_search_for_the_least_factor(least, monkeypatch):
-    """Seven digits; where rounding fails, some ten-millionths more, and 1 in the end."""
-    asked, told = [], []
-
-    def lowers(question):
-        return question.rho * 10**7 >= least
-
-    def fails(question):
-        asked.append(question.rho * 10**7)
-        if len(asked) < 9:
-            raise NotCertified("too near")
-        return Potential(F(1), F(1), question.rho, F(0), 2.0, None, None, question)
-
-    monkeypatch.setattr(potentials, "_lowers", lowers)
-    monkeypatch.setattr(potentials, "answer", fails)
-    found = one_round("scaffold", rho="least", advance=told.append)
-    most = 10**7
-    by_hand = [min(least + more, most) for more in (0, 1, 3, 10, 30, 100, 300, 1000)]
-    assert asked == [*by_hand, most] and found.rho == 1 and found.best == 2.0
-    assert set(told) == {1} and len(told) in (BISECTIONS - 1, BISECTIONS)
-    asked[:] = [F(0)] * 8
-    assert one_round("scaffold", rho="least").best == min(least, most) / most
-
-
-@pytest.mark.parametrize(("most", "lowers"), [(0.0, True), (1e-300, True), (-1e-300, False)])
-def test_a_potential_whose_kappa_0_is_at_least_nothing(most, lowers, monkeypatch):
-    monkeypatch.setattr(potentials, "optimum", lambda *_: most)
-    assert potentials._lowers(question("scaffold")) is lowers
-
-
-def test_no_multipliers_are_no_potential(monkeypatch):
-    def none(*_):
-        raise NoMultipliers("none")
-
-    monkeypatch.setattr(potentials, "optimum", none)
-    assert potentials._lowers(question("scaffold")) is False
-
-
-def test_potentials_of_other_methods_are_asked_otherwise():
-    with pytest.raises(InvalidInput, match="one_round has the others"):
-        best_potential(2, method="fedavg")
-    assert best_potential(2).question.participants == 1
-    assert best_potential(2).question.clients == 10
-
-
-def test_no_potential_is_told_with_its_largest_number():
-    with pytest.raises(NotCertified, match=r"lambda_2/beta = 3/2, rho = 1: no kappa_0 above 0: "):
-        best_potential(F(3, 2), 10, 1, "fedelasticnet-dyn")
-
-
-@pytest.mark.parametrize(
-    ("most", "shown"),
-    [(1e-7, "1e-07"), (0.99e-7, "0"), (-0.99e-7, "0"), (-1e-7, "-1e-07"), (-2.5, "-2.5")],
-)
-def test_what_the_solver_cannot_tell_from_nothing(most, shown):
-    told = str(potentials._no_potential(question("feddyn", ratio=2), most))
-    assert f"the largest is {shown}, so that" in told
 
 
 # --- worst cases ----------------------------------------------------------------------------------
@@ -449,12 +188,6 @@ def test_which_methods_take_local_steps(method, given, steps):
     assert (q.losses.smoothness is None) is (method in ("fedmls", "mopes", "subgradient"))
     assert bool(bounds.relaxed(q)) is (method == "fedelasticnet-dyn")
     assert ("step" in q.subject.options) is (steps or method == "subgradient")
-
-
-def test_which_rounds_take_local_steps():
-    assert {name for name, kind in ROUNDS.items() if kind.local_steps} == {
-        "fedavg", "scaffold", "efl",
-    }  # fmt: skip
 
 
 def test_options_that_are_missing_or_none():

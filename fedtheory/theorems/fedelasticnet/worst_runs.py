@@ -17,8 +17,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.local import Exact
 from fedtheory.rational import in_fractions
-from fedtheory.theorems.fedelasticnet.potential import KAPPA, KAPPA_0, family_of
 from fedtheory.theorems.fedelasticnet.quantities import ElasticConstants
+from fedtheory.theorems.one_round import best_kappas
 from fedtheory.theory.judge.statement import Worst
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import Quadratic
@@ -28,7 +28,7 @@ from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.runs import Run
 from fedtheory.worst_cases.tree import Tree
 
-__all__ = ["MOST_ROUNDS", "excess_family", "feddyn_share", "worst_at", "worst_excess", "worst_share"]
+__all__ = ["MOST_ROUNDS", "best_kappas", "excess_family", "feddyn_share", "worst_at", "worst_excess", "worst_share"]
 
 BOUND = "minus the bound"
 MOST_ROUNDS = 40  # half a minute of the solver
@@ -117,9 +117,8 @@ def feddyn_share(ratio: int = 1, rounds: int = 8) -> Worst:
     """The same of the best potential that FedDyn has where everybody takes part."""
 
     def share() -> Fraction:
-        everybody = family_of(False, Fraction(ratio), Fraction(0), Fraction(1), Fraction(2))
-        best = maximise(everybody, KAPPA_0).numbers
-        return worst_share((best[KAPPA], best[KAPPA_0]), Fraction(ratio), rounds)
+        kappa_0, kappa, _ = best_kappas(ratio, 2, 2)
+        return worst_share((kappa, kappa_0), Fraction(ratio), rounds)
 
     return Worst(f"lambda_2 = {ratio} beta, everybody takes part, T = {rounds}", share)
 

@@ -23,10 +23,10 @@ from fedtheory.theory.judge.check import AT_A_POINT, Check, judge_view, judge_wo
 from fedtheory.theory.judge.registry import RegisteredPaper, all_statements, content_of, load_file, paper, papers
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Plan, Setting
-from fedtheory.theory.judge.statement import Statement
+from fedtheory.theory.judge.statement import KNOWN, Known, Statement, known
 
 __all__ = [
-    "Campaign", "Row", "SearchTask", "Task", "check_budget", "contents", "plan", "row_of", "run",
+    "Campaign", "Row", "SearchTask", "Task", "check_budget", "contents", "counts_known", "plan", "row_of", "run",
     "search_plan", "search_told", "summarise",
 ]  # fmt: skip
 
@@ -105,6 +105,7 @@ class Row:
     established : what is on record; `ok` is False where the two differ
     tightness_worst, tightness_median : over the instances where the bound is positive
     worst_case, worst_case_at : worst case/bound over all problems of the class at a point of the parameters, and that point
+    proof : where a proof in words that it holds is cited; '' where none is
     """
 
     statement: str
@@ -127,11 +128,27 @@ class Row:
     witness: str | None = None
     worst_case: float = float("nan")
     worst_case_at: str = ""
+    proof: str = ""
 
     @property
     def ok(self) -> bool:
         """True if the verdict is the one on record ('open' records nothing)."""
         return self.established == "open" or self.verdict == self.established
+
+    @property
+    def known(self) -> Known:
+        """How the verdict is known, one of `fedtheory.theory.judge.statement.KNOWN`."""
+        proof = "" if self.established == "violated" else self.proof
+        return known(self.verdict, self.modes, proof, refuted=self.witness is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give its fields, and what follows from them."""
+        return {**asdict(self), "ok": self.ok, "known": self.known}
+
+
+def counts_known(rows: Sequence[Row]) -> dict[str, int]:
+    """How many verdicts are known in each of the ways of `fedtheory.theory.judge.statement.KNOWN`."""
+    return {name: sum(row.known == name for row in rows) for name in KNOWN}
 
 
 @dataclass
@@ -152,7 +169,7 @@ class Campaign:
     def to_json(self) -> dict[str, Any]:
         names = ("ok", "complete", "seconds", "instances", "settings", "searches")
         told = {name: getattr(self, name) for name in names}
-        return told | {"rows": [{**asdict(r), "ok": r.ok} for r in self.rows]}
+        return told | {"known": counts_known(self.rows), "rows": [r.to_json() for r in self.rows]}
 
 
 def plan(
@@ -262,7 +279,7 @@ def summarise(
         if file and check.verdict == "violated":
             files[key] = file
     return [
-        row_of(key := (s.id, f.name, rule), established, groups.get(key, []), files.get(key))
+        row_of(key := (s.id, f.name, rule), established, groups.get(key, []), files.get(key), f.proof)
         for s in (all_statements() if statements is None else statements)
         for f in s.forms
         for rule, established in f.established.items()
@@ -271,7 +288,7 @@ def summarise(
 
 def row_of(
     key: tuple[str, str, str], established: str, group: list[Check], witness: str | None,
-    failing: bool = False,
+    proof: str = "", failing: bool = False,
 ) -> Row:
     """Sum up the checks of one form under one rule; ``failing``: worst and modes of those that fail."""
     worst_of_all = [c for c in group if c.mode == AT_A_POINT]
@@ -293,5 +310,5 @@ def row_of(
         tightest.instance, worst.slack, worst.instance, worst.where,
         modes=sorted({c.mode for c in (*shown, *worst_of_all)}), witness=witness,
         worst_case=max((c.tightness for c in worst_of_all), default=float("nan")),
-        worst_case_at="; ".join(c.where["point"] for c in worst_of_all),
+        worst_case_at="; ".join(c.where["point"] for c in worst_of_all), proof=proof,
     )  # fmt: skip

@@ -31,7 +31,7 @@ from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.record import NotRecorded, OwnRun, Record, read_record
 from fedtheory.theory.judge.registry import get, setting_of
 from fedtheory.theory.judge.series import keeping
-from fedtheory.theory.judge.statement import Form, Sides, Statement
+from fedtheory.theory.judge.statement import KNOWN, Form, Known, Sides, Statement
 from fedtheory.theory.judge.verify import Options, case_of
 
 __all__ = ["Bound", "bound", "check_run", "chosen_form"]
@@ -52,6 +52,7 @@ class Bound:
     latex : the formula
     assumptions : what the statement assumes, in words
     established : what is on record for this form under this rule: 'holds', 'violated' or 'open'
+    known : how that is known, one of `fedtheory.theory.judge.statement.KNOWN`
     constants : what the statement's letters are here, by name; 'eta', where a theorem has step sizes of its own
     """
 
@@ -66,6 +67,7 @@ class Bound:
     latex: str
     assumptions: tuple[str, ...]
     established: str
+    known: Known
     constants: Mapping[str, Any]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -78,9 +80,8 @@ class Bound:
         mean = "the mean of " if self.in_expectation else ""
         last = float(np.max(self.values[-1]))
         ends = f"{self.horizons[0]}..{self.horizons[-1]}" if len(self) > 1 else f"{self.horizons[0]}"
-        known = {"holds": "proved", "violated": "on record as false", "open": "neither proved nor refuted"}[self.established]
         return (
-            f"{self.statement} [{self.form}, {known}] bounds {mean}{self.left}, {self.letter} = {ends}; "
+            f"{self.statement} [{self.form}, {KNOWN[self.known]}] bounds {mean}{self.left}, {self.letter} = {ends}; "
             f"at {self.letter} = {self.horizons[-1]} by {last:.6g}"
         )
 
@@ -159,7 +160,7 @@ def bound(
         values = values[:, 0]
     return Bound(
         values, made.horizons, made.letter, made.left, not made.exact, statement.id, chosen.name, made.rule, chosen.latex,
-        statement.assumptions, chosen.established[made.rule], made.constants,
+        statement.assumptions, chosen.established[made.rule], chosen.known(made.rule), made.constants,
     )  # fmt: skip
 
 

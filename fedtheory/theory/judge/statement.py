@@ -9,7 +9,7 @@ Forms are written with plain arithmetic, so the same code judges float64 views a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -26,14 +26,21 @@ if TYPE_CHECKING:  # its methods, which stand above this file and give themselve
     from fedtheory.theory.judge.verify import verify as _verify
 
 __all__ = [
-    "CONFIDENCE", "TESTED_ONLY", "WORDINGS", "Authored", "Form", "Mutant", "Sides", "Statement", "Undefined",
-    "Worst", "eq", "le",
+    "CONFIDENCE", "KNOWN", "WORDINGS", "Authored", "Form", "Known", "Mutant", "Sides", "Statement",
+    "Undefined", "Worst", "eq", "known", "le",
 ]  # fmt: skip
 
 CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
 Verdict = Literal["holds", "violated", "open"]
+Known = Literal["proved", "in words", "tested", "refuted", "open"]
 
-TESTED_ONLY = "Tested only: no proof is cited"
+KNOWN: Mapping[Known, str] = {  # how a verdict is known, the strongest first
+    "proved": "proved by machine",
+    "in words": "proved in words (cited)",
+    "tested": "only tested",
+    "refuted": "refuted",
+    "open": "open",
+}
 WORDINGS = {
     "in words": "the paper says this in words only, the formula is ours",
     "algorithm": "the paper prints the algorithm only, the statement about it is ours",
@@ -185,7 +192,7 @@ class Form:
         is printed, or an instance of it, is called 'printed'.
     proof : where the proof is that it holds
         A page with its anchor, a source of the literature, or the argument in a sentence; 'note' where
-        the note has it. A form on record as holding without one is marked as tested only.
+        the note has it. A form on record as holding without one is marked as only tested.
     letters : the symbols that its formula is made with, where that is made by what runs (`fedtheory.theory.judge.symbolic`)
     worst : how near the bound the worst of all problems comes, where that can be computed; a campaign does
     """
@@ -242,7 +249,31 @@ class Form:
             return "Proof: an identity between symbols, which every campaign checks"
         if self.proof:
             return f"Proof: {'see the note' if self.proof == 'note' else self.proof}"
-        return TESTED_ONLY
+        return f"{KNOWN['tested'].capitalize()}: no proof is cited"
+
+    def known(self, rule: str) -> Known:
+        """How its verdict on record under a rule is known."""
+        modes = () if self.symbolic is None else ("symbolic",)
+        return known(self.established[rule], modes, self.proof, refuted=True)
+
+
+def known(verdict: str, modes: Collection[str] = (), proof: str = "", refuted: bool = False) -> Known:
+    """Say how a verdict on a form is known, one of `KNOWN`.
+
+    Parameters
+    ----------
+    verdict : of a `fedtheory.theory.judge.check.Check`
+    modes : how it was judged: 'proved' and 'symbolic' are a certificate or an identity that was checked
+    proof : where a proof in words is cited
+    refuted : whether an instance refutes it in fractions
+    """
+    if verdict == "violated":
+        return "refuted" if refuted else "tested"
+    if verdict != "holds":
+        return "open"
+    if "proved" in modes or "symbolic" in modes:
+        return "proved"
+    return "in words" if proof else "tested"
 
 
 @dataclass(frozen=True)

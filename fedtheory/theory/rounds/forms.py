@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified, UnknownName, suggest
 from fedtheory.inputs import flag, shown
+from fedtheory.rational import number
 from fedtheory.theory.judge import statement as core
 from fedtheory.theory.judge.mathml import unbalanced
 from fedtheory.theory.judge.registry import last_line, missing_import
@@ -26,14 +27,18 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
 
 __all__ = [
-    "Claimed", "Forms", "Outline", "Undefined", "Wrong", "eq", "evaluate", "form", "in_function",
-    "le", "outlined", "printed", "reduced", "repaired", "sides_of", "wrong",
+    "Claimed", "Forms", "Needed", "Outline", "Potential", "Undefined", "Wrong", "eq", "evaluate", "form", "in_function",
+    "le", "outlined", "potential", "printed", "reduced", "repaired", "sides_of", "wrong",
 ]  # fmt: skip
 
 MORE = (
     "over", "before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic",
     "proves", "where",
 )  # fmt: skip
+OF_STATES = {  # quantities of a state -> of the one after the round
+    "x": "x_next", "F": "F_next", "gap": "gap_next", "gradient": "gradient_next",
+    "gradient_sq": "gradient_next_sq", "distance_sq": "distance_sq_next",
+}  # fmt: skip
 OF_METHODS = {"before", "after", "worst", "exact_only", "limits"}  # of these what a form about a method may have
 
 
@@ -55,11 +60,82 @@ def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, ax
 
 
 @dataclass(frozen=True)
+class Potential(Sides):
+    """The sides of E V(after) <= rho V(before) - D(before) + noise, and what they are made of.
+
+    Attributes
+    ----------
+    V : what it was made of
+    before, gain : V and D before the round; 0 for no D
+    rho, added : the factor, and the noise
+    """
+
+    V: Callable[[Any], Any] = abs
+    before: Any = 0
+    gain: Any = 0
+    rho: Any = 1
+    added: Any = 0
+
+
+class _State:
+    """What V and D read: quantities of the state before a round, or after it, and what the method keeps."""
+
+    def __init__(self, q: Any, after: bool) -> None:
+        self._q, self._after = q, after
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in OF_STATES:
+            return getattr(self._q, OF_STATES[name] if self._after else name)
+        try:
+            return getattr(self._q.state_next if self._after else self._q.state, name)
+        except AttributeError as error:
+            raise UnknownName(
+                f"a potential reads {', '.join(OF_STATES)} of a state, and the fields that the method keeps: {name!r} is none of them"
+            ) from error
+
+
+def potential(
+    q: Any, V: Callable[[Any], Any], D: Callable[[Any], Any] | None = None, *, rho: Any = 1, noise: Any = 0
+) -> Sides:
+    """E V(after the round) <= rho V(before it) - D(before it) + noise.
+
+    Where it is proved from every state that a run can be in, it is one for every number of rounds T: with rho = 1
+    the expected sum of D over T rounds is at most V at the start and T times the noise, and with rho < 1
+    E V falls like rho^T down to noise/(1 - rho).
+
+    Parameters
+    ----------
+    q : the quantities of the round
+    V, D : callable(s) of a state: ``s.x``, ``s.F``, ``s.gap``, ``s.gradient``, ``s.gradient_sq``,
+        ``s.distance_sq``, and what the method keeps, ``s.c_k``. V must be at least 0 where it is to be proved.
+    rho, noise : numbers; a noise of q is the same in every round where no state is in it
+    """
+    def number_of(x: Any) -> Any:
+        return number(x, q.rational) if isinstance(x, Fraction) else x
+
+    rho, noise = number_of(rho), number_of(noise)
+    before, gain = V(_State(q, False)), 0 if D is None else D(_State(q, False))
+    terms = [rho * before, *([] if D is None else [-gain]), *([] if isinstance(noise, int) and noise == 0 else [noise])]
+    made = le(V(_State(q, True)), *terms)
+    return Potential(**vars(made), V=V, before=before, gain=gain, rho=rho, added=noise)
+
+
+@dataclass(frozen=True)
 class Wrong:
     """A deliberately wrong variant of a form, which the study must reject."""
 
     name: str
     sides: Any  # Sides, or over a `World` a function that gives them
+
+
+class Needed(NamedTuple):
+    """An inequality lhs <= rhs without which a form says nothing."""
+
+    words: str
+    lhs: Any
+    rhs: Any
 
 
 @dataclass(frozen=True)
@@ -77,6 +153,7 @@ class Claimed:
     needs: Any = ()  # words; of a statement about a method {words: whether they are true here}
     more: dict[str, Any] = field(default_factory=dict)
     witness: str = ""
+    needed: tuple[Needed, ...] = ()  # of a form of vectors: the inequalities among its needs
 
 
 def form(
@@ -111,10 +188,11 @@ def form(
         Claimed for every sequence of cohorts, not only in expectation. ``eq`` is always entry by
         entry.
     proof : where the proof is that it holds, or the argument in a sentence; 'note' where the note has it
-        A form that holds without one is marked as tested only.
+        A form that holds without one is marked as only tested.
     needs : over a `World`: each `Fact` without which the form says nothing of an instance; of a
         statement about a method what must be true there: ``{"mu > 0": q.mu > 0}``, or with the
-        number that is told where it is not: ``{"mu > 0": (q.mu > 0, q.mu)}``
+        number that is told where it is not: ``{"mu > 0": (q.mu > 0, q.mu)}``, or an inequality,
+        ``{"bounded": le(q.gradient_sq, 1)}``, which a proof may use
     witness : the name of the file that has the instance on which it fails, in the folder
         ``witnesses`` of the paper's package, or beside the paper's file
     more : before and after, the LaTeX around a formula that is made by the code with letters of its
@@ -471,7 +549,12 @@ def _add(
         raise InvalidInput(
             f"form {name!r}: {told}: only a statement over a World takes this; leave it out"
         )
-    if lacking := [told for words, met in dict(claimed.needs).items() if (told := _lacking(words, met))]:
+    needs = dict(claimed.needs)
+    if getattr(view, "vectors", False):  # what a proof may use
+        needed = tuple(Needed(words, met.lhs, met.rhs) for words, met in needs.items() if _inequality(words, met))
+        claimed = replace(claimed, needed=needed)
+        needs = {words: met for words, met in needs.items() if not isinstance(met, Sides)}
+    if lacking := [told for words, met in needs.items() if (told := _lacking(words, met))]:
         gone = Absent(NotMet("; ".join(lacking)))
         claimed = replace(claimed, sides=Sides(gone, gone, gone, "<="))
     made_wrong = tuple(
@@ -492,8 +575,17 @@ def _no_sides(form: str, found: Any) -> str:
     return f"form {form!r} has {_told(found)} for its two sides. Write le(lhs, rhs) or eq(lhs, rhs)."
 
 
+def _inequality(words: str, met: Any) -> bool:
+    """True of a need that is an inequality. Raises `InvalidInput` for an equality."""
+    if isinstance(met, Sides) and met.relation != "<=":
+        raise InvalidInput(f"need {words!r}: an inequality le(lhs, rhs) may be needed, and no equality")
+    return isinstance(met, Sides)
+
+
 def _lacking(words: str, met: Any) -> str:
     """Say that a need is not met, and what its number is, where that was given; '' if it is met."""
+    if _inequality(words, met):
+        met = met.lhs if isinstance(met.lhs, Absent) else met.lhs <= met.rhs
     met, *number = met if isinstance(met, tuple) else (met,)
     if np.all(met):
         return ""

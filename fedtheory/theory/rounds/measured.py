@@ -13,8 +13,10 @@ import numpy as np
 
 from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, MissingCapability, UnknownName, suggest
+from fedtheory.inputs import flag
 from fedtheory.local.objective import LocalObjective
 from fedtheory.theory.judge.record import UNKNOWN
+from fedtheory.theory.judge.statement import Undefined
 from fedtheory.theory.rounds.declare import Facts, alias, number
 from fedtheory.theory.rounds.oracles import at_once, each
 from fedtheory.theory.rounds.quantities import (
@@ -68,6 +70,8 @@ class Quantities:
         Whether the scenarios are draws (Monte Carlo) and no enumeration.
     constants : dict
         The constants that the bound declared by `constant`, with the values stated.
+    left_free : set
+        Those of them that are free.
     """
 
     table: ClassVar[Mapping[str, Quantity]] = {}
@@ -89,6 +93,7 @@ class Quantities:
         self.vectors = getattr(world, "vectors", False)
         self.overrides, self.corner = overrides or {}, corner
         self.constants: dict[str, Fraction] = {}
+        self.left_free: set[str] = set()
         self.uses_optimum = self.uses_distance = False
         self._kept: dict[Any, Any] = {}
         self._solved: dict[str, Any] = {}  # by the clients, once for all views of one run
@@ -207,15 +212,24 @@ class Quantities:
             self._kept[name] = of(self)
         return self._kept[name]
 
-    def constant(self, name: str, value: Any) -> Any:
+    def constant(self, name: str, value: Any, free: bool = False) -> Any:
         """A constant of the bound, declared so that it can be asked how small or large it may
-        become."""
+        become.
+
+        Of a ``free`` one the form claims that some number >= 0 will do: on an instance it is
+        judged with this value, and a proof takes one of its own.
+        """
         stated = Fraction(str(value) if isinstance(value, float) else value)  # 0.5 is meant as one half, 0.1 as a tenth
         if self.constants.setdefault(name, stated) != stated:
-            raise InvalidInput(
+            raise Undefined(
                 f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
             )
-        return number(self.overrides.get(name, stated), self.rational)
+        chosen = self.overrides.get(name, stated)
+        if flag("free", free):
+            self.left_free.add(name)
+            if stated < 0 or chosen < 0:
+                raise InvalidInput(f"constant {name!r} = {min(stated, chosen)}: one that is free is any number >= 0")
+        return number(chosen, self.rational)
 
     @staticmethod
     def sq(v: Any) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Cohort, Full, Sampling, Uniform
 from fedtheory.randomness import Stream
+from fedtheory.rational import with_floats
 from fedtheory.theory.rounds.declare import (
     Among,
     Facts,
@@ -466,7 +467,9 @@ class MethodSetting:
             raise Undefined(f"{self.of_statement.place}: a hyperparameter divides by 0 on this instance") from error
         except FedTheoryError as error:
             raise type(error)(f"{self.of_statement.place}: {error}") from error
-        return facts, work, in_fractions(algorithm) if exact and not isinstance(self.method, Method) else algorithm
+        if not isinstance(self.method, Method):  # one that is made already has what its author gave it
+            algorithm = in_fractions(algorithm) if exact else with_floats(algorithm)
+        return facts, work, algorithm
 
     # --- a problem of the package -----------------------------------------------------------------------------------------
     def world(self, problem: Any) -> ProblemWorld:

@@ -105,7 +105,7 @@ class Notation:
             raise AttributeError(name)
         return Absent(Undefined(f"no letter for q.{name}"))
 
-    def constant(self, name: str, value: Any) -> Any:
+    def constant(self, name: str, value: Any, free: bool = False) -> Any:
         """Give a declared constant as the number that it is."""
         import sympy as sp
 

@@ -73,6 +73,13 @@ class SeparableWorld:
             return Best(x, value, value, Fraction(0), self.losses.unique)
         return Best(x, value, value, 4 * EPS * float(np.abs(x).max(initial=0.0)), self.losses.unique)
 
+    @cached_property
+    def minima(self) -> Any:
+        """min f_k of every client (N,)."""
+        ones = np.eye(self.num_clients, dtype=int).astype(self.weights.dtype)
+        alone = [replace(self.losses, weights=one) for one in ones]
+        return np.array([f.values(f.minimiser(self.start))[k] for k, f in enumerate(alone)], dtype=self.weights.dtype)
+
     def clients(self, cohort: Cohort, work: dict[str, Any], like: Any, stream: Stream, t: int) -> Clients:
         """One round's clients."""
         steps = int(work["E"]) if "E" in work else None
@@ -93,6 +100,11 @@ class ProblemWorld:
         self.gradients, self.gradients_each = problem.gradient, problem.gradient_each
         weights = np.asarray(problem.sample_counts if by_samples else problem.weights, dtype=float)
         self.weights = weights / weights.sum() if by_samples else weights
+
+    @property
+    def minima(self) -> Any:
+        """min f_k of every client, which is not certified."""
+        raise MissingCapability("client_minima: of a problem only the least value of F is certified")
 
     @cached_property
     def constants(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import check_flags
+from fedtheory.rational import number
 from fedtheory.theory.rounds.declare import Keywords, least_and_most
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.losses import Unbounded
@@ -26,6 +27,7 @@ __all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", 
 
 WEIGHTS = {"equal": "equal weights", "any": "any weights", "samples": "weights by sample counts"}
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
+TRIES = 20  # of problems that are drawn until one has the curvature
 MOST = 40  # clients or dimensions of a problem that is drawn
 
 
@@ -400,7 +402,13 @@ class StronglyConvex(ProblemClass):
 
     In fractions: quadratics, and Huber losses plus a quadratic. In floats: random quadratics,
     least squares and logistic regression with a ridge.
+
+    Parameters
+    ----------
+    mu : what mu/beta is at least, a number in (0, 1); None for any mu > 0
     """
+
+    mu: Any = None
 
     words: ClassVar[str] = "smooth, strongly convex losses"
     of_tables: ClassVar[str] = "mu > 0"
@@ -408,6 +416,28 @@ class StronglyConvex(ProblemClass):
     kinds: ClassVar[tuple[str, ...]] = ("quadratic", "least squares", "logistic")
     ridge: ClassVar[float] = 0.05
     weaker: ClassVar[dict[str, str]] = {"strong convexity (mu = 0 instead)": "SmoothConvex"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mu is not None:
+            object.__setattr__(self, "mu", number(self.mu, True))
+            if not 0 < self.mu < 1:
+                raise InvalidInput(f"mu = {self.mu}: the share of beta that mu is at least must lie in (0, 1)")
+
+    def draw(self, rng: np.random.Generator) -> Draw:
+        """As of every class, with as much curvature everywhere as lacks."""
+        made = super().draw(rng)
+        known = made.exact_losses.constants
+        lacks = 0 if self.mu is None else (self.mu * known["beta"] - known["mu"]) / (1 - self.mu)
+        return made.changed(m=made.m + lacks) if lacks > 0 else made
+
+    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+        """As of every class, those with as large a mu/beta; where some kind has none of several, quadratics without spread."""
+        plain = super().problems
+        for i in range(first, first + count):
+            found = (one for _ in range(1 if self.mu is None else TRIES) for one in plain(rng, 1, i))
+            kept = (one for one in found if self.mu is None or self.why_not_problem(one[1]) is None)
+            yield next(kept, None) or next(replace(self, mu=None, identical=True, dimension=1).problems(rng, 1))
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere."""
@@ -418,15 +448,23 @@ class StronglyConvex(ProblemClass):
 
     def why_not_losses(self, instance: Draw) -> str | None:
         """Also: strongly convex."""
-        if not instance.exact_losses.constants["mu"] > 0:
+        known = instance.exact_losses.constants
+        if not known["mu"] > 0:
             return "some client's loss is not strongly convex (mu = 0)"
+        if known["mu"] < (self.mu or 0) * known["beta"]:
+            return f"mu/beta = {known['mu'] / known['beta']} < {self.mu}"
         return super().why_not_losses(instance)
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: every client strongly convex."""
         if not float(problem.mu_k.min()) > 0:
             return "some client's loss is not strongly convex (property: strong_convexity)"
+        if float(problem.mu_k.min()) < float(self.mu or 0) * float(problem.beta_k.max()):
+            return f"mu/beta is less than {self.mu} (property: strong_convexity)"
         return super().why_not_problem(problem)
+
+    def __str__(self) -> str:
+        return super().__str__() + ("" if self.mu is None else f", mu >= {self.mu} beta")
 
 
 @dataclass(frozen=True)
@@ -434,6 +472,11 @@ class StronglyConvexSum(StronglyConvex):
     """Convex losses with Lipschitz gradients whose F is mu_F-strongly convex: of a client mu may be 0."""
 
     words: ClassVar[str] = "smooth convex losses whose F is strongly convex"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mu is not None:
+            raise InvalidInput(f"mu = {self.mu}: of a client mu may be 0 here; leave it out, or take StronglyConvex")
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere, or nearly."""

@@ -58,8 +58,8 @@ CONSTANTS = {
     "eta": "the local step size",
 }
 FUNCTIONS = {
-    "constant(name, value)": "a constant of the bound, declared so that a study can ask how far it "
-    "may be tightened",
+    "constant(name, value, free=False)": "a constant of the bound, declared so that a study can ask how far it "
+    "may be tightened; a free one stands for some number >= 0, which a proof chooses",
     "mean(v)": "the expectation over the cohorts",
     "sq(v)": "||v||^2 along the last axis",
     "dot(v, w)": "<v, w> along the last axis",
@@ -124,6 +124,9 @@ _BOTH: dict[str, tuple[str, Callable[[Any], Any], str, str, str]] = {  # shapes 
         "sum_k w_k ||grad f_k(x*)||^2.",
         lambda q: (q.world.weights * sq(q.world.gradients(q.x_star))).sum(axis=-1),
         "()", "()", r"\sum_k w_k\|\nabla f_k(x^*)\|^2",
+    ),
+    "client_minima": (
+        "min f_k of every client.", lambda q: q.world.minima, "(N,)", "(N,)", r"\min f_k",
     ),
     "F": (
         "F(x) before the round; of a run F(x_t) for t = 0..T.", lambda q: q.value(q.x),

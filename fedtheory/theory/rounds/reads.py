@@ -38,8 +38,8 @@ class _Read:
             self._seen[f"{self._prefix}{name}"] = value
         return value
 
-    def _constant(self, name: str, value: Any) -> Any:
-        self._seen[f"constant {name}"] = out = self._what.constant(name, value)
+    def _constant(self, name: str, value: Any, free: bool = False) -> Any:
+        self._seen[f"constant {name}"] = out = self._what.constant(name, value, free)
         return out
 
 

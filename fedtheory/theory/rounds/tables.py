@@ -154,8 +154,7 @@ class Table:
     # --- the class --------------------------------------------------------------------------------
     def missed(self, weights: np.ndarray) -> str | None:
         """Name a condition that is missed, and by how much; None where losses have the table."""
-        from fedtheory.worst_cases.classes import Losses
-        from fedtheory.worst_cases.potentials import WeaklyConvex
+        from fedtheory.worst_cases.classes import Losses, WeaklyConvex
 
         G, beta, mu = (self.constants.get(name) for name in ("G", "beta", "mu"))
         try:

@@ -131,8 +131,9 @@ class StatementStudy:
     def _row(self, form: str) -> Row:
         statement, found = self.statement, self.counterexamples.get(form)
         group = [c for c in self.checks if c.form == form]
-        established, name = statement.forms[form].established, None if found is None else found.name
-        row = campaign.row_of((statement.id, form, statement.rule), established, group, name, True)
+        claimed, name = statement.forms[form], None if found is None else found.name
+        key = (statement.id, form, statement.rule)
+        row = campaign.row_of(key, claimed.established, group, name, claimed.proof, failing=True)
         for t in self.tightness:  # of an instance that the search tried
             if t.form == form and np.isfinite(t.ratio) and not row.tightness_worst >= t.ratio:
                 row = replace(row, tightness_worst=t.ratio, tightest=t.instance)

@@ -212,7 +212,10 @@ def _least(
 
         def violated(share: float, view: Any = view) -> bool:
             other = view.other({constant: at(share)})
-            sides = reduced(other, setting.of_statement.on(other)[form])
+            try:
+                sides = reduced(other, setting.of_statement.on(other)[form])
+            except SILENT:  # it is not claimed there
+                return False
             return bool((np.asarray(sides.rhs - sides.lhs) < -1e-12 * np.asarray(sides.scale)).any())
 
         if not violated(least):

@@ -66,6 +66,8 @@ def scores(statement: Any, view: Any) -> Scores:
     moving = moves(view)
     sizes = {name: np.asarray(s.scale, dtype=float).ravel() for name, s in sides.items()}
     for constant, value in view.constants.items():
+        if constant in view.left_free:
+            continue  # of some number it is claimed that it will do
         stated = Fraction(view.overrides.get(constant, value))
         moved = view.other({**view.overrides, constant: stated + STEP * (abs(stated) or 1)})
         for name, claimed in statement.on(moved).items():

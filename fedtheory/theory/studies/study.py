@@ -26,6 +26,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
+from fedtheory.theory.rounds.vectors import announce_proofs
 from fedtheory.theory.studies.certificates import StatementCertificate, certificate
 from fedtheory.theory.studies.counterexamples import in_fractions
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness
@@ -91,8 +92,10 @@ class Study:
 
     @property
     def certificates(self) -> list[StatementCertificate]:
-        """Of each form that is proved for all losses of its class."""
-        return [certificate(s.statement, found) for s in self.studies for found in s.proofs.values()]
+        """Of each form that is proved for all losses of its class, and of each best value of a constant."""
+        best = [(s.statement, b.proof) for s in self.studies for _, b in s.best if b.proof is not None]
+        proofs = [(s.statement, found) for s in self.studies for found in s.proofs.values()]
+        return [certificate(statement, found) for statement, found in [*proofs, *best]]
 
     @property
     def mutants(self) -> list[MutantFate]:
@@ -130,14 +133,21 @@ class Study:
 
         return {
             "ok": self.ok, "seed": self.seed, "budget": self.budget,
-            "rows": [{**plain(r), "ok": r.ok} for r in self.rows],
+            "rows": [plain(vars(r)) | {"ok": r.ok, "known": r.known} for r in self.rows],
             "counterexamples": plain(self.counterexamples), "tightness": plain(self.tightness),
             "constants": plain([c for s in self.studies for c in s.constants]),
             "assumptions": plain([a for s in self.studies for a in s.assumptions]),
             "mutants": plain(self.mutants),
-            "proved": {f"{s.statement.id} [{form}]": found.words for s in self.studies for form, found in s.proofs.items()},
+            "proved": {f"{s.statement.id} [{form}]": found.told for s in self.studies for form, found in s.proofs.items()},
+            "follows": {
+                f"{s.statement.id} [{form}]": found.follows
+                for s in self.studies for form, found in s.proofs.items() if found.follows
+            },
             "unproved": {f"{s.statement.id} [{form}]": why for s in self.studies for form, why in s.unproved.items()},
-            "best_constants": plain([{"statement": s.statement.id, "form": f, **vars(b)} for s in self.studies for f, b in s.best]),
+            "best_constants": plain([
+                {"statement": s.statement.id, "form": f, **{n: v for n, v in vars(b).items() if n != "proof"}}
+                for s in self.studies for f, b in s.best
+            ]),
         }  # fmt: skip
 
     def figure(self, path: str | Path, statement: str | None = None) -> list[Path]:
@@ -286,6 +296,7 @@ def _one(
         out.conclude()
     on_progress(0, 1, f"{statement.id}: proof for all losses, or a worst function")
     refuted = len(out.counterexamples)
+    announce_proofs(statement)
     out.prove()
     if len(out.counterexamples) > refuted:
         out.conclude()

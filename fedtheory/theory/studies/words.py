@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fedtheory.rational import brief
 from fedtheory.theory.judge.summary import ratio_text
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
@@ -17,7 +18,7 @@ from fedtheory.theory.rounds.reads import read_there
 from fedtheory.theory.studies.counterexamples import instance_of, sides_told, told
 from fedtheory.theory.studies.declared import scope
 
-__all__ = ["findings", "renderables", "table"]
+__all__ = ["findings", "proof_told", "renderables", "table"]
 
 
 def table(study: Any) -> str:
@@ -78,7 +79,7 @@ def _forms(one: Any) -> Any:
     styles = {"holds": "green", "violated": "red", "inconclusive": "yellow"}
     grid = Table(box=None, pad_edge=False, header_style="bold")
     grid.add_column("form", min_width=max(len(word) for row in one.rows for word in row.form.split()))
-    for title in ("verdict", "on record", "violated\n/ judged", "lhs/rhs\nup to", "how"):
+    for title in ("verdict", "on record", "proved", "violated\n/ judged", "lhs/rhs\nup to", "how"):
         grid.add_column(title, no_wrap=True)
     for row in one.rows:
         ratio = row.tightness_worst
@@ -87,7 +88,8 @@ def _forms(one: Any) -> Any:
         tight = "~1" if tight == "1" and not attained else tight
         verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
         grid.add_row(
-            Text(row.form), verdict, row.established, f"{row.violations} / {row.instances}", tight, ", ".join(row.modes)
+            Text(row.form), verdict, row.established, row.known if row.verdict == "holds" else "–",
+            f"{row.violations} / {row.instances}", tight, ", ".join(m for m in row.modes if m != "proved"),
         )
     return grid
 
@@ -108,10 +110,9 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         for name in _varied(one.statement):
             yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
     for form, proof in one.proofs.items():
-        yield "proved", f"{form}: for {proof.words}"
-    for form, best in one.best:
-        several_here = len([b for f, b in one.best if f == form]) > 1
-        yield "best", f"{form}: {_best(best)}" + ", with the other constants as they stand" * several_here
+        yield from proof_told(form, proof, [])
+    for form in dict.fromkeys(form for form, _ in one.best):
+        yield from proof_told(form, None, [b for f, b in one.best if f == form])
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:
@@ -155,15 +156,24 @@ def _held(one: Any) -> Iterator[str]:
         yield f"{row.form}: {judged}" + (f"; cited as its proof: {proof}" if proof else f", which is no proof: {walked}") + why
 
 
+def proof_told(form: str, proof: Any, best: Sequence[Any]) -> list[tuple[str, str]]:
+    """(label, words) of a form's proof, if there is one, and of the best values of its constants."""
+    told = [] if proof is None else [("proved", f"{form}: for {proof.told}" + f". So {proof.follows}" * bool(proof.follows))]
+    others = ", with the other constants as they stand" * (len(best) > 1)
+    return told + [("best", f"{form}: {_best(one)}{others}") for one in best]
+
+
 def _best(best: Any) -> str:
     """The best value of a constant, in words."""
     alone = "" if best.whole else " alone"
+    chosen = [] if best.proof is None else [", ".join(f"{n} = {brief(v)}" for n, v in one.items()) for one in best.proof.chosen if one]
+    with_these = f", with {' or '.join(dict.fromkeys(chosen))}" * bool(chosen)
     if best.exact:
         told = f"{best.constant} = {best.proved} is the best value for {best.words}{alone}"
-        return f"{told}: it is proved with this one, and by the solver none is better"
+        return f"{told}: it is proved with this one{with_these}, and by the solver none is better"
     seems = f" (recognised as {best.recognised}, not proved)" if best.recognised else ""
     told = f"the best {best.constant} for {best.words}{alone} is {best.best:.9g} by the solver{seems}"
-    return f"{told}; proved with {float(best.proved):.9g}"
+    return f"{told}; proved with {float(best.proved):.9g}{with_these}"
 
 
 def _varied(statement: Any) -> list[str]:

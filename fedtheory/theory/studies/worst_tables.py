@@ -31,7 +31,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.rounds.vectors import cases, families, names_minimiser, view_of
+from fedtheory.theory.rounds.vectors import families, names_minimiser, scopes, view_of
 from fedtheory.theory.studies.counterexamples import excess
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, own
@@ -100,7 +100,8 @@ def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iter
     identical, least = setting.problems.identical, 0 if setting._free else setting.usual_rounds[0]
     problems = replace(setting.problems, weights="equal", identical=False)  # as any may be
     setting, until = replace(setting, problems=problems), time.process_time() + MOST_SECONDS
-    for numbers, given, crowd in cases(setting):
+    alike = next((found for found in scopes(setting) if not any(of.apart for of in found)), [])
+    for numbers, given, crowd, _ in alike:
         # before a model from anywhere a proof has no rounds
         rounds = max(given, least) if crowd[0] == crowd[1] else given
         alone = setting.problems.clients[0] == 1 < crowd[0] == crowd[1]

@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from efl_on_a_problem import BUILDERS
 
-from fedtheory.algorithms import EFL
+from fedtheory.algorithms import EFL, FedAvg
+from fedtheory.errors import NotCertified
 from fedtheory.participation.irregular import complete, incomplete
 from fedtheory.problems import Quadratic
 from fedtheory.theorems import get
 from fedtheory.theorems.efl.local_steps import local_steps_are_proved
-from fedtheory.worst_cases.potentials import one_round, question
+from fedtheory.theory import GradientSteps, Paper, SmoothConvex, StronglyConvex, form, potential
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.vectors import families, proved, scopes, view_of
+from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import optimum
 
 NAME, FORM = "complete-round", "repaired"
@@ -23,6 +27,19 @@ TWO = {
     "scheme": "B", "tau": 0, "h": [["1"], ["1/2"]], "c": [["1"], ["-2"]], "weights": ["1/2", "1/2"], "w0": ["-7/100"],
     "law": [["0", "0", "1"]] * 2,
 }  # fmt: skip
+
+
+def of_a_factor(E, eta, mu, rho, c=1):
+    """E ||x+ - x*||^2 <= rho ||x - x*||^2 + c zeta^2 of local gradient descent with L = 1."""
+    local = GradientSteps(E, lr=lambda c: eta / c.beta)
+    problems = StronglyConvex((1, 5), 1, mu=mu) if mu else SmoothConvex((1, 5), 1)
+
+    @Paper("one").statement("round", about=FedAvg(), local=local, problems=problems)
+    def statement(q):
+        noise = q.constant("c", c) * q.heterogeneity / q.beta**2
+        yield form("round", potential(q, lambda s: s.distance_sq, rho=rho, noise=noise))
+
+    return statement
 
 
 def test_it_is_attained_by_one_client():
@@ -52,14 +69,20 @@ def test_the_best_constant_of_all_losses_is_below_it(E, mu, eta):
     q = 1 - eta * mu
     t = eta * (1 - mu) * E / q**E
     c = eta**3 * (1 - mu) * q * E * (E - 1) * (2 * E - 1) / (12 - 9 * t)
-    best = -optimum(question("fedavg", local_steps=E, step=eta, strong_convexity=mu, rho=q ** (2 * E), kappa_0=0).family, "minus c")
+    statement = of_a_factor(E, eta, mu, q ** (2 * E))
+    setting = MethodSetting.of(statement)
+    view = view_of(setting, *scopes(setting)[0][0])
+    none, one = (families(statement, view.other({"c": F(c)}), "round")[0] for c in (0, 1))
+    best = -optimum(Family(none.start, {**none.terms, "minus c": none.start - one.start}, frozenset({"minus c"})), "minus c")
     assert best <= c * F(1000001, 1000000) and best > (0.95 if E == 2 else 0.5) * float(c)
 
 
 def test_no_smaller_first_factor():
     """A hundredth less, and no c is enough: clients that are all alike do not move on."""
-    with pytest.raises(Exception, match="no c"):
-        one_round("fedavg", local_steps=2, step=F(1, 4), strong_convexity=F(1, 5), rho=F(99, 100) * F(19, 20) ** 4, kappa_0=0)
+    rho = F(19, 20) ** 4
+    assert proved(of_a_factor(2, F(1, 4), F(1, 5), rho), "round")
+    with pytest.raises(NotCertified):
+        proved(of_a_factor(2, F(1, 4), F(1, 5), F(99, 100) * rho, 10**6), "round")
 
 
 def test_the_printed_round_allows_far_more():

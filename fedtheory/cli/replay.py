@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import emit, facts, find_statement, note, out_console, progress, save, shipped_witnesses
+from fedtheory.cli.common import (
+    SHIPPED,
+    emit,
+    facts,
+    find_statement,
+    in_file,
+    note,
+    out_console,
+    progress,
+    save,
+    shipped_witnesses,
+)
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -71,8 +82,10 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
 
     found = load(path)
     id = str(found.question.get("statement"))
-    if paper is not None:
-        load_file(paper)
+    name = id.partition("/")[0]
+    file = in_file(name)[0] if paper is None and name in SHIPPED else paper
+    if file is not None:  # that the user names, or one of ours: no other is run
+        load_file(file)
     try:
         papers: Any = paper_of(get(id))
         statement = papers.authored[id.partition("/")[2]]

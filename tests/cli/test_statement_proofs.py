@@ -11,6 +11,7 @@ from command_line import call, refused
 
 from fedtheory.cli.common import SHIPPED
 from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
+from fedtheory.theory.judge.witness import FORMAT
 
 FILE = f"fedtheory/{SHIPPED['one-round']}"
 
@@ -34,6 +35,7 @@ def test_the_constants_of_a_potential(tmp_path):
         shown = " ".join(call("replay", file, "--paper", FILE).stdout.split())
         assert "proved for smooth convex losses, 3 of 12 clients" in shown
         assert "So for every number of rounds T" in shown and "none negative" in shown
+        assert " ".join(call("replay", file).stdout.split()) == shown  # the file comes along
     shown = " ".join(call(*words, "--out", tmp_path).stdout.split())
     assert "with clients = 12, participants = 3, alpha = 2" in shown and "by the solver" in shown
 
@@ -57,6 +59,24 @@ def test_a_changed_certificate_is_refused(tmp_path):
     assert "it can be for smooth convex losses, 4 clients" in " ".join(
         refused("replay", file, "--paper", FILE).split()
     )
+
+
+def test_no_file_is_run_that_a_witness_names(tmp_path):
+    (tmp_path / "other.py").write_text("raise SystemExit('run')")
+    file = tmp_path / "witness.json"
+    held = {"format": FORMAT, "form": "x", "rule": "any", "kind": "x", "data": {}, "lhs": "1", "rhs": "0"}
+    file.write_text(json.dumps({**held, "statement": f"{tmp_path}/other.py::x"}))
+    assert "names a file; write it as paper/name" in refused("replay", file)
+
+
+def test_no_file_is_run_that_a_certificate_names(tmp_path):
+    words = ("verify", "one-round::gradient-descent", *given(clients=3), "--out", tmp_path)
+    file = json.loads(call(*words, "--json").stdout)["files"][0]
+    (tmp_path / "other.py").write_text("raise SystemExit('run')")
+    held = json.loads(open(file).read())
+    held["question"]["statement"] = f"{tmp_path}/other.py::x"
+    open(file, "w").write(json.dumps(held))
+    assert "run" not in refused("replay", file).split()
 
 
 @each(

@@ -58,6 +58,11 @@ def parse(text: str, label: str) -> Witness:
     for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label", "without"):
         if not isinstance(data.get(key, ""), str):
             raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\"")
+    if "::" in data["statement"]:  # it would be run
+        raise DataFileError(
+            f"{label}: statement {data['statement']!r:.80} names a file; "
+            "write it as paper/name, and name the file yourself: --paper FILE.py"
+        )
     for key in ("data", "constants", "found_by", "provenance"):
         if not isinstance(data.get(key, {}), dict):
             raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as an object")

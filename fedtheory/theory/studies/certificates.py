@@ -7,6 +7,7 @@ what every certificate is asked for. No solver is needed, and none is loaded.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -46,6 +47,7 @@ from fedtheory.worst_cases.runs import X_STAR
 __all__ = ["KIND", "StatementCertificate", "certificate", "load", "told_of", "verify", "write", "write_proofs"]
 
 KIND = "statement"
+STATEMENT = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
 ASKED = ("kind", "statement", "form", "rule", "for", "source")
 MORE = ("given", "constants", "free")  # numbers that the statement does not state, where there are some
 
@@ -111,6 +113,8 @@ def load(path: Path | str) -> StatementCertificate:
     words, numbers = ({n: v for n, v in question.items() if (n in MORE) is more} for more in (False, True))
     if set(words) != set(ASKED) or not all(isinstance(value, str) for value in words.values()):
         raise InvalidInput(f"{label}: the question of a statement has {', '.join(ASKED)}, words each, and {', '.join(MORE)}")
+    if not STATEMENT.fullmatch(words["statement"]):  # the name of a file would be run
+        raise InvalidInput(f"{label}: statement {words['statement'][:60]!r}: a paper and a statement are named, as paper/lemma-4")
     tables = {n: v if n == "free" and isinstance(v, list) else [v] for n, v in numbers.items()}
     if isinstance(numbers.get("free"), dict) or not all(isinstance(t, dict) for v in tables.values() for t in v):
         raise InvalidInput(f"{label}: {', '.join(MORE)}: tables of numbers by their names, of free ones a list of such")

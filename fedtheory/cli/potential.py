@@ -19,6 +19,7 @@ __all__ = ["free", "lyapunov", "refuse"]
 
 NUMBERS = ("rho", "kappa_0", "kappa", "c")
 FLAGS = {"ratio": "--l2-over-beta", "B": "--dissimilarity", "step": "--step", "mu": "--mu"}
+SHORT = 12  # characters of a fraction that is shown as it is
 OF_RUNS = "that is about values after some rounds, and --lyapunov about one; leave it out"
 
 
@@ -109,10 +110,16 @@ def _show_free(told: dict[str, Any], found: Any, path: Path | None, method: str)
     table.add_row("none is below, by equal parabolas", f"{found.below:.6f}", *[""] * bool(found.c))
     console.print(table)
     console.print(f"V = {_written(found)}", soft_wrap=True)
+    console.print("Its coefficients are fractions, here to twelve digits where long; the certificate and --json have them whole.")
     if 0 < found.rho < 1:
         floor = " down to the noise" if found.c else ""
         console.print(f"So E V falls like {told['rho']:.6g}^T{floor}: to a tenth in {_rounds(told['rho'])} rounds.")
     tell_proof(path, method)
+
+
+def _exactly(x: Fraction) -> str:
+    """A fraction as it is where that is short, else to twelve digits."""
+    return str(x) if len(str(x)) <= SHORT else f"{float(x):.12g}"
 
 
 def _written(found: Any) -> str:
@@ -122,9 +129,9 @@ def _written(found: Any) -> str:
         for (f, g), x in of.items():
             f, g = ("grad F(x)" if n == at_x else n.removesuffix("'") for n in (f, g))
             what = f"||{f}||^2" if f == g else f"<{f}, {g}>"
-            parts.append(f"{float(x):.4g} {what}" if block == "mean" else f"{float(x):.4g} mean ({what} of deviations)")
+            parts.append(f"{_exactly(x)} {what}" if block == "mean" else f"{_exactly(x)} mean ({what} of deviations)")
     if found.value:
-        parts.append(f"{float(found.value):.4g} (F(x) - F*)")
+        parts.append(f"{_exactly(found.value)} (F(x) - F*)")
     return " + ".join(parts).replace("+ -", "- ")
 
 

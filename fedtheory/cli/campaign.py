@@ -17,6 +17,7 @@ from fedtheory.cli.common import (
     check_out,
     emit,
     err_console,
+    note,
     progress,
     shipped_witnesses,
     warn_of_formulas,
@@ -367,7 +368,10 @@ def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
     """The figures' files, those of the studies first, and whether drawing them was interrupted."""
     try:
         from fedtheory.report.figures import draw_all
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        note("no figures: matplotlib is not installed")
         return [], False
     o, folder, files = run.o, run.o.out / "figures", list[Path]()
     try:

@@ -369,7 +369,9 @@ _OF_LOSSES = _numbers("The losses", {
 })
 _OF_METHOD = _numbers("The method", OF_METHOD)
 _GIVEN_TO_METHOD = [option(
-    "given", list[str] | None, None, "Another number of the method, as in --given server_lr=1/2.",
+    "given", list[str] | None, None,
+    "Another number of the method, as in --given server_lr=1/2; or for any compressor of its messages: contraction=1/2 "
+    "(contraction_down of the server's), feedback=false.",
     "The method", metavar="NAME=VALUE",
 )]
 

@@ -17,6 +17,9 @@ from fedtheory.errors import InvalidInput
 
 __all__ = ["lyapunov"]
 
+SHORT = 12  # characters of a fraction that is shown as it is
+
+
 def lyapunov(
     method: str, clients: int, participants: int | None, local_steps: int,
     given: Mapping[str, str | None], options: Mapping[str, Any], refused: Mapping[str, Any],
@@ -67,10 +70,16 @@ def _show(told: dict[str, Any], found: Any, path: Path | None, method: str) -> N
     table.add_row("none is below, by equal parabolas", f"{found.below:.6f}", *[""] * bool(found.c))
     console.print(table)
     console.print(f"V = {_written(found)}", soft_wrap=True)
+    console.print("Its coefficients are fractions, here to twelve digits where long; the certificate and --json have them whole.")
     if 0 < found.rho < 1:
         floor = " down to the noise" if found.c else ""
         console.print(f"So E V falls like {told['rho']:.6g}^T{floor}: to a tenth in {_rounds(told['rho'])} rounds.")
     tell_proof(path, method)
+
+
+def _exactly(x: Fraction) -> str:
+    """A fraction as it is where that is short, else to twelve digits."""
+    return str(x) if len(str(x)) <= SHORT else f"{float(x):.12g}"
 
 
 def _written(found: Any) -> str:
@@ -80,9 +89,9 @@ def _written(found: Any) -> str:
         for (f, g), x in of.items():
             f, g = ("grad F(x)" if n == at_x else n.removesuffix("'") for n in (f, g))
             what = f"||{f}||^2" if f == g else f"<{f}, {g}>"
-            parts.append(f"{float(x):.4g} {what}" if block == "mean" else f"{float(x):.4g} mean ({what} of deviations)")
+            parts.append(f"{_exactly(x)} {what}" if block == "mean" else f"{_exactly(x)} mean ({what} of deviations)")
     if found.value:
-        parts.append(f"{float(found.value):.4g} (F(x) - F*)")
+        parts.append(f"{_exactly(found.value)} (F(x) - F*)")
     return " + ".join(parts).replace("+ -", "- ")
 
 

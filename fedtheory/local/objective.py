@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from fedtheory.arrays import Array, namespace, soft_threshold, to_numpy
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability, UnknownName
 
 if TYPE_CHECKING:
     from fedtheory.problems.base import Problem
@@ -50,6 +50,14 @@ class LocalObjective:
     l1: float = 0.0
     anchor: Array | None = None
     momentum: Array | None = None
+
+    def __new__(cls, *_: Any, **given: Any) -> LocalObjective:
+        """Raise `UnknownName` with the names that there are for another one, before it is made."""
+        if unknown := given.keys() - cls.__dataclass_fields__.keys():
+            known = ", ".join(cls.__dataclass_fields__)
+            more = "curvature is the coefficient of the quadratic penalty, as mu of FedProx and alpha of FedDyn"
+            raise UnknownName(f"LocalObjective takes no {min(unknown)}: it takes {known}; {more}")
+        return object.__new__(cls)
 
     @property
     def l1_center(self) -> Array:

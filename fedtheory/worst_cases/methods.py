@@ -232,7 +232,8 @@ def _made(
     chosen = {**usual, **given}
     missing = [n for n, f in has.items() if n not in chosen and MISSING is f.default is f.default_factory]
     if missing:
-        raise InvalidInput(f"{', '.join(missing)}: {cls.name} needs it; give a number")
+        told = ", ".join(f"--given {n}=..." for n in missing)
+        raise InvalidInput(f"{cls.name} needs {', '.join(missing)}: give a number, on the command line by {told}")
     real = [n for n, v in chosen.items() if "float" in str(has[n].type) and v != inf]
     numbers = {n: exact(n, chosen[n]) for n in real}
     floats = {n: v if n in cls.exact_numbers else float(v) for n, v in numbers.items()}
@@ -267,7 +268,7 @@ def _solves(algorithm: Algorithm, exactly: LocalSolver) -> bool:
     except MissingCapability as error:
         return not (error.__cause__ is None or isinstance(error.__cause__, NoCurvature))
     except FedTheoryError:
-        pass
+        pass  # as of a round that is not linear: it comes up again, and is told, where the rounds are walked
     return True
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedtheory.algorithms.base import Algorithm
-from fedtheory.errors import FedTheoryError, MissingCapability
+from fedtheory.errors import FedTheoryError, MissingCapability, UnknownName
 from fedtheory.local.objective import LocalSolver
 from fedtheory.rational import in_fractions
 from fedtheory.worst_cases.coins import Coins, every_way
@@ -105,6 +105,8 @@ def with_its_line(algorithm: Algorithm) -> Iterator[None]:
         yield
     except NotLinear as error:
         raise MissingCapability(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
+    except UnknownName as error:
+        raise UnknownName(f"{algorithm.name}: {_line(error, algorithm)}{error}") from error
     except FedTheoryError:
         raise
     except Exception as error:

@@ -32,7 +32,7 @@ STEPS = ("--step", "1/4", "-K", "2", "-N", "2", "-T", "2")
 SIZES = {  # what is measured to be slow -> (command, what is told)
     (bounds, "SOLVED"): (("worst-case", "fedavg", *STEPS), "30 conditions on the losses: about"),
     (quadratic_potentials, "SOLVED"): (
-        ("worst-case", "fedavg", *STEPS[:4], "--lyapunov", "--free"),
+        ("worst-case", "fedavg", *STEPS[:4], "--lyapunov"),
         "6 conditions on the losses in each of up to 40 programmes, three at the least: about",
     ),
     (certificates, "CHECKED"): (("worst-case", "fedavg", *STEPS), "multipliers to check in fractions: about"),

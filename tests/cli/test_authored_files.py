@@ -235,6 +235,14 @@ def test_the_reports_have_what_the_study_found(tmp_path):
     assert f"fedtheory verify {lemma} --scale 0.1" in page  # to make it again: of the file, not of the four papers
 
 
+def test_without_matplotlib_there_are_no_figures_and_it_is_told(tmp_path):
+    code = "import sys; sys.modules['matplotlib'] = None; from fedtheory.cli import main; main()"
+    words = ("verify", str(ROOT / "examples/wrong_constant.py"), "--quick", "--budget", "20", "--workers", "1", "--out", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert "no figures: matplotlib is not installed" in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "report.html").exists() and not list(tmp_path.rglob("*.png"))
+
+
 def test_verdicts_that_nobody_recorded_are_not_called_the_recorded_ones(written, tmp_path):
     small_campaign(written("yield printed(le(q.F_next, q.F))"), tmp_path / "out")
     page = (tmp_path / "out/report.html").read_text()

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_the_best_quadratic_potential(tmp_path):
     assert told["status"] == "proved" and told["at_least"] <= told["solver"] <= told["rho"] < 1
     shown = " ".join(call(*words).stdout.split())
     assert "the best quadratic V" in shown and "So E V falls like" in shown and "fedtheory replay" in shown
+
+
+def test_the_best_quadratic_potential_is_written_as_it_is_proved(tmp_path):
+    """Every coefficient of V to twelve digits, or as the fraction that it is; the fractions are where the text says."""
+    words = ("worst-case", "feddyn", "--alpha", "1", "--lyapunov", "--out", str(tmp_path))
+    told = json.loads(call(*words, "--json").stdout)
+    every = [Fraction(x) for of in told["potential"].values() for x in of.values()]
+    shown = " ".join(call(*words).stdout.split())
+    of_v = shown.partition("V = ")[2].partition(" Its coefficients are fractions")[0]
+    written = [Fraction(x) for x in re.findall(r"(?:^|[+-] |\()(-?\d[\d./e-]*) ", of_v)]
+    assert len(written) == len(every) > 3 and "the certificate and --json have them whole" in shown
+    assert all(abs(abs(a) - abs(b)) <= 1e-11 * abs(b) for a, b in zip(written, every, strict=True))
 
 
 def test_a_changed_certificate_is_refused(tmp_path):
@@ -193,6 +206,17 @@ class Other(Heavy):
 
 class Nothing:
     pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare(Heavy):
+    b: float
+
+
+class Misspelt(Heavy):
+    def round(self, state, clients):
+        clients.minimise(LocalObjective(center=clients.broadcast(state.x), mu=1), start=clients.broadcast(state.x))
+        return state
 """
 
 
@@ -290,12 +314,15 @@ def test_a_criterion_of_ones_own_and_a_proof_to_read(mine):
     ("words", "says"),
     [
         (["mine.py"], "name the class as well, as in mine.py:MyMethod"),
-        (["mine.py:Nope"], "unknown method 'Nope': known: FedAvg, Heavy, Other"),
+        (["mine.py:Nope"], "unknown method 'Nope': known: Bare, FedAvg, Heavy, Misspelt, Other"),
         (["mine.py:Nothing"], "mine.py:Nothing is no method: a class of fedtheory.algorithms.Algorithm is needed"),
         (["other.py:Heavy"], "other.py: no such file; give a Python file"),
         (["os:path"], "os:path is no method"),
         (["mine.py:Heavy", "--given", "gamma=1"], "unknown option of heavy 'gamma': known: aggregation, beta, send, step"),
         (["mine.py:Heavy", "--given", "beta"], "write it as --given NAME=VALUE"),
+        (["mine.py:Bare"], "heavy needs b: give a number, on the command line by --given b=..."),
+        (["mine.py:Misspelt", "--step", "1/4"], "mine.py, line"),
+        (["mine.py:Misspelt", "--step", "1/4"], "LocalObjective takes no mu: it takes center, linear, curvature"),
         (["mine.py:Heavy", "--given", "beta=x"], "--given beta=x: it must be a finite number"),
         (["mine.py:Heavy", "--alpha", "1"], "unknown option of heavy 'alpha'"),
         (["mine.py:Heavy", "--step", "0"], "the size of local steps must be above 0"),

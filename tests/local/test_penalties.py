@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import pickle
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from fedtheory.errors import UnknownName
 from fedtheory.local.objective import LocalObjective
 
 SHAPE = (2, 3, 5)  # (S, P, d)
@@ -162,3 +165,11 @@ def test_the_kkt_residual_vanishes_at_the_minimiser_only():
     off = y + np.where(y == DATA["center"], 1e-9, 0.0)  # an interior-point solver's zeros
     assert (np.abs(linear) <= 0.3).any() and objective.kkt_residual(off, zero).max() > 0.05
     assert (objective.kkt_residual(y + 1e-3, zero) > 1e-3).all()
+
+
+def test_another_name_of_a_penalty_is_told_what_there_is():
+    with pytest.raises(UnknownName, match=r"LocalObjective takes no mu: it takes center, .*; curvature is the coefficient of the quad"):
+        LocalObjective(center=np.zeros((1, 1, 2)), mu=1.0)
+    made = LocalObjective(np.zeros((1, 1, 2)), curvature=2.0)
+    for same in (copy.copy(made), pickle.loads(pickle.dumps(made)), replace(made, l1=0.0), made.map(lambda v: v)):
+        assert same.curvature == 2.0 and (same.center == made.center).all()

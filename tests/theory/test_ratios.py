@@ -4,11 +4,11 @@ import math
 from fractions import Fraction as Q
 
 import pytest
-from statements_at_hand import descent, sentence
+from statements_at_hand import descent, instance, sentence
 
 from fedtheory.algorithms import FedAvg
 from fedtheory.report.tables import below_one
-from fedtheory.theory import GradientSteps, Paper, Quadratics, StronglyConvex, form, le, printed, study
+from fedtheory.theory import GradientSteps, Paper, Quadratics, SmoothConvex, StronglyConvex, form, le, printed, study
 from fedtheory.theory.judge import campaign, registry
 from fedtheory.theory.judge.check import SAME_AT_START, Check
 from fedtheory.theory.judge.checks import Checks
@@ -19,7 +19,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.ratios import NEGATIVE, NO_RATIO, OFFSET, moves_with_offset
 from fedtheory.theory.studies.findings import Tightness
-from fedtheory.theory.studies.search import scores
+from fedtheory.theory.studies.search import Search, scores
 
 
 @pytest.mark.parametrize("over, sides, moves", [
@@ -123,3 +123,20 @@ def test_a_runs_ratio_is_that_after_a_start_at_which_both_sides_are_one_number(e
     assert (words in Checks([found], statement.statement).sentence) is same
     if not exact:
         assert scores(statement, view).ratio["printed"] == pytest.approx(found.tightness)
+
+
+def test_sides_that_are_zero_but_for_rounding_have_no_ratio():
+    """||grad F(x*)||^2 is 0, and 1e-32 in floats: half of it is no tightness; a side that is not 0 has one."""
+    def body(q):
+        zero = q.sq(q.gradients(q.x_star).mean(axis=-2))
+        yield printed(le(zero, 2 * zero))
+        yield form("more", le(zero + q.gradient_sq, 2 * zero + 2 * q.gradient_sq))
+
+    of = sentence(body, problems=SmoothConvex((1, 3), (1, 2)))
+    setting = MethodSetting.of(of)
+    drawn = instance([[3], [7], [Q(5, 11)]], [[Q(1, 7)], [Q(5, 3)], [Q(-2, 7)]], [2])
+    looked = Search(setting, 0)
+    assert scores(of, setting.view(drawn, exact=False)).ratio["printed"] == 0.5, "the floats have one"
+    looked.look(drawn)
+    assert "printed" not in looked.tightest and looked.tightest["more"].score == pytest.approx(0.5)
+    assert [t.form for t in study(of, budget=40, necessity=False).tightness] == ["more"]

@@ -11,16 +11,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import call
+from statements_at_hand import instance, sentence
 
 from fedtheory.algorithms import FedAvg, Scaffold
 from fedtheory.errors import InvalidInput
-from fedtheory.theory import GradientSteps, Paper, StronglyConvex, Uniform, le, printed, quantities, repaired, study
+from fedtheory.theory import (
+    GradientSteps,
+    Paper,
+    SmoothConvex,
+    StronglyConvex,
+    Uniform,
+    form,
+    le,
+    printed,
+    quantities,
+    repaired,
+    study,
+)
 from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.witness import FORMAT
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.rounds.reads import read_there
+from fedtheory.theory.rounds.vectors import proved
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +216,24 @@ def test_the_states_of_a_run_are_told_as_far_as_they_are_read():
     statement = stated(claim, over="run", about=Scaffold())
     told = read_there(MethodSetting.of(statement), "printed", line(rounds=1, clients=2))
     assert "shape (2, 1, 2, 1)" in told["q.state.c_k"] and set(told) == {"q.x", "q.state.c_k", "worst at"}
+
+
+def test_a_state_is_read_by_attribute_and_in_brackets():
+    """The same formula, verdict, proof and words either way, also where another form has no number there."""
+    def dotted(q):
+        yield printed(le(q.sq(q.state.c), 10 * q.sq(q.state.c) + q.sq(q.state_next.c)))
+        yield form("divided", le(q.sq(q.state.c) / q.sq(q.state.c), 2))
+
+    def bracketed(q):
+        yield printed(le(q.sq(q.state["c"]), 10 * q.sq(q.state["c"]) + q.sq(q.state_next["c"])))
+        yield form("divided", le(q.sq(q.state["c"]) / q.sq(q.state["c"]), 2))
+
+    def told(body):
+        made = sentence(body, about=Scaffold(), problems=SmoothConvex((1, 3), (1, 2)))
+        first = instance([[1], [2]], [[1], [0]], [2])
+        latex = [f.latex for f in made.statement.forms]
+        return latex, read_there(MethodSetting.of(made), "printed", first), proved(made, "printed").words
+
+    assert told(dotted) == told(bracketed) and told(dotted)[1].keys() >= {"q.state.c", "q.state_next.c"}
+    with pytest.raises(InvalidInput, match="has no attribute 'z'"):
+        sentence(lambda q: [printed(le(q.sq(q.state["z"]), 1))], about=Scaffold()).forms  # noqa: B018

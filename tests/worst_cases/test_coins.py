@@ -388,7 +388,7 @@ def test_the_command_line(tmp_path):
     assert "proved" in call("replay", file).stdout
     told = refused("worst-case", "scaffnew", "--step", 1, "--instance", tmp_path / "w.json", *out)
     assert "no worst function of scaffnew, whose rounds flip coins" in told and not (tmp_path / "w.json").exists()
-    text = call("worst-case", "scaffnew", "--lyapunov", "--free", "--step", "20/11", *out).stdout
+    text = call("worst-case", "scaffnew", "--lyapunov", "--step", "20/11", *out).stdout
     assert "0.745431" in text
 
 

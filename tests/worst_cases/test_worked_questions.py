@@ -198,7 +198,7 @@ def test_options_that_are_missing_or_none():
     ):  # fmt: skip
         assert dict(bounds.asked("fedprox", given, losses=losses).subject.options) == options
     for method, given, says in (
-        ("fedelasticnet-prox", {}, "l1, l2: fedelasticnet-prox needs it; give a number"),
+        ("fedelasticnet-prox", {}, "prox needs l1, l2: give a number, on the command line by --given l1=..., --given l2=..."),
         ("fedprox", {"mu": -TINY}, "mu must be a finite number >= 0"),
         ("fedprox", {"l2": F(1)}, "unknown option of fedprox 'l2': known: aggregation, mu, send"),
         ("fedprox", {"step": -TINY}, "step = .*: the size of local steps must be above 0"),

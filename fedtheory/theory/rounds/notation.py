@@ -79,6 +79,8 @@ class _Named:
         after, drawn = self._of
         return _measured(name + after, written(symbol(name, greek(name))) + after, drawn)
 
+    __getitem__ = __getattr__
+
 
 class Notation:
     """Stands for the quantities ``q`` of a round or a run: every attribute is a SymPy symbol."""

@@ -182,7 +182,7 @@ def _by_rounds(q: Any, name: str, of: Callable[[Any, Any], Any]) -> Any:
 
 
 class Fields:
-    """Arrays by name, each made when it is first asked for."""
+    """Arrays by name, as attributes or in brackets, each made when it is first asked for."""
 
     def __init__(self, of: Callable[[str], Any]) -> None:
         self._of = of
@@ -191,6 +191,9 @@ class Fields:
         if name.startswith("_"):
             raise AttributeError(name)
         return self.__dict__.setdefault(name, self._of(name))
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
 
 
 def _local_moves(q: Any, states: Sequence[Any], alike: Sequence[int]) -> Any:

@@ -38,6 +38,9 @@ class _Read:
             self._seen[f"{self._prefix}{name}"] = value
         return value
 
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
     def _constant(self, name: str, value: Any, free: bool = False) -> Any:
         self._seen[f"constant {name}"] = out = self._what.constant(name, value, free)
         return out

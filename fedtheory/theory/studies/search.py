@@ -20,6 +20,7 @@ import numpy as np
 from fedtheory.errors import MissingCapability
 from fedtheory.randomness import Stream
 from fedtheory.theory.judge import search
+from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.search import Elite, Tape, moved
 from fedtheory.theory.rounds.declare import Among
 from fedtheory.theory.rounds.forms import Undefined, reduced
@@ -27,7 +28,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.ratios import same_at_start
+from fedtheory.theory.rounds.ratios import NO_RATIO, same_at_start
 
 __all__ = ["Scores", "Search", "distinct", "moves", "scores"]
 
@@ -209,9 +210,17 @@ class Search(search.Search):
         if breaks and counted:
             self.finite.update(found.excess.keys())
         @cache
+        def again(name: str) -> Check:
+            """The form judged, with all that rounding does inside the formulas."""
+            return judged(self.setting.of_statement, view, name)
+
         def violated(name: str) -> bool:
-            """True if a violation is one beyond rounding, whatever cancels inside the formulas."""
-            return judged(self.setting.of_statement, view, name).verdict == "violated"
+            return again(name).verdict == "violated"
+
+        def both_zero(name: str) -> bool:
+            """True if both sides are 0 but for rounding: their ratio is anything."""
+            check = again(name)
+            return check.verdict == "holds" and NO_RATIO not in check.where and np.isnan(check.tightness)
 
         for name, score in found.excess.items():
             for drawn in self._among if score > VISIBLE else ():
@@ -229,8 +238,8 @@ class Search(search.Search):
             at, tables = (name, instance.rounds), (self.tightest, self.horizons)
             places: Any = zip(tables, (name, at), strict=True)
             larger = [(table, key) for table, key in places if ratio > _score(table, key)]
-            if ratio > 1 + VISIBLE and larger and not violated(name):
-                continue  # of sides that are 0 but for rounding the ratio is anything
+            if larger and (both_zero(name) or (ratio > 1 + VISIBLE and not violated(name))):
+                continue
             for table, key in larger:
                 table[key] = Elite(ratio, instance)
         for name in found.above_zero:

@@ -333,7 +333,7 @@ def test_a_worst_function_is_written_as_a_witness_and_replayed(written, tmp_path
     )  # fmt: skip
     out = tmp_path / "out"
     told = " ".join(small_campaign(file, out).stdout.split())
-    assert "printed violated open 1 /" in told
+    assert "printed violated open – 1 /" in told
     words = "a worst function of the class: a table of 4 points of one loss in dimension 2, beta = 1"
     assert words in told and words in " ".join((out / "report.md").read_text().split())
     [witness] = (out / "witnesses").iterdir()

@@ -41,7 +41,8 @@ def small(monkeypatch):
     monkeypatch.setattr(campaign, "plan", lambda *a, **k: TASKS)
     only_these(monkeypatch, *map(get, ONLY))
     monkeypatch.setattr(verifying, "shipped_witnesses", list)
-    monkeypatch.setitem(sys.modules, "fedtheory.report.figures", None)
+    no_figures = SimpleNamespace(draw_all=lambda *args, **options: [])
+    monkeypatch.setitem(sys.modules, "fedtheory.report.figures", no_figures)
 
 
 # --- verify ---------------------------------------------------------------------------------------------------------------

@@ -187,6 +187,25 @@ def test_states_of_short_runs_are_not_every_number_of_rounds():
     )
 
 
+class LateStep(FedAvg):
+    """The local step three rounds long, and ten times it from then on, which is too long."""
+
+    def round(self, state, clients):
+        moved = super().round(state, clients).x - state.x
+        return state._replace(x=state.x + (1 if clients.round_index <= 3 else 10) * moved)
+
+
+@pytest.mark.parametrize("rounds", [0, (0, 2)])
+def test_rounds_of_a_method_that_asks_which_one_it_is_are_not_every_number(rounds):
+    found = proved(stated(falls, LateStep(), local=STEP, rounds=rounds), "f")
+    last = 0 if rounds == 0 else 2
+    assert found.words.endswith(f"after at most {last} rounds")
+    assert found.follows == (
+        "one round, and not every number of rounds: the method asks which round it is, "
+        f"and rounds after at most {last} others are looked at"
+    )
+
+
 def test_another_form_says_nothing_of_runs():
     found = proved(
         stated(lambda q: [form("f", le(q.distance_sq_next, q.distance_sq))], local=STEP), "f"

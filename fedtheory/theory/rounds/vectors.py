@@ -881,6 +881,8 @@ def _undeclared(setting: MethodSetting, view: Any) -> list[str]:
 
 def _not_again(setting: MethodSetting, view: Any, last: int) -> str:
     """Why the state after a round need not be one that the statement is about, or ''; and the one at the start."""
+    if "t" in view.world.trace.read:
+        return f"the method asks which round it is, and rounds after at most {last} others are looked at"
     if not setting._free:
         return f"the state before it is that of runs of up to {last} rounds" if _undeclared(setting, view) else ""
     if left := _undeclared(setting, view):

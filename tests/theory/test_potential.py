@@ -308,6 +308,28 @@ def test_a_free_constant_is_chosen_and_the_proof_is_with_its_value():
     assert proved(statement, "f", {"kappa": F(1, 2)}).chosen == ({},)
 
 
+def doubled(q):
+    """Some number >= 0 will do: with 0 each moving model refutes it, and with 1 it is proved."""
+    least = q.constant("kappa", 0, free=True)
+    yield form("f", le(q.distance_sq_next, least * q.distance_sq))
+    yield form("other", le(q.distance_sq_next, q.distance_sq / 1000))
+
+
+def test_what_refutes_a_form_with_a_free_constant_says_with_which_value():
+    statement = stated(doubled, local=STEP)
+    found = study(statement, budget=20, necessity=False)
+    told = [words for label, words in found.findings() if label in ("refuted", "proved")]
+    [refuted] = [words for words in told if words.startswith("f: f1")]
+    [other] = [words for words in told if words.startswith("other: f1")]
+    assert ", with kappa = 0, where some number >= 0 may do: lhs" in refuted
+    assert "kappa" not in other  # which has none
+    assert found.studies[0].proofs["f"].chosen[0]["kappa"] >= F(1)
+    assert any(words.startswith("f: for smooth convex") for words in told)
+    assert statement.free_constants("f") == {"kappa": 0}
+    [witness] = [w for w in found.witnesses if w.form == "f"]
+    assert "with kappa = 0, where" in statement.paper.setting.summary(witness)
+
+
 def test_a_free_constant_that_would_be_negative():
     """V+ <= V - kappa: true with kappa = -1, and with no kappa >= 0 but 0; V <= -kappa with none."""
 

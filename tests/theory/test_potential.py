@@ -187,6 +187,36 @@ def test_states_of_short_runs_are_not_every_number_of_rounds():
     )
 
 
+@pytest.mark.parametrize(
+    ("constants", "says"),
+    [
+        ({"c": F(1, 2)}, "E V_T is at most V_0 + T noise"),
+        ({"c": F(1, 2), "rho": F(5, 4)}, "at most rho^T V_0 + noise (1 - rho^T)/(1 - rho)"),
+        ({"c": F(1, 2), "mixed": F(1, 2)}, "the state after it depends on the state before it, too"),
+    ],
+)
+def test_what_follows_is_said_of_the_constants_of_the_proof(constants, says, tmp_path):
+    """With those that are stated it would be that E V_T is at most V_0."""
+
+    def made(q):
+        c, rho, mixed = q.constant("c", 0), q.constant("rho", 1), q.constant("mixed", 0)
+        noise = c * q.heterogeneity / q.beta**2
+        yield from falls(q, lambda s: s.distance_sq + mixed * q.distance_sq, noise=noise, rho=rho)
+
+    statement = stated(made, local=TWO)
+    found = proved(statement, "f", constants)
+    assert found.follows.endswith(says)
+    file = certificates.write(tmp_path / "f.json", certificates.certificate(statement, found))
+    words, follows = certificates.told_of(certificates.load(file), statement)
+    assert words == found.told and follows == found.follows
+
+
+def test_what_follows_is_said_of_a_constant_that_a_proof_chooses():
+    noise = lambda q: q.constant("c", 0, free=True) * q.heterogeneity / q.beta**2  # noqa: E731
+    found = proved(stated(lambda q: falls(q, noise=noise(q)), local=TWO), "f")
+    assert found.chosen[0]["c"] > 0 and found.follows.endswith("E V_T is at most V_0 + T noise")
+
+
 class LateStep(FedAvg):
     """The local step three rounds long, and ten times it from then on, which is too long."""
 

@@ -163,7 +163,7 @@ def told_of(found: StatementCertificate, statement: Any) -> tuple[str, str]:
     with_these = [[*of.given.items(), *one.items()] for one in constants]
     every = [", ".join(f"{n} = {brief(v)}" for n, v in one) for one in with_these if one]
     words = str(found.question["for"]) + f", with {' or '.join(dict.fromkeys(every))}" * bool(every)
-    return words, followed(of, form, cases)
+    return words, followed(of, form, cases, constants)
 
 
 def verify(found: StatementCertificate, statement: Any) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Self, cast
 
+import numpy as np
+
 from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified, UnknownName, suggest
 from fedtheory.inputs import whole_number
 from fedtheory.participation.cohorts import Full, Sampling, Uniform
@@ -263,6 +265,16 @@ class AuthoredStatement:
         """The constants its bounds declare."""
         self.on(self.probe)  # declares them
         return dict(self.probe.constants)
+
+    def free_constants(self, form: str) -> dict[str, Any]:
+        """The constants of which a form claims that some number >= 0 will do, with the values stated."""
+        free = {name: value for name, value in self.constants.items() if name in self.probe.left_free}
+
+        def excess(**values: Any) -> list[Any]:
+            made = self.on(self.probe.other(values), mutants=False, only=form)
+            return np.ravel(made[form].sides.lhs - made[form].sides.rhs).tolist() if form in made else []
+
+        return {name: value for name, value in free.items() if excess() != excess(**{name: value + 1})}
 
     def form(self, name: str) -> Claimed:
         """One form. Raises `UnknownName` with the nearest names."""

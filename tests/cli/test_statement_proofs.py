@@ -34,6 +34,7 @@ def test_the_constants_of_a_potential(tmp_path):
     for file in told["files"]:
         shown = " ".join(call("replay", file, "--paper", FILE).stdout.split())
         assert "proved for smooth convex losses, 3 of 12 clients" in shown
+        assert ", with clients = 12, participants = 3, alpha = 2" in shown
         assert "So for every number of rounds T" in shown and "none negative" in shown
         assert " ".join(call("replay", file).stdout.split()) == shown  # the file comes along
     shown = " ".join(call(*words, "--out", tmp_path).stdout.split())

@@ -702,7 +702,7 @@ def _proved(
         chosen.append(free)
         parts += found
     words, whole = scope_of(statement, form, cases, given, chosen)
-    follows = followed(statement, form, cases)
+    follows = followed(statement, form, cases, [{**given, **free} for free in chosen])
     return Proved(form, words, tuple(parts), whole, given, tuple(chosen), follows)
 
 
@@ -810,13 +810,18 @@ def _best(
     return None
 
 
-def followed(statement: Any, form: str, cases: list[Case]) -> str:
-    """What a potential that is proved says of runs, in words; '' of another form."""
+def followed(
+    statement: Any, form: str, cases: list[Case], constants: Sequence[Mapping[str, Fraction]]
+) -> str:
+    """What a potential that is proved says of runs, in words; '' of another form.
+
+    constants : of each case those with other values
+    """
     setting = MethodSetting.of(statement)
-    views = [view_of(setting, *case) for case in cases]
+    with_these = zip(cases, constants, strict=True)
+    views = [view_of(setting, *case).other(dict(values)) for case, values in with_these]
     claimed = [statement.on(view, mutants=False, only=form)[form] for view in views]
-    of = claimed[0].sides
-    if not isinstance(of, Potential):
+    if not isinstance(claimed[0].sides, Potential):
         return ""
     if any(isinstance(view.world, CohortWorld) for view in views):
         return "one round, and not every number of rounds: cohort by cohort no state is followed"
@@ -824,20 +829,24 @@ def followed(statement: Any, form: str, cases: list[Case]) -> str:
     whys = (_not_again(setting, view, last) or _of_another(view, one.sides.V) for view, one in zip(views, claimed, strict=True))
     if why := next(filter(None, whys), ""):
         return f"one round, and not every number of rounds: {why}"
-    if np.any(np.asarray(of.rho) < 0):
+    if any(np.any(np.asarray(one.sides.rho) < 0) for one in claimed):
         return "one round, and not every number of rounds: rho is negative"
+    every = dict.fromkeys(_of_runs(one.sides) for one in claimed)
+    needed = " and ".join(need.words for need in claimed[0].needed)
+    return f"for every number of rounds T: {', or '.join(every)}" + f", where in every round {needed}" * bool(needed)
+
+
+def _of_runs(of: Potential) -> str:
+    """What E V_T is at most where a potential is one of every round."""
     noise, gains = _quadratics(of.added), any(q != Quadratic() for q in _quadratics(of.gain))
     noisy = any(q.gram or q.values or q.constant for q in noise)
     still = all({*q.values, *(n for key in q.gram for n in key[1:])} <= OF_LOSSES for q in noise)
-    needed = " and ".join(need.words for need in claimed[0].needed)
-    where = f", where in every round {needed}" * bool(needed)
     if np.all(np.asarray(of.rho) == 1):
         sum_ = "the sum of E D over T rounds is at most V_0" if gains else "E V_T is at most V_0"
-        more = f" + {'T noise' if still else 'the sum of the noise'}" * noisy
-        return f"for every number of rounds T: {sum_}{more}{where}"
+        return sum_ + f" + {'T noise' if still else 'the sum of the noise'}" * noisy
     left = "E V_T + the sum over t < T of rho^(T-1-t) E D_t" if gains else "E V_T"
     more = " + noise (1 - rho^T)/(1 - rho)" if still else " + the sum over t < T of rho^(T-1-t) noise_t"
-    return f"for every number of rounds T: {left} is at most rho^T V_0{more * noisy}{where}"
+    return f"{left} is at most rho^T V_0{more * noisy}"
 
 
 class _AnyState:
@@ -881,6 +890,8 @@ def _undeclared(setting: MethodSetting, view: Any) -> list[str]:
 
 def _not_again(setting: MethodSetting, view: Any, last: int) -> str:
     """Why the state after a round need not be one that the statement is about, or ''; and the one at the start."""
+    if "t" in view.world.trace.read:
+        return f"the method asks which round it is, and rounds after at most {last} others are looked at"
     if not setting._free:
         return f"the state before it is that of runs of up to {last} rounds" if _undeclared(setting, view) else ""
     if left := _undeclared(setting, view):

@@ -157,12 +157,13 @@ def asked_of(
 
 
 def told_of(found: StatementCertificate, statement: Any) -> tuple[str, str]:
-    """(for what it is proved, with the constants; what a potential says of runs, or '')."""
+    """(for what it is proved, with the numbers given and the constants; what a potential says of runs, or '')."""
     of, cases, constants = asked_of(found, statement)
     form = str(found.question["form"])
-    every = [", ".join(f"{n} = {brief(v)}" for n, v in one.items()) for one in constants if one]
+    with_these = [[*of.given.items(), *one.items()] for one in constants]
+    every = [", ".join(f"{n} = {brief(v)}" for n, v in one) for one in with_these if one]
     words = str(found.question["for"]) + f", with {' or '.join(dict.fromkeys(every))}" * bool(every)
-    return words, followed(of, form, cases)
+    return words, followed(of, form, cases, constants)
 
 
 def verify(found: StatementCertificate, statement: Any) -> None:

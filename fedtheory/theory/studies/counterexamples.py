@@ -38,8 +38,12 @@ def instance_of(witness: Witness) -> Draw:
 
 
 def told(setting: MethodSetting, witness: Witness) -> str:
-    """The instance of a witness in words: without an assumption with the numbers that it has without it."""
-    return dict(setting.variants()).get(witness.without, setting).words(instance_of(witness))
+    """The instance of a witness in words: without an assumption with the numbers that it has without it, and with the
+    values of constants that are free, as it refutes the form with these."""
+    words = dict(setting.variants()).get(witness.without, setting).words(instance_of(witness))
+    free = setting.of_statement.free_constants(witness.form)
+    at = [f"{name} = {witness.constants.get(name, value)}" for name, value in free.items()]
+    return words + f", with {', '.join(at)}, where some number >= 0 may do" * bool(at)
 
 
 def sides_told(setting: MethodSetting, witness: Witness) -> str:

@@ -229,14 +229,19 @@ class StatementStudy:
 
     def prove(self) -> None:
         """Prove the forms that were not refuted for all losses of their class, or refute them by a
-        worst function, and find the best values of constants."""
+        worst function, and find the best values of constants.
+
+        One that is refuted with the stated value of a free constant may be proved with another.
+        """
         for form in self.statement.forms:
+            stands = form not in self.counterexamples and self._row(form).verdict != "violated"
             try:
-                if form not in self.counterexamples and self._row(form).verdict != "violated":
+                if stands or self.statement.free_constants(form):
                     self.proofs[form] = proved(self.statement, form)
             except (*SILENT, InvalidInput) as error:
-                self.unproved[form] = str(error)
-                self._refute_by_table(form)
+                if stands:
+                    self.unproved[form] = str(error)
+                    self._refute_by_table(form)
             with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
         for form, best in self.best:

@@ -264,6 +264,12 @@ class AuthoredStatement:
         self.on(self.probe)  # declares them
         return dict(self.probe.constants)
 
+    @cached_property
+    def free_constants(self) -> dict[str, Any]:
+        """Those of its constants that are free, with the values that they have on instances."""
+        stated = self.constants
+        return {name: stated[name] for name in sorted(self.probe.left_free)}
+
     def form(self, name: str) -> Claimed:
         """One form. Raises `UnknownName` with the nearest names."""
         if name not in self.forms:

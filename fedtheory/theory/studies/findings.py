@@ -229,14 +229,20 @@ class StatementStudy:
 
     def prove(self) -> None:
         """Prove the forms that were not refuted for all losses of their class, or refute them by a
-        worst function, and find the best values of constants."""
+        worst function, and find the best values of constants.
+
+        A form that was refuted with its free constants as they stand may be true with others."""
         for form in self.statement.forms:
+            stands = form not in self.counterexamples and self._row(form).verdict != "violated"
             try:
-                if form not in self.counterexamples and self._row(form).verdict != "violated":
-                    self.proofs[form] = proved(self.statement, form)
+                if stands or self.statement.free_constants:
+                    found = proved(self.statement, form)
+                    if stands or any(found.chosen):
+                        self.proofs[form] = found
             except (*SILENT, InvalidInput) as error:
-                self.unproved[form] = str(error)
-                self._refute_by_table(form)
+                if stands:
+                    self.unproved[form] = str(error)
+                    self._refute_by_table(form)
             with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]
         for form, best in self.best:

@@ -109,6 +109,10 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
         for name in _varied(one.statement):
             yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
+    violated = [*one.counterexamples.values(), *(need.example for need in one.needs)]
+    if any(example is not None for example in violated) and (free := one.statement.free_constants):
+        stated = ", ".join(f"{name} = {brief(value)}" for name, value in free.items())
+        yield "free", f"what is violated is so with {stated}, as stated; with others it may be true"
     for form, proof in one.proofs.items():
         yield from proof_told(form, proof, [])
     for form in dict.fromkeys(form for form, _ in one.best):

@@ -314,6 +314,14 @@ def _short(value: Any) -> str:
     return text if len(text) < 8 or not text[0].isdigit() else f"{float(Fraction(text)):.6g}"
 
 
+def check_files(path: Path, question: Mapping[str, Any], method: Any, criterion: Any) -> None:
+    """Raise `InvalidInput` where a file is about a method or a criterion of a user's that is not given."""
+    for option, own, key in (("method", method, "source"), ("criterion", criterion, "criterion source")):
+        if own is None and isinstance(of := question.get(key), str):
+            of = of.partition(", sha256")[0]
+            raise InvalidInput(f"{path} is about {of}: name its file as well, --{option} {of}; the file is run")
+
+
 def replay_certificate(
     path: Path, as_json: bool, method: str | None = None, criterion: str | None = None,
     proof: Path | None = None,
@@ -325,6 +333,7 @@ def replay_certificate(
     found = files.load(path)
     cls = None if method is None else method_of(method)
     function = None if criterion is None else criterion_of(criterion)
+    check_files(path, found.question, cls, function)
     try:
         with progress("checking the proof"):
             files.verify(found, cls, function)

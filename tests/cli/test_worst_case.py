@@ -24,7 +24,7 @@ def test_groups_of_clients(tmp_path):
         "share": "1/10", "clients": 2, "smoothness": "100", "strong convexity": "1", "lipschitz": None,
     }  # fmt: skip
     shown = " ".join(call(*words).stdout.split())
-    assert "share 9/10, any number of clients from 2 on: losses of smoothness 1 and strong convexity 1/10" in shown
+    assert "share 9/10, 2 clients or more: losses of smoothness 1 and strong convexity 1/10" in shown
     path = told["certificate"]
     assert "group 2: share 1/10 clients 2 smoothness 100 strong convexity 1" in " ".join(call("replay", path).stdout.split())
     call("replay", path, "--proof", str(tmp_path / "proof.tex"))

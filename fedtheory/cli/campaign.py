@@ -368,6 +368,7 @@ def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
     """The figures' files, those of the studies first, and whether drawing them was interrupted."""
     try:
         from fedtheory.report.figures import draw_all
+        from fedtheory.report.figures_verdicts import table
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
@@ -382,7 +383,8 @@ def _figures(run: _Run, campaign_json: Path) -> tuple[list[Path], bool]:
                 files += draw_one(figure, folder, o.seed)
                 advance()
             only = None if o.papers is None else [p.id for p in o.papers]
-            chart = None if files and len(o.statements) == 1 else campaign_json  # of one statement it says nothing more
+            alone = bool(files) and len(o.statements) == 1  # of one statement the chart says nothing more
+            chart = campaign_json if table(run.record()) and not alone else None
             files += draw_all(folder, chart, o.seed, lambda *_: advance(), papers=only, workers=o.workers, cells=run.cells)
             return files, False
     except KeyboardInterrupt:

@@ -9,8 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import error_line, out_console, short_path, wrote
+from fedtheory.cli.common import SHIPPED, error_line, in_file, out_console, short_path, wrote
 
+NAMED = 4  # files of one folder that are named one by one
 LINE = 300  # characters of an instance that has no name
 
 __all__ = ["show"]
@@ -40,9 +41,7 @@ def show(run: Any, record: dict[str, Any], files: Sequence[Path]) -> None:
         console.print(f"\n{known}")
     _show_effort(run, record)
     _show_searches([s for s in result.searches if s["statement"] not in told], run.o.own)
-    figures = [f for f in files if f.parent.name == "figures"]
-    more = f", and {len(figures)} files of figures in {figures[0].parent}" if figures else ""
-    wrote([f for f in files if f not in figures], more)
+    _show_files(files)
     _show_end(run, record)
 
 
@@ -77,10 +76,21 @@ def _show_proofs(files: Sequence[Path]) -> None:
 
     if not files:
         return
-    source = paper_of(load(files[0]).question["statement"]).file
-    option = f" --paper {short_path(source)}" if source else ""
+    paper = paper_of(load(files[0]).question["statement"])
+    found = not paper.file or (paper.id in SHIPPED and Path(paper.file) == in_file(paper.id)[0])  # by `replay` itself
+    option = "" if found else f" --paper {short_path(paper.file)}"
     text = f"\nproved; to check it without a solver:\n  fedtheory replay {files[0]}{option}"
     out_console().print(text, soft_wrap=True)
+
+
+def _show_files(files: Sequence[Path]) -> None:
+    """The files that were written; of a folder with many only how many there are."""
+    folders: dict[Path, list[Path]] = {}
+    for file in files:
+        folders.setdefault(file.parent, []).append(file)
+    counted = {folder: of for folder, of in folders.items() if folder.name == "figures" or len(of) > NAMED}
+    more = [f"{len(of)} files{' of figures' * (folder.name == 'figures')} in {folder}" for folder, of in counted.items()]
+    wrote([f for f in files if f.parent not in counted], f", and {', '.join(more)}" * bool(more))
 
 
 def _show_effort(run: Any, record: dict[str, Any]) -> None:

@@ -17,8 +17,6 @@ from fedtheory.errors import InvalidInput
 
 __all__ = ["lyapunov"]
 
-SHORT = 12  # characters of a fraction that is shown as it is
-
 
 def lyapunov(
     method: str, clients: int, participants: int | None, local_steps: int,
@@ -69,30 +67,14 @@ def _show(told: dict[str, Any], found: Any, path: Path | None, method: str) -> N
     table.add_row("least, by the solver", f"{found.best:.6f}", *[""] * bool(found.c))
     table.add_row("none is below, by equal parabolas", f"{found.below:.6f}", *[""] * bool(found.c))
     console.print(table)
-    console.print(f"V = {_written(found)}", soft_wrap=True)
+    V, vectors = found.written
+    console.print(f"V = {V}", soft_wrap=True)
+    console.print(f"{vectors}.", soft_wrap=True)
     console.print("Its coefficients are fractions, here to twelve digits where long; the certificate and --json have them whole.")
     if 0 < found.rho < 1:
         floor = " down to the noise" if found.c else ""
         console.print(f"So E V falls like {told['rho']:.6g}^T{floor}: to a tenth in {_rounds(told['rho'])} rounds.")
     tell_proof(path, method)
-
-
-def _exactly(x: Fraction) -> str:
-    """A fraction as it is where that is short, else to twelve digits."""
-    return str(x) if len(str(x)) <= SHORT else f"{float(x):.12g}"
-
-
-def _written(found: Any) -> str:
-    """V as a sum: of the means over the clients, and of the deviations from them, each less what it is at the optimum."""
-    parts, at_x = [], found.at_x
-    for block, of in found.matrices.items():
-        for (f, g), x in of.items():
-            f, g = ("grad F(x)" if n == at_x else n.removesuffix("'") for n in (f, g))
-            what = f"||{f}||^2" if f == g else f"<{f}, {g}>"
-            parts.append(f"{_exactly(x)} {what}" if block == "mean" else f"{_exactly(x)} mean ({what} of deviations)")
-    if found.value:
-        parts.append(f"{_exactly(found.value)} (F(x) - F*)")
-    return " + ".join(parts).replace("+ -", "- ")
 
 
 def _short(number: Any) -> str:

@@ -122,7 +122,7 @@ def replay(
 ) -> None:  # fmt: skip
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
     where that is not installed; ``method``, ``criterion``: FILE.py:NAME that a certificate is about."""
-    from fedtheory.cli.worst_case import criterion_of, method_of, own_options, replay_certificate
+    from fedtheory.cli.worst_case import check_files, criterion_of, method_of, own_options, replay_certificate
     from fedtheory.worst_cases.certificates import is_certificate, table_of
     from fedtheory.worst_cases.certificates import read as read_certificate
 
@@ -139,6 +139,7 @@ def replay(
         from fedtheory.cli.worst_function import replay_instance
 
         own = None if method is None else method_of(method), None if criterion is None else criterion_of(criterion)
+        check_files(Path(name), reached[0], *own)
         replay_instance(Path(name), *reached, as_json, *own)
         return
     if proof is not None:

@@ -248,7 +248,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     console, asked, subject = out_console(), told["asked"], found.question.subject
     options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
     groups = asked.get("groups", {})
-    weigh = " of one weight" if groups and found.question.losses.grow_alike else ""
+    weigh = ", all clients of one weight" if groups and found.question.losses.grow_alike else ""
     losses = f"{len(groups)} groups of clients{weigh}" if groups else _of_losses(asked)
     work = _own_steps(subject, asked["rounds"]) or "local problems solved"
     steps = work if subject.local_steps is None else f"K = {subject.local_steps}"
@@ -256,11 +256,12 @@ def _show(told: dict[str, Any], found: Any) -> None:
     console.print(Text(f"{told['method']}: {', '.join(filter(None, parts))}", "bold"), soft_wrap=True)
     if (about := first_line(type(subject.plain))) is not None:
         console.print(about, soft_wrap=True)
-    own = "" if asked["heterogeneity"] is None else f", root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
+    own = "" if asked["heterogeneity"] is None else f"; root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
     for of in groups.values():
-        several = "any number of clients from 2 on" if found.any_number else f"{of['clients']} clients"
+        several = "2 clients or more" if found.any_number else f"{of['clients']} clients"
         console.print(f"share {of['share']}, {'one client' if of['clients'] == 1 else several}: {_of_losses(of)}", soft_wrap=True)
-    console.print(f"{losses}; ||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
+    console.print(losses, soft_wrap=True)
+    console.print(f"||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
     drawn = asked["participants"] < asked["clients"]
     many = "any number of clients from 2 on" if found.any_number else f"{asked['clients']} clients"
     all_alike = "one loss" if subject.one_loss else "one client" if asked["clients"] == 1 else many
@@ -282,7 +283,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
         return  # the multiplier of a number that is 0 is any large one
     more = "" if asked["heterogeneity"] is None else f" and by {zeta:.4g} with the mean square of the clients' gradients at x*"
     rest = ", and with G" if found.question.losses.lipschitz is not None else ""
-    console.print(f"The bound grows by {start:.4g} with ||x_0 - x*||^2{more}{rest}.", soft_wrap=True)
+    console.print(f"The bound grows by {start:.4g} with ||x_0 - x*||^2{more}{rest}.")
 
 
 def _of_losses(of: Mapping[str, Any]) -> str:
@@ -314,6 +315,14 @@ def _short(value: Any) -> str:
     return text if len(text) < 8 or not text[0].isdigit() else f"{float(Fraction(text)):.6g}"
 
 
+def check_files(path: Path, question: Mapping[str, Any], method: Any, criterion: Any) -> None:
+    """Raise `InvalidInput` where a file is about a method or a criterion of a user's that is not given."""
+    for option, own, key in (("method", method, "source"), ("criterion", criterion, "criterion source")):
+        if own is None and isinstance(of := question.get(key), str):
+            of = of.partition(", sha256")[0]
+            raise InvalidInput(f"{path} is about {of}: name its file as well, --{option} {of}; the file is run")
+
+
 def replay_certificate(
     path: Path, as_json: bool, method: str | None = None, criterion: str | None = None,
     proof: Path | None = None,
@@ -325,6 +334,7 @@ def replay_certificate(
     found = files.load(path)
     cls = None if method is None else method_of(method)
     function = None if criterion is None else criterion_of(criterion)
+    check_files(path, found.question, cls, function)
     try:
         with progress("checking the proof"):
             files.verify(found, cls, function)

@@ -131,6 +131,7 @@ def replay_instance(
 ) -> None:
     """Check in fractions that losses of the class reach the value, and say so."""
     from fedtheory.worst_cases.below import check
+    from fedtheory.worst_cases.certificates import in_words
 
     try:
         check(question, found, method, criterion)
@@ -142,6 +143,6 @@ def replay_instance(
         emit(told)
         return
     console = out_console()
-    console.print(Text(", ".join(f"{name}: {value}" for name, value in question.items()), "bold"), soft_wrap=True)
+    console.print(Text(in_words(question), "bold"), soft_wrap=True)
     console.print(f"at least = {found.value} = {float(found.value):.9g}", soft_wrap=True)
     console.print(f"reached: {vectors} vectors and {len(found.values)} values satisfy every condition of the class, in fractions")

@@ -351,7 +351,9 @@ def text(value: Any) -> Any:
 
 def in_words(question: Mapping[str, Any]) -> str:
     """A question in one line."""
-    told = {name: value for name, value in question.items() if name != "groups"}
+    told = {name: value for name, value in question.items() if name not in ("groups", "options") and value is not None}
+    told |= {} if "source" not in told else {"source": str(told["source"]).partition(", sha256")[0]}
+    told |= question.get("options") or {}
     for i, of in question.get("groups", {}).items():
         told[f"group {i}"] = " ".join(f"{name} {value}" for name, value in of.items() if value is not None)
     return ", ".join(f"{name}: {value}" for name, value in told.items())

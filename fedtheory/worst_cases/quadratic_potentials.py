@@ -52,6 +52,7 @@ __all__ = [
 ]  # fmt: skip
 
 V_OF = {MEAN: "V mean", DEVIATION: "V deviation"}
+SHORT, VALUE = 12, "V value"  # characters of a fraction that is shown as it is; V's multiple of F(x) - F*
 SIZE, S, NOISE = ("size", "1", "1"), "s", "c"  # trace V <= 1; V >= s ||x - x*||^2; what zeta^2 is multiplied by
 DIGITS = 10**6  # of rho
 BISECTIONS = 20
@@ -139,12 +140,32 @@ class System:
         found = Family(Quadratic({SIZE: Fraction(1)}), terms, frozenset(signed))
         return found.of_one_client() if one else found
 
+    def matrices(self, multipliers: Mapping[str, Fraction]) -> dict[str, dict[tuple[str, str], Fraction]]:
+        """V's entries from the multipliers of a proof, in which all is multiplied by s."""
+        return {
+            block: {(f, g): x / multipliers[S] for f, g in pairs(names, 2) if (x := multipliers.get(f"{V_OF[block]} {f}, {g}"))}
+            for block, names in ((MEAN, self.mean), (DEVIATION, self.deviation))
+        }
+
+    def written(self, multipliers: Mapping[str, Fraction]) -> tuple[str, str]:
+        """V of a proof as a sum, and of what its vectors are."""
+        parts, at_x = [], self.valued[0] if self.valued else ""
+        for block, of in self.matrices(multipliers).items():
+            for (f, g), x in of.items():
+                f, g = ("grad F(x)" if n == at_x else n.removesuffix("'") for n in (f, g))
+                what = f"||{f}||^2" if f == g else f"<{f}, {g}>"
+                parts.append(f"{_exactly(x)} {what}" if block == MEAN else f"{_exactly(x)} mean ({what} of deviations)")
+        if value := multipliers.get(VALUE):
+            parts.append(f"{_exactly(value / multipliers[S])} (F(x) - F*)")
+        less = "all of them less what they are where the method rests at x*" if self.fixed else "and x stands for x - x*"
+        return " + ".join(parts).replace("+ -", "- "), f"Its vectors are means over the clients, {less}"
+
     def _with_values(self, losses: Losses, rho: Fraction, one: bool) -> dict[str, Quadratic]:
         """What V's multiple of F(x) - F* adds, with the conditions by which V is at least s ||x - x*||^2."""
         x, *after = self.valued
         values = {x: rho, OPTIMUM: 1 - rho, f"V {x}": Fraction(1), f"V {OPTIMUM}": Fraction(-1)}
         new = Quadratic.total(o.weight * value(to) for o, to in zip(self.outcomes, after, strict=True))
-        found = {"V value": Quadratic(values=values) - new}
+        found = {VALUE: Quadratic(values=values) - new}
         for name, q in losses.conditions([self.run.points[OPTIMUM], self.run.points[x]]).items():
             gram = {(V_OF[block], f, g): -c for (block, f, g), c in q.gram.items() if block == MEAN or not one}
             size = -1 - sum(c for (_, f, g), c in gram.items() if f == g)
@@ -487,9 +508,9 @@ class QuadraticPotential:
         return alike(self.question, self.valued)
 
     @property
-    def at_x(self) -> str:
-        """The name of the gradients at x among V's coordinates; '' where V has none."""
-        return self.question.system(True).valued[0] if self.valued else ""
+    def written(self) -> tuple[str, str]:
+        """V as a sum, and what its vectors are."""
+        return self.question.system(self.valued).written(self.solution.numbers)
 
     def __repr__(self) -> str:
         noise = f", c {float(self.c):.6g}" if self.c else ""
@@ -600,13 +621,15 @@ def _least(
     raise NotCertified(f"{name}: no potential could be proved") from last
 
 
+def _exactly(x: Fraction) -> str:
+    """A fraction as it is where that is short, else to twelve digits."""
+    return str(x) if len(str(x)) <= SHORT else f"{float(x):.12g}"
+
+
 def _made(
     q: PotentialQuestion, found: System, family: Family, solved: Solution, s: Fraction, rho: Fraction,
     best: float, below: float,
 ) -> QuadraticPotential:
-    matrices = {
-        block: {(f, g): x / s for f, g in pairs(names, 2) if (x := solved.numbers.get(f"{V_OF[block]} {f}, {g}"))}
-        for block, names in ((MEAN, found.mean), (DEVIATION, found.deviation))
-    }
-    c, value = (solved.numbers.get(name, Fraction(0)) / s for name in (NOISE, "V value"))
+    c, value = (solved.numbers.get(name, Fraction(0)) / s for name in (NOISE, VALUE))
+    matrices = found.matrices(solved.numbers)
     return QuadraticPotential(rho, best, below, c, matrices, value, solved, family, q, bool(found.valued))

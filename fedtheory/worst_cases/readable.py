@@ -32,6 +32,7 @@ from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector
 from fedtheory.worst_cases.groups import Group, Groups
 from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.programme import Solution, maximise
+from fedtheory.worst_cases.quadratic_potentials import SIZE
 from fedtheory.worst_cases.runs import STATE, X_STAR
 
 __all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
@@ -43,6 +44,11 @@ MEANS = (
     r"$\overline{v}$ is the mean of $v$ over the clients, $\widetilde v=v-\overline v$, "
     "and a product of vectors of the clients is the mean of their products."
 )
+TIMES_S = (
+    "Below all of this is multiplied by a number s > 0. The multipliers called V are the coefficients of s V, and the squares of "
+    "letters without a bar or a tilde add up to s (V - ||x - x*||^2){}"
+)
+LESS = ", less the inequalities called N, which are between losses, with their multipliers"
 LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
 
 
@@ -110,7 +116,7 @@ def latex(proof: Readable) -> str:
     apart = set() if proof.one else {n for p in proof.points for n in p.gradient.deviation} | kept
     groups, weighed = (", those of its group if there are several", BY_SHARES) if _groups(proof) else ("", "")
     lines = [
-        r"\documentclass{article}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
+        r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
         rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
         *([] if X_STAR in names else [RELATIVE]),
         *([] if proof.one else [MEANS.replace("the clients,", f"the clients{groups},")]),
@@ -142,7 +148,9 @@ def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
     every |= {X_STAR for p in proof.points if X_STAR in p.at.mean}
-    return {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*")) for name in every}
+    gradients = {n for p in proof.points for of in (p.gradient.mean, p.gradient.deviation) for n in of}
+    kept = {n: STATE + n for n in every - gradients - {p.name for p in proof.points} if not n.startswith(STATE)}
+    return kept | {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*")) for name in every - set(kept)}
 
 
 def _groups(proof: Readable) -> list[Group]:
@@ -178,7 +186,7 @@ def _sum(parts: Sequence[tuple[Fraction, str]]) -> str:
 def _letter(name: str, names: Mapping[str, str]) -> str:
     if name in COMMON:
         return "(x_0-x_*)" if name == "x0" and X_STAR in names else f"x_{name[1]}"
-    if name.startswith(STATE):
+    if (name := names[name] if names.get(name, "").startswith(STATE) else name).startswith(STATE):
         return rf"\mathit{{{_escaped(name.removeprefix(STATE))}}}"
     return rf"g_{{{names.get(name, name)}}}"
 
@@ -216,6 +224,8 @@ def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mappin
 
 
 def _of_block(block: str, name: str, names: Mapping[str, str]) -> str:
+    if block == SIZE[0]:
+        return "1"
     letter = _letter(name, names)
     if block == MEAN:
         return letter if name in COMMON else rf"\overline{{{letter}}}"
@@ -385,22 +395,29 @@ def of_certificate(found: Certificate, method: Any = None, criterion: Any = None
         Cohorts over several rounds, whose vectors are those of every client and history.
     """
     claim = ", ".join(f"{name} = {x}" for name, x in found.claim.items())
-    told = in_words({name: value for name, value in found.question.items() if value is not None and name != "kind"})
+    told = in_words({n: v for n, v in found.question.items() if n not in ("kind", "method", "source")})
+    name = str(found.question.get("source", found.question.get("method"))).partition(", sha256")[0]
     if found.question.get("kind") == QUADRATIC:
         of = quadratic_question(found.question, method)
         system, family = of.system(found.question["values"] is True), of.family(found.claim["rho"], found.question["values"] is True)
         points, losses, one = list(system.run.points.values()), of.losses, of.clients == 1
+        V, vectors = system.written(found.multipliers)
+        title, noise = f"A quadratic potential of {name}", " + c zeta^2" * (not system.fixed)
+        zeta = " and zeta^2 = mean ||grad f_k(x*)||^2" * (not system.fixed)
+        claim = f"E V+ <= rho V{noise} from every state and V >= ||x - x*||^2, with {claim}{zeta}, for V = {V}. {vectors}. "
+        claim += TIMES_S.format(LESS * any(n.startswith("N ") for n in found.multipliers))
     elif found.question.get("kind") == "worst-case":
         q = asked_question(found.question, method, criterion)
         if q.tree:
             raise MissingCapability("the proof of cohorts over several rounds is too large to be read; take all clients, or one round")
         points, family, losses, one = asked_points(q), family_of(q), q.losses, q.clients == 1
+        title = f"A worst case of {name}"
         claim = f"{CRITERIA.get(name_of(q.criterion), name_of(q.criterion))} is at most {claim} after T = {q.rounds} rounds, where "
         claim += f"||x_0 - x*|| <= {q.distance}"
         claim += "" if q.heterogeneity is None else f" and the mean of ||grad f_k(x*)||^2 is at most {q.heterogeneity}^2"
     else:
         raise InvalidInput("a proof to read is made of worst cases, quadratic potentials and statements")
-    return Readable(told, f"Proved: {claim}.", losses, points, family, found.multipliers, found.factors, one)
+    return Readable(title, f"Proved: {claim}. In numbers: {told}.", losses, points, family, found.multipliers, found.factors, one)
 
 
 def write_proof(path: Path, proof: Readable) -> Path:

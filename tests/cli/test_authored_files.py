@@ -265,6 +265,21 @@ def test_a_study_without_words_for_reports_leaves_them_as_they_were(tmp_path, wr
     assert "What was found" not in html_report(rows, record) + markdown_report(rows, record)
 
 
+def test_many_files_are_counted_and_no_empty_chart_is_drawn(written, tmp_path):
+    """Five forms with a name each: none is printed, so that a chart of the printed ones has nothing to show."""
+    five = "for n in range(5):\n        yield form(f'f {n}', le(q.F_next, q.F, -Fraction(1, 2 + n) * q.gradient_sq / q.beta))"
+    file = written(five)
+    text = file.read_text()
+    file.write_text(text + text[text.index("@paper"):].replace('"a"', '"b"').replace("def a(", "def b("))
+    out = tmp_path / "out"
+    said = call("verify", file, "--out", out, "--budget", 20)
+    [line] = [line for line in said.stdout.splitlines() if line.startswith("wrote ")]
+    assert len(list((out / "proofs").iterdir())) == 10 and f"10 files in {out / 'proofs'}" in line
+    assert str(out / "campaign.json") in line and "strange-a" not in line and "UserWarning" not in said.stderr
+    assert {p.stem for p in (out / "figures").iterdir()} == {"bound_a", "bound_b"}
+    assert f"6 files of figures in {out / 'figures'}" in line
+
+
 def test_a_dollar_in_a_title_costs_no_figure(written, tmp_path):
     file = written("yield printed(le(q.F_next, q.F), note=r'at $1')")
     twice = file.read_text().replace('Paper("strange")', 'Paper("strange", title=r"Costs $1, \\frac{ $")')

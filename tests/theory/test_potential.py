@@ -398,6 +398,28 @@ def test_a_free_constant_in_a_square():
         proved(stated(made, local=STEP), "f")
 
 
+@pytest.mark.parametrize("kappa_0", [F(1), F(3)])
+def test_a_form_that_is_violated_with_a_free_constant_as_stated_may_be_true_with_another(kappa_0):
+    """Local steps need noise, and 0 is too little; kappa_0 is 2 at most, whatever the noise."""
+
+    def made(q):
+        noise = q.constant("c", 0, free=True) * q.eta**2 * q.heterogeneity
+        yield from falls(q, D=lambda s: q.constant("k", kappa_0) * q.eta * q.E * s.gap, noise=noise)
+
+    found = study(stated(made, local=TWO), 60, 0)
+    [one], printed = found.studies, " ".join(str(found).split())
+    assert [row.verdict for row in one.rows] == ["violated"] and "f" in one.counterexamples
+    assert "with c = 0, where some number >= 0 may do" in printed
+    assert list(one.proofs) == ["f"] * (kappa_0 < 2)
+    if kappa_0 < 2:
+        [chosen] = one.proofs["f"].chosen
+        assert chosen["c"] > 0 and f"with c = {chosen['c']}. So for every number" in printed
+
+
+def test_nothing_is_said_of_free_constants_where_there_are_none():
+    assert "may do" not in str(study(stated(lambda q: falls(q, D=lambda s: 9 * s.gap), local=STEP), 60, 0))
+
+
 # --- needs ----------------------------------------------------------------------------------------
 def prox(q, need=True, kappa_0=None):
     bound = le(q.over_clients(q.sq(q.client_gradients)), 4 * q.gradient_sq)

@@ -4,6 +4,7 @@ forged one is refused."""
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from fractions import Fraction as F
 
@@ -383,6 +384,29 @@ def test_a_table_of_a_loss_is_one_of_its_class_and_of_no_smaller_one():
     assert "must be above 0" in parabola(F(-1, 2), mu=F(-49, 100))
     assert "curvature" in parabola(F(1, 2), mu=-2)
     assert "points 1 and 2 are one" in parabola(F(1, 2), points=(1, 1))
+
+
+def _read(condition, **at):
+    """The left side less the right one of a condition as it is written, of numbers."""
+    for old, new in ((r"<(.*?), (.*?)>", r"((\1)*(\2))"), (r"\|\|(.*?)\|\|\^2", r"(\1)**2"), (r"(\w|\)) (?=[\w(])", r"\1*")):
+        condition = re.sub(old, new, condition)
+    left, right = condition.split(" > ")
+    return eval(f"{left} - ({right})", {}, at)
+
+
+@pytest.mark.parametrize("mu", [F(0), F(1, 3), F(-1, 2)])
+def test_the_condition_that_is_told_is_the_one_that_is_checked(mu):
+    """Of two points, with one value just where it is met and just where it is missed."""
+    x, g, beta = (F(-2), F(1, 3)), (F(-1), F(1, 5)), F(2)
+    for i, j in ((0, 1), (1, 0)):
+        at = {"x_i": x[i], "x_j": x[j], "g_i": g[i], "g_j": g[j], "f_j": F(0), "beta": beta, "mu": mu}
+        table = of_losses(lambda _: 0, lambda y: g[x.index(y)], beta=beta, mu=mu, points=x)
+        assert table.facts[-1] == ("checked", f"{table.condition} for every two points of a client")
+        needed = -_read(table.condition, f_i=F(0), **at)
+        for more, fine in ((F(1, 10**6), True), (F(-1, 10**6), False)):
+            values = {x[i]: needed + more, x[j]: F(0)}
+            missed = of_losses(lambda y, v=values: v[y], lambda y: g[x.index(y)], beta=beta, mu=mu, points=x).missed(ONE)
+            assert (missed is None) == fine, (mu, i, more, missed)
 
 
 def test_of_losses_that_are_not_convex_a_stationary_point_is_no_minimiser_by_that():

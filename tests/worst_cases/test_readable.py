@@ -62,6 +62,28 @@ def test_quadratic_potentials(tmp_path):
         assert code == 0, told
 
 
+@pytest.mark.parametrize(("method", "fixed", "how"), [
+    ("feddyn", True, {"alpha": 1, "step": F(1, 4)}), ("fedavg", False, {"step": F(1, 4), "local_steps": 2}),
+    ("scaffold", True, {"step": F(1, 4), "clients": 10, "participants": 2}),
+])  # fmt: skip
+def test_the_proof_of_a_potential_says_what_is_proved(method, fixed, how):
+    """With V, which is no multiple of what the squares of its own letters add up to by any other number than s."""
+    found = quadratic_potential(method, **how)
+    proof, (V, vectors) = of_certificate(certificate(found)), found.written
+    text = latex(proof)
+    assert "E V+ <= rho V" + " + c zeta^2" * (not fixed) + " from every state" in proof.claim
+    assert f"for V = {V}. {vectors}" in proof.claim
+    assert ("rests at x*" in vectors) == fixed and f"rho = {found.rho}" in proof.claim and "sha256" not in text
+    assert r"\section*{A quadratic potential of" in text and r"\mathit{x}" in text and r"\overline{g_{x}}" not in text
+    assert ("called N" in proof.claim) == found.valued == (method == "feddyn")
+    s, of = proof.multipliers["s"], proof.factors["V mean"]
+    for i, f in enumerate(of.names):
+        for j, g in enumerate(of.names[: i + 1]):
+            summed = sum(d * of.lower[i][n] * of.lower[j][n] for n, d in enumerate(of.diagonal))
+            both = found.matrices["mean"].get((f, g), found.matrices["mean"].get((g, f), 0))
+            assert found.valued or summed == s * (both / (1 if f == g else 2) - (f == g == "x")), (f, g)
+
+
 @pytest.mark.parametrize("clients", [[None, None], [1, 1], [1, 3]])
 def test_the_proof_of_groups_checks_itself(clients, tmp_path):
     classes = [Losses(1, F(1, 10)), Losses(4, 1)]

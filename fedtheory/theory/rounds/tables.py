@@ -132,7 +132,18 @@ class Table:
                     f"x = {x}, gradient {g}, value {self.values[k, i]}",
                 )
             )
-        return told
+        return [*told, ("checked", f"{self.condition} for every two points of a client")]
+
+    @property
+    def condition(self) -> str:
+        """What is asked of two points, so that a loss of the class has them (Taylor et al. 2017)."""
+        line = "f_i > f_j + <g_j, x_i - x_j>"
+        if "G" in self.constants:
+            return f"{line} and ||g_i|| < G"
+        if self.constants["mu"] == 0:
+            return f"{line} + ||g_i - g_j||^2/(2 beta)"
+        more = "||g_i - g_j||^2/beta + mu ||x_i - x_j||^2 - 2 mu/beta <g_i - g_j, x_i - x_j>"
+        return f"{line} + ({more})/(2 (1 - mu/beta))"
 
     @cached_property
     def rows(self) -> list[dict[tuple[Fraction, ...], int]]:

@@ -237,7 +237,9 @@ class StatementStudy:
             stands = form not in self.counterexamples and self._row(form).verdict != "violated"
             try:
                 if stands or self.statement.free_constants(form):
-                    self.proofs[form] = proved(self.statement, form)
+                    found = proved(self.statement, form)
+                    if stands or any(found.chosen):
+                        self.proofs[form] = found
             except (*SILENT, InvalidInput) as error:
                 if stands:
                     self.unproved[form] = str(error)

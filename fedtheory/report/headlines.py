@@ -180,9 +180,14 @@ def sizes(witness: Witness) -> str:
     if not {"T", "K"} & set(named) and get(witness.statement).scope == "run" and "rounds" in witness.data:
         named["T"] = witness.data["rounds"]
     rows = next((witness.data[k] for k in ("h", "H") if _is_table(witness.data.get(k))), None)
+    lines: Any = witness.data.get("slopes")  # of one coordinate; a client's loss is the largest of its lines
+    if _is_table(lines) and not _is_table(lines[0][0]):
+        rows = [[lines[0]]] * sum(witness.data.get("copies") or [1] * len(lines))
     clients = named.get("N") or named.get("m") or (rows and len(rows))
     coordinates = named.get("d") or (rows and len(rows[0]))
     parts = [_many(clients, "client"), _many(coordinates, "coordinate")]
+    if lines and not {"T", "K"} & set(named):
+        parts.append(_many(witness.data.get("rounds"), "round"))
     length = next((k for k in ("T", "K") if k in named), "")
     return ", ".join(p for p in (*parts, f"{length} = {named[length]}" if length else "") if p)
 

@@ -146,6 +146,14 @@ def test_clauses_rest_on_what_is_on_record():
             assert ("{sizes}" in clause.text or "{lhs}" in clause.text) == bool(clause.witness)
 
 
+def test_a_sentence_tells_how_large_its_witness_is():
+    told_of_g = "which bounds the joint gradient: 20 clients, one coordinate, one round; true with"
+    assert told_of_g in told("fedmls", recorded_rows())
+    every = [clause for paper in papers() for clause in paper.shown("headline") if "{sizes}" in clause.text]
+    shipped = {w.name: w for w in builtin_witnesses()}
+    assert every and all(headlines.sizes(shipped[clause.witness]) for clause in every)
+
+
 def test_the_sentence_takes_its_numbers_from_witness_and_forms(rows):
     text = told("fedelasticnet", recorded_rows())
     assert "; Theorem 3.1 is false as printed: one client, one coordinate, T = 3; true after five repairs" in text

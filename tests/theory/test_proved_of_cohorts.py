@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from fractions import Fraction as F
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -390,3 +391,62 @@ def test_f_is_at_least_its_least_value_after_a_cohort_where_it_is_not_convex():
 
     with pytest.raises(NotCertified):
         proved(sentence(of_one, **of), "printed")
+
+
+# --- what a form needs ----------------------------------------------------------------------------
+class Heavy(FedAvg):
+    """FedAvg that keeps by how much the last round moved."""
+
+    def init(self, x, num_clients):
+        return HeavyState(x, 0 * x)
+
+    def round(self, state, clients):
+        x = super().round(state, clients).x
+        return HeavyState(x, x - state.x)
+
+
+class HeavyState(NamedTuple):
+    x: np.ndarray
+    moved: np.ndarray
+
+
+def after_one(need, claim):
+    """Of one client of two, after one round, from x_0 = x - moved; both sides are at most ||x_0 - x*||^2/1000."""
+
+    def made(q):
+        before = q.x - q.state.moved
+        most = q.sq(before - q.x_star) / 1000
+        every = q.gradients(before).sum(axis=-2) / 2
+        of = {"own": q.sq(q.state.moved), "everybody": q.eta**2 * q.sq(every)}
+        yield form("f", le(of[claim], most), needs={"few": le(of[need], most)})
+
+    more = {"problems": SmoothConvex(2, (1, 2)), "sampling": Uniform(1), "rounds": 1}
+    return sentence(made, about=Heavy(), local=QUARTER, **more)
+
+
+def test_what_is_needed_after_one_cohort_says_nothing_of_another():
+    """Both clients' gradients are short only where those of both are; f1 = 0, f2 = x^2/2 is an instance, with f1 drawn."""
+    for same in ("own", "everybody"):
+        assert proved(after_one(same, same), "f").words.endswith("after at most 1 rounds")
+    with pytest.raises(NotCertified):
+        proved(after_one("own", "everybody"), "f")
+
+
+def test_a_need_of_every_cohort_is_one_of_each():
+    """What each cohort has is claimed of each: 1 is the least constant, and not N, which the mean over cohorts gives."""
+
+    def made(q):
+        gap = q.gap / q.beta
+        most = q.constant("c", 1) * gap
+        yield form("f", le(q.moved_sq, most), pathwise=True, needs={"n": le(q.moved_sq, gap)})
+        mean = {"n": le(q.mean(q.moved_sq), gap)}
+        yield form("mean", le(q.moved_sq, most), pathwise=True, needs=mean)
+
+    statement = sentence(made, local=WHOLE, problems=SmoothConvex(2, (1, 2)), sampling=Uniform(1))
+    assert proved(statement, "f").whole
+    [best] = best_constants(statement, "f")
+    assert best.proved == 1 and best.exact
+    with pytest.raises(NotCertified):
+        proved(statement, "mean")
+    [best] = best_constants(statement, "mean")
+    assert best.proved == 2 and best.exact

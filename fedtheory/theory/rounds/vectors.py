@@ -26,7 +26,7 @@ from fedtheory.local import Exact, GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.rational import Whole, brief, in_fractions, simplest_between, small_root
 from fedtheory.theory.rounds.declare import Above, Among, Watched
-from fedtheory.theory.rounds.forms import Potential
+from fedtheory.theory.rounds.forms import Needed, Potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.of_each_client import CohortClients, LossesOf, RunOfEach
 from fedtheory.theory.rounds.oracles import Best, everyone, probabilities, sequences
@@ -480,7 +480,7 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
     MissingCapability
         A side that is no form of vectors.
     """
-    world, needed = view.world, dict[str, Quadratic]()
+    world, made = view.world, list[tuple[Quadratic, dict[str, Quadratic]]]()
     with _told(f"{statement.id} [{form}]"):
         claimed = statement.on(view, mutants=False, only=form)[form]
         sides = claimed.sides
@@ -488,22 +488,43 @@ def families(statement: Any, view: Any, form: str) -> list[Family]:
             raise MissingCapability("it is claimed of every cohort by itself, and the mean over cohorts is proved")
         if sides.relation == "==":
             lhs, rhs = sides.terms[:2]
-            starts = [*_quadratics(rhs - lhs), *_quadratics(lhs - rhs)]
+            every = [rhs - lhs, lhs - rhs]
         elif claimed.pathwise:
-            starts = _quadratics(sides.rhs - sides.lhs)
+            every = [sides.rhs - sides.lhs]
         else:
-            starts = _quadratics(view.expectation(sides.rhs) - view.expectation(sides.lhs))
-        for need in claimed.needed:
-            found = _quadratics(view.expectation(need.rhs) - view.expectation(need.lhs))
-            needed |= {f"{need.words}{f' {i}' * bool(i)}": condition for i, condition in enumerate(found)}
+            every = [view.expectation(sides.rhs) - view.expectation(sides.lhs)]
+        needs = {need.words: _needed(view, need) for need in claimed.needed}
+        for own in _histories(view, len(needs)):
+            each = {words: _quadratics(own(side)) for words, side in needs.items()}
+            needed = {f"{words}{f' {i}' * bool(i)}": q for words, of in each.items() for i, q in enumerate(of)}
+            made += [(start, needed) for side in every for start in _quadratics(own(side))]
         of_states = _quadratics(sides.before) if isinstance(sides, Potential) else []
     _not_too_many(f"{statement.id} [{form}]", world)
     conditions = {name: -c for name, c in world.conditions().items()}
-    if any(q.constant for q in (*starts, *of_states, *needed.values())):
+    needed_too = (q for _, needed in made for q in needed.values())
+    if any(q.constant for q in (*(start for start, _ in made), *of_states, *needed_too)):
         conditions["1"] = Quadratic(constant=Fraction(-1))
-    with_needed = conditions | {name: -c for name, c in needed.items()}
-    every = [Family(start, with_needed) for start in starts] + [Family(start, conditions) for start in of_states]
-    return [family.of_one_client() for family in every] if world.num_clients == 1 else every
+    found = [Family(start, conditions | {name: -c for name, c in needed.items()}) for start, needed in made]
+    found += [Family(start, conditions) for start in of_states]
+    return [family.of_one_client() for family in found] if world.num_clients == 1 else found
+
+
+def _needed(view: Any, need: Needed) -> Any:
+    """rhs - lhs of what a form needs: of every cohort, or in the mean over them where one stands for all."""
+    if isinstance(view.world, CohortWorld):
+        return need.rhs - need.lhs
+    return view.expectation(need.rhs) - view.expectation(need.lhs)
+
+
+def _histories(view: Any, needs: int) -> Iterator[Callable[[Any], Any]]:
+    """Where a form needs something, what each of the cohorts before a round leaves of a side: after one of them
+    nothing is known of another."""
+    count = len(view.x) if needs and view.axis == "state" else 1
+
+    def of(at: int) -> Callable[[Any], Any]:
+        return lambda side: side[at] if np.asarray(side, dtype=object).shape[:1] == (count,) else side
+
+    yield from map(of, range(count)) if count > 1 else (lambda side: side,)
 
 
 def _not_too_many(about: str, world: VectorWorld) -> None:

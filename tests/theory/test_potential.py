@@ -340,6 +340,7 @@ def test_a_form_that_is_violated_with_a_free_constant_as_stated_may_be_true_with
     assert [row.verdict for row in one.rows] == ["violated"] and "f" in one.counterexamples
     assert "what is violated is so with c = 0, as stated; with others it may be true" in printed
     assert list(one.proofs) == ["f"] * (kappa_0 < 2)
+    assert ("f: not proved with others: no multipliers found" in printed) == (kappa_0 > 2)
     if kappa_0 < 2:
         [chosen] = one.proofs["f"].chosen
         assert chosen["c"] > 0 and f"with c = {chosen['c']}. So for every number" in printed

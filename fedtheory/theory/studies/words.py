@@ -113,6 +113,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     if any(example is not None for example in violated) and (free := one.statement.free_constants):
         stated = ", ".join(f"{name} = {brief(value)}" for name, value in free.items())
         yield "free", f"what is violated is so with {stated}, as stated; with others it may be true"
+        refuted = [form for form in one.counterexamples if form in one.unproved]
+        yield from (("free", f"{form}: not proved with others: {one.unproved[form]}") for form in refuted)
     for form, proof in one.proofs.items():
         yield from proof_told(form, proof, [])
     for form in dict.fromkeys(form for form, _ in one.best):

@@ -65,7 +65,7 @@ def _show(told: dict[str, Any], found: Any, path: Path | None, method: str) -> N
     table = Table("the best quadratic V", "rho", *["c"] * bool(found.c))
     table.add_row("proved here", f"{told['rho']:.6f}", *[_number(told["c"])] * bool(found.c))
     table.add_row("least, by the solver", f"{found.best:.6f}", *[""] * bool(found.c))
-    table.add_row("none is below, by equal parabolas", f"{found.below:.6f}", *[""] * bool(found.c))
+    table.add_row("no rho is below, by equal parabolas", f"{found.below:.6f}", *[""] * bool(found.c))
     console.print(table)
     V, vectors = found.written
     console.print(f"V = {V}", soft_wrap=True)

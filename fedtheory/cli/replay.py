@@ -142,6 +142,8 @@ def replay(
         check_files(Path(name), reached[0], *own)
         replay_instance(Path(name), *reached, as_json, *own)
         return
+    if Path(name).suffix == ".json" and not Path(name).exists():
+        find_witness(name)  # which says so
     if proof is not None:
         raise InvalidInput(f"--proof {proof}: {name} is no certificate; leave it out")
     if method is not None or criterion is not None:

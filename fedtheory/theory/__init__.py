@@ -69,10 +69,10 @@ of the other terms, in expectation over the cohorts unless ``pathwise=True``) or
 function without arguments that gives them when they are needed; its LaTeX, where that is not to be
 made by the code; mutants (`wrong`) that a study must reject, with sides of their own or a share of
 the form's right side, or of each of its terms; and what is on record (``holds=True``, ``fails=True``, or open). Numbers that
-may be asked how small they could be are declared: ``q.constant("c", 1)``; one that is ``free=True`` stands
-for some number >= 0, which a proof chooses. ``potential(q, V, D)`` gives the sides of
-E V+ <= rho V - D + noise, of functions of a state: where it is proved from any state, it is for every
-number of rounds.
+may be asked how small they could be are declared: ``q.constant("c", 1)``. One that is ``free=True`` stands
+for some number >= 0: a proof chooses it, and instances are judged with the one stated.
+``potential(q, V, D)`` gives the sides of E V+ <= rho V - D + noise, of functions of a state: where
+it is proved from any state, it is for every number of rounds.
 ``needs={"mu > 0": q.mu > 0}`` says where a form is claimed; an inequality ``le`` in its place is one that
 a proof may use. Half is ``Fraction(1, 2)``: with 0.5 in
 a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)``

@@ -241,6 +241,7 @@ def test_a_method_of_ones_own_is_bounded_and_its_certificate_checked(mine):
     refusal = refused("replay", path)
     assert "is about mine.py:Heavy: name its file as well, --method mine.py:Heavy; the file is run" in refusal
     assert "not proved" not in refusal
+    assert "missing.json: no such file" in refused("replay", "missing.json", "--proof", "proof.tex")
     checked = json.loads(call("replay", path, "--method", "mine.py:Heavy", "--json").stdout)
     assert checked["verdict"] == "proved" and checked["made_with_these_files"] is True
     assert checked["claim"]["bound"] == told["bound_exact"]

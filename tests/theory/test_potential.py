@@ -411,6 +411,7 @@ def test_a_form_that_is_violated_with_a_free_constant_as_stated_may_be_true_with
     assert [row.verdict for row in one.rows] == ["violated"] and "f" in one.counterexamples
     assert "with c = 0, where some number >= 0 may do" in printed
     assert list(one.proofs) == ["f"] * (kappa_0 < 2)
+    assert ("f: not proved with other values: no multipliers found" in printed) == (kappa_0 > 2)
     if kappa_0 < 2:
         [chosen] = one.proofs["f"].chosen
         assert chosen["c"] > 0 and f"with c = {chosen['c']}. So for every number" in printed

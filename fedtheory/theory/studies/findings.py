@@ -87,7 +87,7 @@ class StatementStudy:
     notes : what is to be said of forms that hold
     horizons : of a run: form -> T -> where lhs/rhs is largest
     proofs : of forms that are proved for all losses of their class
-    unproved : of other forms that hold, why they are not
+    unproved : of other forms that hold, or may with other free constants, why they are not
     best : (form, best value of one of its constants) for all losses of the class
     """
 
@@ -241,8 +241,9 @@ class StatementStudy:
                     if stands or any(found.chosen):
                         self.proofs[form] = found
             except (*SILENT, InvalidInput) as error:
-                if stands:
+                if stands or self.statement.free_constants(form):
                     self.unproved[form] = str(error)
+                if stands:
                     self._refute_by_table(form)
             with suppress(*SILENT, InvalidInput):
                 self.best += [(form, found) for found in best_constants(self.statement, form)]

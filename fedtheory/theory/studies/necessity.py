@@ -113,7 +113,7 @@ class AssumptionNeed:
 
 
 def _n(value: Fraction) -> str:
-    return str(value) if len(str(value)) <= 9 else f"{float(value):.6g}"
+    return str(value) if len(str(value)) <= 9 else f"{float(value):.9g}"
 
 
 def first_proof(search: Search, form: str, without: str = "") -> Witness | None:

@@ -109,6 +109,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
         for name in _varied(one.statement):
             yield "violations", f"{form}: {name}: {', '.join(_by_value(one, form, name))}"
+    refuted = [form for form in one.counterexamples if form in one.unproved]
+    yield from (("free", f"{form}: not proved with other values: {one.unproved[form]}") for form in refuted)
     for form, proof in one.proofs.items():
         yield from proof_told(form, proof, [])
     for form in dict.fromkeys(form for form, _ in one.best):

@@ -46,10 +46,11 @@ class Units:
 
     position: Fraction
     gradient: Fraction
+    placed: frozenset[str] = frozenset()  # names of more vectors that are positions
 
     def of(self, vector: str) -> Fraction:
         """The unit of a vector."""
-        return self.position if POSITION.match(vector) else self.gradient
+        return self.position if POSITION.match(vector) or vector in self.placed else self.gradient
 
     def changed(self, family: Family) -> tuple[Family, Fraction, dict[str, Fraction]]:
         """The family in these units, what its start was divided by, and what each term was."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction as F
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from fedtheory.algorithms import FedAvg, FedDyn, FedProx, Scaffold
+from fedtheory.algorithms import Algorithm, FedAvg, FedDyn, FedProx, Scaffold
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified, UnknownName
+from fedtheory.local import LocalObjective
 from fedtheory.theory import (
     GradientSteps,
     Paper,
@@ -320,6 +322,42 @@ def test_too_large_a_kappa_0_is_not_proved_with_any_kappa(kappa_0):
 
     with pytest.raises(NotCertified):
         proved(stated(made, DYN, states=OF_DYN), "f")
+
+
+class Moves(NamedTuple):
+    x: np.ndarray
+    m: np.ndarray
+
+
+@dataclass(frozen=True)
+class KeepsMoves(Algorithm):
+    """m+ = (m + mean of the moves)/2, x+ = x + m+: m is in the units of x, not of a gradient."""
+
+    name = "keeps-moves"
+
+    def init(self, x, num_clients):
+        return Moves(x, 0 * x)
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        move = clients.mean(clients.minimise(LocalObjective(center=x), start=x).y - x)
+        m = F(1, 2) * state.m + F(1, 2) * move
+        return Moves(state.x + m, m)
+
+
+@pytest.mark.parametrize("power", [0, 2, -2])
+def test_a_state_of_moves_is_proved_for_every_beta_where_its_units_are_those_of_x(power):
+    """With beta^2 ||m||^2 beside ||x - x*||^2 the form is another one for another beta."""
+
+    def made(q):
+        def V(s):
+            return q.sq(s.x - q.x_star + s.m) + F(3, 2) * q.beta**power * q.sq(s.m)
+
+        yield from falls(q, V, rho=F(99, 100))
+
+    local = GradientSteps(1, lr=lambda c: F(1, 4) / c.beta)
+    found = proved(stated(made, KeepsMoves(), STRONG, local=local, states={"m": "d"}), "f")
+    assert found.whole == (power == 0) and ("beta = 1" in found.told) == (power != 0)
 
 
 # --- constants that are free ----------------------------------------------------------------------

@@ -1046,7 +1046,7 @@ def _changes(
     if made(dim=OTHERS)[0] != here:
         raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
     try:
-        in_units = all(_in_units(here, made(beta=beta)[0], beta) for beta in BETAS)
+        in_units = _in_units(here, {beta: made(beta=beta)[0] for beta in BETAS}, list(setting._free))
     except MissingCapability:  # a need that is met in these units only
         in_units = False
     if crowd[0] > crowd[1] or fewest == largest:
@@ -1058,9 +1058,18 @@ def _changes(
     return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else EVERYBODY, in_units, read
 
 
-def _in_units(here: list[Family], there: list[Family], beta: Fraction) -> bool:
-    """True if the sides and the conditions with another beta are those with beta = 1 in other units of the losses."""
-    units, plain = Units(Fraction(1), beta), Units(Fraction(1), Fraction(1))
-    return len(here) == len(there) and all(
-        plain.changed(a)[0] == units.changed(b)[0] for a, b in zip(here, there, strict=True)
+def _in_units(here: list[Family], there: Mapping[Fraction, list[Family]], fields: Sequence[str]) -> bool:
+    """True if the sides and the conditions with another beta are those with beta = 1 in other units of the losses.
+
+    fields : of the state before the round, that may be anything: gradients, or positions, for all beta alike
+    """
+    names = {name for family in here for of in family.names.values() for name in of}
+
+    def alike(placed: frozenset[str]) -> bool:
+        plain = [Units(Fraction(1), Fraction(1)).changed(a)[0] for a in here]
+        return all([Units(Fraction(1), beta, placed).changed(b)[0] for b in of] == plain for beta, of in there.items())
+
+    chosen = (some for n in range(len(fields) + 1) for some in combinations([STATE + f for f in fields], n))
+    return any(
+        alike(frozenset(name for name in names if name in some or name.rpartition(".")[0] in some)) for some in chosen
     )

@@ -269,6 +269,8 @@ class _Round:
         subject = self.subject
         if trace.refused is not None:
             raise trace.refused
+        if "t" in trace.read:
+            raise MissingCapability(f"{subject.name}: asks which round it is, and a potential is one of every round")
         if run.conditions.keys() != run.messages.keys():
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         new = {n: trace.vector(getattr(after, n)) for n in self.fields}

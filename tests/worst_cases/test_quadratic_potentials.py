@@ -166,6 +166,20 @@ def test_a_method_of_ones_own_needs_its_class(tmp_path):
         verify(proof, algorithms.FedAvg)
 
 
+class LateStep(algorithms.FedAvg):
+    """FedAvg's step three rounds long, and ten times it from then on, with which models run away."""
+
+    def round(self, state, clients):
+        moved = super().round(state, clients).x - state.x
+        return state._replace(x=state.x + (1 if clients.round_index <= 3 else 10) * moved)
+
+
+@pytest.mark.parametrize("method", [LateStep(), "fedmls"])
+def test_a_method_that_asks_which_round_it_is_has_no_potential_of_every_round(method):
+    with pytest.raises(MissingCapability, match="asks which round it is"):
+        quadratic_potential(method, losses=LOSSES, step=F(1, 2))
+
+
 def test_what_is_refused():
     with pytest.raises(InvalidInput, match="strong_convexity = 0"):
         quadratic_potential("fedavg", losses=Losses())

@@ -89,7 +89,7 @@ def prove_with(file: Path, name: str, given: list[str], as_json: bool, out: Path
 def proved_with(of: Any, form: str, constants: Mapping[str, Any]) -> dict[str, Any]:
     """The proof of a form, or why there is none, and the best values of its constants that were not given."""
     from fedtheory.errors import FedTheoryError
-    from fedtheory.theory.rounds.vectors import best_constants, proved
+    from fedtheory.theory.rounds.vector_proofs import best_constants, proved
 
     out: dict[str, Any] = {"proof": None, "why": "", "best": []}
     try:

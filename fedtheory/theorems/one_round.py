@@ -25,7 +25,7 @@ from fedtheory.theory import (
     method,
     potential,
 )
-from fedtheory.theory.rounds.vectors import Proved, best_constant
+from fedtheory.theory.rounds.vector_proofs import Proved, best_constant
 
 __all__ = ["PAPER", "best_kappas", "local_steps"]
 

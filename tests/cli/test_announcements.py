@@ -11,7 +11,7 @@ from statements_at_hand import sentence
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.limits import announce, announcing, unlimited
 from fedtheory.theory import GradientSteps, SmoothConvex, le, printed
-from fedtheory.theory.rounds import vectors
+from fedtheory.theory.rounds import proof_scopes, vector_proofs, vector_worlds
 from fedtheory.worst_cases import bounds, certificates, quadratic_potentials
 from fedtheory.worst_cases.programme import LARGEST
 
@@ -80,16 +80,16 @@ def claim(steps, **more):
 
 def test_proofs_of_statements_say_their_size(monkeypatch):
     told = []
-    monkeypatch.setattr(vectors, "PROVED", 10.0)
+    monkeypatch.setattr(proof_scopes, "PROVED", 10.0)
     with announcing(told.append):
-        vectors.announce_proofs(claim(3))
+        proof_scopes.announce_proofs(claim(3))
     assert told == ["test-sentence/it: proofs with 12 conditions on the losses in all, at most 12 in one: about 2 minutes"]
 
 
 def test_what_is_too_large_is_refused_before_its_conditions_are_written_down(monkeypatch):
     """Of 60 local steps losses are asked at 61 points, which is said with the limit."""
-    monkeypatch.setattr(vectors.Run, "of_losses", lambda *_: pytest.fail("their conditions were written down"))
+    monkeypatch.setattr(vector_worlds.Run, "of_losses", lambda *_: pytest.fail("their conditions were written down"))
     with pytest.raises(MissingCapability, match="losses at 61 points have 3,660 conditions, and at most 300"):
-        vectors.proved(claim(60), "printed")
+        vector_proofs.proved(claim(60), "printed")
     with pytest.raises(InvalidInput, match=f"4,160 conditions on the losses: at most {LARGEST:,}; take fewer local steps"):
         quadratic_potentials.quadratic_potential("fedavg", local_steps=64, step="1/4")

@@ -19,7 +19,9 @@ from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
 from fedtheory.theorems.one_round import PAPER, best_kappas, local_steps
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import best_constant, families, proved, scopes, view_of
+from fedtheory.theory.rounds.proof_scopes import scopes
+from fedtheory.theory.rounds.vector_forms import families, view_of
+from fedtheory.theory.rounds.vector_proofs import best_constant, proved
 from fedtheory.theory.studies import certificates
 from fedtheory.worst_cases.programme import check
 

@@ -30,7 +30,7 @@ from fedtheory.theory import (
 )
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum
-from fedtheory.theory.rounds.vectors import best_constant, best_constants, proved
+from fedtheory.theory.rounds.vector_proofs import best_constant, best_constants, proved
 from fedtheory.theory.studies import certificates
 
 CONVEX = SmoothConvex((1, 5), (1, 2))

@@ -44,7 +44,9 @@ from fedtheory.theory.judge import registry
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import StronglyConvexSum as Sums
 from fedtheory.theory.rounds.undefined import Undefined
-from fedtheory.theory.rounds.vectors import CohortWorld, best_constants, proved, view_of
+from fedtheory.theory.rounds.vector_forms import view_of
+from fedtheory.theory.rounds.vector_proofs import best_constants, proved
+from fedtheory.theory.rounds.vector_worlds import CohortWorld
 from fedtheory.theory.studies import certificates
 from fedtheory.worst_cases.entries import Square
 from fedtheory.worst_cases.gram import Quadratic

@@ -31,7 +31,7 @@ from fedtheory.theory import (
     printed,
 )
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import best_constants, proved
+from fedtheory.theory.rounds.vector_proofs import best_constants, proved
 from fedtheory.theory.studies import certificates
 
 FEW = SmoothConvex((2, 3), (1, 2))

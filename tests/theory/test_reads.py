@@ -34,7 +34,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.rounds.reads import read_there
-from fedtheory.theory.rounds.vectors import proved
+from fedtheory.theory.rounds.vector_proofs import proved
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,7 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import Undefined
-from fedtheory.theory.rounds.vectors import best_constant, best_constants, proved
+from fedtheory.theory.rounds.vector_proofs import best_constant, best_constants, proved
 from fedtheory.theory.studies.worst_tables import worst_table
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.interpolation import least_losses

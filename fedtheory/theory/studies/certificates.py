@@ -18,17 +18,12 @@ from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.limits import ended_within
 from fedtheory.provenance import provenance, write_json
 from fedtheory.rational import brief, fraction
+from fedtheory.theory.rounds.followed_potentials import followed
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import (
-    Case,
-    CohortWorld,
-    Proved,
-    cases_of,
-    families,
-    followed,
-    scopes,
-    view_of,
-)
+from fedtheory.theory.rounds.proof_scopes import Case, cases_of, scopes
+from fedtheory.theory.rounds.vector_forms import families, view_of
+from fedtheory.theory.rounds.vector_proofs import Proved
+from fedtheory.theory.rounds.vector_worlds import CohortWorld
 from fedtheory.worst_cases.certificates import (
     FORMAT,
     MOST_SECONDS,

@@ -29,7 +29,7 @@ from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.ratios import NO_RATIO
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.rounds.vectors import BestConstant, Proved, best_constants, proved
+from fedtheory.theory.rounds.vector_proofs import BestConstant, Proved, best_constants, proved
 from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
 from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof, just_beyond
 from fedtheory.theory.studies.search import VISIBLE, Search, distinct, moves

@@ -19,7 +19,7 @@ from fedtheory.theory.rounds.judging import judged
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.rounds.vectors import BestConstant
+from fedtheory.theory.rounds.vector_proofs import BestConstant
 from fedtheory.theory.studies.counterexamples import instance_of, prove, told
 from fedtheory.theory.studies.search import Search, distinct
 from fedtheory.theory.studies.worst_tables import try_worst_table

@@ -25,8 +25,8 @@ from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.proof_scopes import announce_proofs
 from fedtheory.theory.rounds.quantities import CONSTANTS, FUNCTIONS, ROUND, RUN, told_quantities
-from fedtheory.theory.rounds.vectors import announce_proofs
 from fedtheory.theory.studies.certificates import StatementCertificate, certificate
 from fedtheory.theory.studies.counterexamples import in_fractions
 from fedtheory.theory.studies.findings import Row, StatementStudy, Tightness

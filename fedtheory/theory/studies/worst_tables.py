@@ -29,9 +29,10 @@ from fedtheory.rational import objects
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.proof_scopes import scopes
 from fedtheory.theory.rounds.tables import Table
 from fedtheory.theory.rounds.undefined import SILENT
-from fedtheory.theory.rounds.vectors import families, names_minimiser, scopes, view_of
+from fedtheory.theory.rounds.vector_forms import families, names_minimiser, view_of
 from fedtheory.theory.studies.counterexamples import excess
 from fedtheory.worst_cases.classes import Losses
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, own

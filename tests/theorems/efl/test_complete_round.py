@@ -16,7 +16,9 @@ from fedtheory.theorems import get
 from fedtheory.theorems.efl.local_steps import local_steps_are_proved
 from fedtheory.theory import GradientSteps, Paper, SmoothConvex, StronglyConvex, form, potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.vectors import families, proved, scopes, view_of
+from fedtheory.theory.rounds.proof_scopes import scopes
+from fedtheory.theory.rounds.vector_forms import families, view_of
+from fedtheory.theory.rounds.vector_proofs import proved
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import optimum
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import array_api_compat
@@ -175,6 +175,13 @@ class Algorithm:
     def init(self, x: Array, num_clients: int) -> Any:
         """State before round 1: x (S, d)."""
         raise NotImplementedError
+
+    def begin(self, x: Array, num_clients: int, everybody: Callable[[], Clients]) -> Any:
+        """State before round 1 of a method that asks all clients for something at its start.
+
+        everybody : makes them, and is called by such a method alone
+        """
+        return self.init(x, num_clients)
 
     def round(self, state: Any, clients: Clients) -> Any:
         """State after one round."""

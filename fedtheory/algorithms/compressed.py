@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -142,7 +143,14 @@ class Compressed(Algorithm):
         self.method.check_sampling(sampling, problem, rounds)
 
     def init(self, x: Array, num_clients: int) -> Any:
-        begun = self.method.init(x, num_clients)
+        return self._begun(self.method.init(x, num_clients), x, num_clients)
+
+    def begin(self, x: Array, num_clients: int, everybody: Callable[[], Clients]) -> Any:
+        """As of the method; what is sent at the start is sent whole."""
+        return self._begun(self.method.begin(x, num_clients, everybody), x, num_clients)
+
+    def _begun(self, begun: Any, x: Array, num_clients: int) -> Any:
+        """The method's state with what is kept of messages."""
         kind: Any = type(begun)
         named = hasattr(kind, "_fields") and not {*OWN} & {*kind._fields}
         says = "its state must be a NamedTuple with the model x (S, d) first"

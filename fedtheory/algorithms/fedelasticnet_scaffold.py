@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
-from fedtheory.algorithms.base import (
-    OPTION_2,
-    Algorithm,
-    check_choice,
-    check_number,
-    no_step_size,
-    per_client,
-    step_sum,
-    threshold,
-)
-from fedtheory.algorithms.scaffold import Control, check_control, check_sent, exchange
-from fedtheory.arrays import Array, namespace
+from fedtheory.algorithms.base import OPTION_2, check_number, step_sum, threshold
+from fedtheory.algorithms.scaffold import Control, ControlVariates, ScaffoldState, exchange
 from fedtheory.clients.clients import Clients
-from fedtheory.local.exact import Exact
-from fedtheory.local.objective import LocalObjective, LocalSolver
+from fedtheory.local.objective import LocalObjective
 
 __all__ = ["FedElasticNetScaffold", "FedElasticNetScaffoldState"]
 
 
-class FedElasticNetScaffoldState(NamedTuple):
-    x: Array  # theta (S, d)
-    c_k: Array  # (S, N, d)
-    c: Array  # always the mean of the c_k (S, d)
+FedElasticNetScaffoldState = ScaffoldState
 
 
 @dataclass(frozen=True)
-class FedElasticNetScaffold(Algorithm):
+class FedElasticNetScaffold(ControlVariates):
     """FedElasticNet, Algorithm 2: SCAFFOLD with elastic net penalties on the update.
 
     Line 7 as printed steps along lambda_1 sign(theta_k - theta): that is the local solver's choice
@@ -48,7 +34,7 @@ class FedElasticNetScaffold(Algorithm):
         eta_g.
     epsilon : float >= 0
         Threshold of section 3 on the sent delta_k (line 10); line 9 comes before it and uses the local model as it is.
-    control : as in `Scaffold`
+    control, initial : as in `Scaffold`
 
     Raises
     ------
@@ -73,25 +59,14 @@ class FedElasticNetScaffold(Algorithm):
     server_lr: float = 1.0  # eta_g
     epsilon: float = 0.0
     control: Control = "sent"
+    initial: Literal["zero", "gradient"] | float = "zero"
 
     def __post_init__(self) -> None:
         check_number(self, "l1", "lambda_1")
         check_number(self, "l2", "lambda_2")
-        check_choice(self, "option", ("difference", "gradient"))
+        self.check_options()
         check_number(self, "server_lr", "the global step size eta_g", positive=True)
         check_number(self, "epsilon", "the threshold")
-        check_control(self)
-
-    def check_compressed(self, message: str) -> None:
-        super().check_compressed(message)
-        check_sent(self, message)
-
-    def check(self, solver: LocalSolver) -> None:
-        if self.option == "difference" and (isinstance(solver, Exact) or not solver.reports_steps):
-            raise no_step_size(solver, *OPTION_2)
-
-    def init(self, x: Array, num_clients: int) -> FedElasticNetScaffoldState:
-        return FedElasticNetScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
 
     def round(self, state: FedElasticNetScaffoldState, clients: Clients) -> FedElasticNetScaffoldState:
         theta, c = clients.broadcast(state.x), clients.broadcast(state.c)  # line 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -21,7 +22,7 @@ from fedtheory.clients.clients import Clients
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalObjective, LocalSolver
 
-__all__ = ["Control", "Scaffold", "ScaffoldState", "check_control", "check_sent", "exchange"]
+__all__ = ["Control", "ControlVariates", "Scaffold", "ScaffoldState", "exchange"]
 
 Control = Literal["sent", "recovered"]
 
@@ -32,17 +33,47 @@ class ScaffoldState(NamedTuple):
     c: Array  # the server's control variate, always the mean of the c_k (S, d)
 
 
-def check_control(algorithm: Any) -> None:
-    """Raise `InvalidInput` unless ``control`` of SCAFFOLD, or of a method like it, goes with its option."""
-    check_choice(algorithm, "control", ("sent", "recovered"))
-    known = algorithm.control == "sent" or algorithm.option == "difference"
-    require(known, "control", algorithm.control, "the gradients of option='gradient' do not follow from the updates: use 'sent'")
+class ControlVariates(Algorithm):
+    """A method whose clients keep control variates c_k, with their mean c at the server: SCAFFOLD, and those like it."""
 
+    option: Literal["difference", "gradient"]
+    control: Control
+    initial: Literal["zero", "gradient"] | float
 
-def check_sent(algorithm: Any, message: str) -> None:
-    """Raise `InvalidInput` for a compressor of a second message that such a method does not send."""
-    sent = message != "control" or algorithm.control == "sent"
-    require(sent, "control", algorithm.control, "no second message is sent: leave its compressor out")
+    def check_options(self) -> None:
+        """Raise `InvalidInput` for unknown options, or some that do not go together."""
+        check_choice(self, "option", ("difference", "gradient"))
+        check_choice(self, "control", ("sent", "recovered"))
+        known = self.control == "sent" or self.option == "difference"
+        told = "the gradients of option='gradient' do not follow from the updates: use 'sent'"
+        require(known, "control", self.control, told)
+        if isinstance(self.initial, str):
+            check_choice(self, "initial", ("zero", "gradient"))
+        else:
+            check_number(self, "initial", "use 'zero' or 'gradient'; of a worst case a distance, which")
+
+    def check_compressed(self, message: str) -> None:
+        super().check_compressed(message)
+        sent = message != "control" or self.control == "sent"
+        told = "no second message is sent: leave its compressor out"
+        require(sent, "control", self.control, told)
+
+    def check(self, solver: LocalSolver) -> None:
+        if self.option == "difference" and (isinstance(solver, Exact) or not solver.reports_steps):
+            raise no_step_size(solver, *OPTION_2)
+
+    def init(self, x: Array, num_clients: int) -> ScaffoldState:
+        return ScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
+
+    def begin(self, x: Array, num_clients: int, everybody: Callable[[], Clients]) -> ScaffoldState:
+        if self.initial == "zero":
+            return self.init(x, num_clients)
+        clients = everybody()
+        if self.initial == "gradient":
+            c_k = clients.send(clients.gradient(clients.broadcast(x)))
+        else:
+            c_k = clients.any_near_the_optimum("c_k", self.initial)
+        return ScaffoldState(x, c_k, clients.mean(c_k))
 
 
 def exchange(
@@ -71,7 +102,7 @@ def exchange(
 
 
 @dataclass(frozen=True)
-class Scaffold(Algorithm):
+class Scaffold(ControlVariates):
     """SCAFFOLD: local steps corrected by control variates.
 
     The correction is linear, so that local steps on f_k(y) - <c_k - c, y> are line 10 whatever the local solver.
@@ -89,11 +120,16 @@ class Scaffold(Algorithm):
     control : 'sent' or 'recovered'
         'sent' is line 13. 'recovered': the change of c_k is not sent. By option II it is -c - (y_k - x)/(K eta_l), which the server
         works out from the update that arrives, and the client does the same.
+    initial : 'zero', 'gradient' or float >= 0
+        The c_k before round 1, with their mean c: 'zero' is the usual one, 'gradient' is grad f_k(x_0) of every client, as the
+        paper's nonconvex analysis has it (c_k is sent once more). A number stands for any c_k of which the root mean square
+        distance from grad f_k(x*) is at most that: a worst case takes the worst, and no run begins so.
 
     Raises
     ------
     InvalidInput
-        server_lr not a finite number > 0, unknown option, control='recovered' with another option or with models that are sent.
+        server_lr not a finite number > 0, unknown option, control='recovered' with another option or with models that are sent,
+        initial no word of these and no finite number >= 0.
     MissingCapability
         option='difference' with a local solver that takes no gradient steps (`Exact`).
 
@@ -110,25 +146,14 @@ class Scaffold(Algorithm):
     server_lr: float = 1.0  # eta_g
     send: Sent = "update"
     control: Control = "sent"
+    initial: Literal["zero", "gradient"] | float = "zero"
 
     def __post_init__(self) -> None:
-        check_choice(self, "option", ("difference", "gradient"))
+        self.check_options()
         check_number(self, "server_lr", "the server's step size eta_g", positive=True)
         check_choice(self, "send", ("update", "model"))
-        check_control(self)
         known = self.control == "sent" or self.send == "update"
         require(known, "send", self.send, "with control='recovered', use send='update'")
-
-    def check_compressed(self, message: str) -> None:
-        super().check_compressed(message)
-        check_sent(self, message)
-
-    def check(self, solver: LocalSolver) -> None:
-        if self.option == "difference" and (isinstance(solver, Exact) or not solver.reports_steps):
-            raise no_step_size(solver, *OPTION_2)
-
-    def init(self, x: Array, num_clients: int) -> ScaffoldState:
-        return ScaffoldState(x, per_client(x, num_clients), namespace(x).zeros_like(x))
 
     def round(self, state: ScaffoldState, clients: Clients) -> ScaffoldState:
         x, c = clients.broadcast(state.x), clients.broadcast(state.c)  # line 5

@@ -225,6 +225,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "server_feedback": "The same of the server's compressor. ",
     "option": "The new control variate: from the models' difference, or the gradient at the "
     "server's model. ",
+    "initial": "The control variates before round 1: zero, or the gradients at the start. ",
     "server_lr": "The server's step size. ",
     "alpha": {
         "feddyn": "The penalty's weight. ", "apfl": "The share of a client's own model. ",
@@ -342,6 +343,7 @@ def hyperparameters() -> dict[str, Hyperparameter]:
         hints = get_type_hints(cls, localns={"Compressor": Compressor})
         for name, default in defaults_of(cls).items():
             hint = _without_none(hints.get(_FIELDS.get(name, name), bool if name.endswith("feedback") else Compressor))
+            hint = next((of for of in get_args(hint) if get_origin(of) is Literal), hint)  # a run has its words, not its numbers
             choices = tuple(get_args(hint)) if get_origin(hint) is Literal else ()
             before = found.get(name, Hyperparameter(name, str if choices else hint, (), (), (), ()))
             needed = default is MISSING

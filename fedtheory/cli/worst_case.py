@@ -243,6 +243,7 @@ def tell_proof(path: Path | None, method: str = "", criterion: str = "") -> None
 
 
 def _show(told: dict[str, Any], found: Any) -> None:
+    from fedtheory.worst_cases.bounds import assumed
     from fedtheory.worst_cases.criteria import CRITERIA
 
     console, asked, subject = out_console(), told["asked"], found.question.subject
@@ -261,6 +262,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
         several = "2 clients or more" if found.any_number else f"{of['clients']} clients"
         console.print(f"share {of['share']}, {'one client' if of['clients'] == 1 else several}: {_of_losses(of)}", soft_wrap=True)
     console.print(losses, soft_wrap=True)
+    own += "".join(f"; {words}" for words in assumed(found.question).values())
     console.print(f"||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)
     drawn = asked["participants"] < asked["clients"]
     many = "any number of clients from 2 on" if found.any_number else f"{asked['clients']} clients"

@@ -241,6 +241,17 @@ class Clients:
         """Full gradients grad f_k(y) of the slots: (S, P, d) -> (S, P, d)."""
         return self.layout.to_slots(self.row_problem.client_gradient(self.layout.to_rows(y)))
 
+    def any_near_the_optimum(self, name: str, distance: Any) -> Array:
+        """Refuse any vectors of the clients that are as near to their gradients at the optimum, of which a worst case takes the worst.
+
+        Raises
+        ------
+        MissingCapability
+            In a run.
+        """
+        told = "stands for any vectors of the clients within this distance from their gradients at x*, of which a worst case takes "
+        raise MissingCapability(f"{name}, {distance}: it {told}the worst: a run begins with one of them")
+
     def fisher(self, y: Array, kind: FisherKind) -> Array:
         """Fisher diagonals of the slots at y: (S, P, d) -> (S, P, d)."""
         from fedtheory.clients.fisher import client_fisher

@@ -17,7 +17,7 @@ from fedtheory.messages.measures import bin_counts, entropy_of_counts, joined
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
 
-__all__ = ["METRICS", "OF_MEANS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins", "remember", "updates"]
+__all__ = ["BITS", "METRICS", "OF_MEANS", "RoundBins", "check_metrics", "entropies", "measure", "message_bins", "remember", "updates"]
 
 METRICS = {
     "objective": "F(x) of the server model",
@@ -43,6 +43,7 @@ METRICS = {
 }
 SENT_ENTROPIES = ("entropy", "entropy_1", "entropy_2", "entropy_pooled")
 ENTROPIES = {*SENT_ENTROPIES, "update_entropy"}  # one number a round: all scenarios together
+BITS = ("bits_up", "bits_down", "bits")
 OF_UPDATES = ("drift", "update_entropy")
 OF_MEANS = ("test_accuracy_all", "test_accuracy_cohort")  # of clients' local models, which the server need not hold
 TESTED = ("test_accuracy", "test_loss", "client_accuracy", *OF_MEANS)

@@ -16,11 +16,12 @@ from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, suggest
 from fedtheory.inputs import check_flags, flag, whole_number
 from fedtheory.local.objective import LocalSolver
 from fedtheory.parallel import Board, Progress, stow
-from fedtheory.participation.cohorts import Cohort, Sampling
+from fedtheory.participation.cohorts import Cohort, Full, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.simulation.kept import KeptRounds
 from fedtheory.simulation.metrics import (
+    BITS,
     EVALUATED,
     METRICS,
     OF_MEANS,
@@ -193,12 +194,23 @@ class Job:
             return None
         return clients
 
-    def _begin(self, scenarios: range, x: Array, meters: dict[str, np.ndarray]) -> Any:
-        """The state to begin with; fills the meters up to it."""
+    def _begin(self, scenarios: range, x: Array, meters: dict[str, np.ndarray], traffic: np.ndarray | None) -> Any:
+        """The state to begin with; fills the meters, and the clients' traffic, up to it."""
         if self.past is None:
-            state = self.algorithm.init(x, self.problem.num_clients)
+            N, asked = self.problem.num_clients, list[Clients]()
+
+            def everybody() -> Clients:
+                cohort = Full().sample(self.stream, 0, scenarios, N)
+                asked.append(Clients(self.problem, cohort, self.solver, x, self.stream, 0, scenarios, self.how.in_place))
+                return asked[-1]
+
             with np.errstate(over="ignore", invalid="ignore"):
+                state = self.algorithm.begin(x, N, everybody)
                 measure(meters, self.problem, 0, state.x, personal=personal(state))
+            for clients in asked:
+                measure({n: meters[n] for n in BITS if n in meters}, self.problem, 0, state.x, clients)
+                if traffic is not None:
+                    traffic += clients.client_bits()
             _check_start(meters, scenarios.start)
             return own(state) if self.how.in_place else state
         state = cut(self.past.state, scenarios, self.how.in_place)
@@ -237,10 +249,10 @@ class Job:
         problem, clients_total = self.problem, self.problem.num_clients
         meters = {name: np.zeros((self.rounds + 1, len(scenarios))) for name in self.kept.record}
         bins: list[Any] = []
-        state = self._begin(scenarios, x, meters)
+        traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
+        state = self._begin(scenarios, x, meters, traffic)
         models = self._models(scenarios, x)
         states = [state] if self.kept.states else None
-        traffic = np.zeros((2, len(scenarios), clients_total), dtype=np.int64) if self.kept.client_bits else None
         upcoming, plans = None, getattr(problem, "batch_plans", None)
         name = None if checkpoint is not None or self.past is not None else self._called(scenarios, x)
         kept = KeptRounds(meters, bins, states, traffic, on_round, name)

@@ -36,8 +36,8 @@ from fedtheory.worst_cases.runs import NeedsTree, Run, spread
 from fedtheory.worst_cases.tree import Each, History, Tree
 
 __all__ = [
-    "CRITERIA", "Branch", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "branches", "family", "grown",
-    "relaxed", "worst_case",
+    "CRITERIA", "Branch", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "assumed", "branches", "family",
+    "grown", "relaxed", "worst_case",
 ]  # fmt: skip
 
 BOUND = "minus the bound"
@@ -343,6 +343,11 @@ def family(q: Question, announce: Announce | None = None) -> Family:
 def relaxed(q: Question) -> str:
     """Say what of the problem is left out; '' where nothing is."""
     return _family(q)[1]
+
+
+def assumed(q: Question) -> dict[str, str]:
+    """Say what is assumed of vectors that the method begins with, by name."""
+    return dict((grown(q)[0] if q.tree else branches(q)[0]).assumed)
 
 
 def _family(q: Question, announce: Announce | None = None) -> tuple[Family, str]:

@@ -80,6 +80,7 @@ def whole_family(q: Question) -> Family:
         terms["heterogeneity"] = tree.heterogeneity() - Quadratic(constant=q.heterogeneity**2)
     for of in zip(*tree.points.values(), strict=True):
         terms |= {name: -condition for name, condition in q.losses.conditions(of).items()}
+    terms |= {f"<{written(label)}>": -condition for label, condition in tree.extra.items()}
     return Family(_worded(start), {str(name): _worded(term) for name, term in terms.items()}, frozenset())
 
 

@@ -20,7 +20,7 @@ from fedtheory.inputs import require, whole_number
 from fedtheory.local import Exact, ExactProx
 from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
-from fedtheory.worst_cases.bounds import WorstCase
+from fedtheory.worst_cases.bounds import WorstCase, assumed
 from fedtheory.worst_cases.cohorts import EveryCohort, of_cohorts
 from fedtheory.worst_cases.criteria import Measured
 from fedtheory.worst_cases.exchangeable import of_exchangeable
@@ -117,6 +117,8 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
         raise InvalidInput(f"no worst function of {q.subject.name} under a contraction: its worst compressor is none that can be run")
     if isinstance(q.losses, Groups):
         raise MissingCapability("no worst function of groups of clients with losses of different classes: its bound alone is proved")
+    if starts := ", ".join(assumed(q)):
+        raise InvalidInput(f"no worst function of {q.subject.name}: no run begins with any {starts}; its bound alone is proved")
     if found.relaxed or q.subject.one_loss:
         why = f"is an upper bound only: {found.relaxed}" if found.relaxed else "is that of any convex set"
         raise InvalidInput(f"no worst function of {q.subject.name}, whose value {why}")

@@ -234,10 +234,15 @@ def _made(
     if missing:
         told = ", ".join(f"--given {n}=..." for n in missing)
         raise InvalidInput(f"{cls.name} needs {', '.join(missing)}: give a number, on the command line by {told}")
-    real = [n for n, v in chosen.items() if "float" in str(has[n].type) and v != inf]
+    real = [n for n, v in chosen.items() if "float" in (kind := str(has[n].type)) and v != inf and not _word(v, kind)]
     numbers = {n: exact(n, chosen[n]) for n in real}
     floats = {n: v if n in cls.exact_numbers else float(v) for n, v in numbers.items()}
     return cls(**chosen | floats), numbers
+
+
+def _word(value: Any, kind: str) -> bool:
+    """True of what may be meant as a word, where a hyperparameter is one or a number."""
+    return "Literal" in kind and isinstance(value, str) and not any(c.isdigit() for c in value)
 
 
 def _local_work(

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +88,8 @@ class Page:
         N, P = self.clients, self.participants
         if state is None:
             trace = Trace(run, N, P, self.coordinates)
-            state = _State(trace, self.method.init(trace.of_server(x), N), {}, [])
+            everybody = partial(VectorClients, trace, self.solver, N, N, 1, {}, [], "0")
+            state = _State(trace, self.method.begin(trace.of_server(x), N, everybody), {}, [])
         trace, begun, before = state.trace, state.of_method, state.history
         begun = copy.deepcopy(begun) if run.cohort or coins else begun  # other cohorts, or ways for coins, go on from it, too
         seen = VectorClients(trace, self.solver, N, P, t + 1, state.moves, state.inside, f"{t}{before}", coins)

@@ -17,7 +17,7 @@ from typing import Any
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.provenance import write_atomic
-from fedtheory.worst_cases.bounds import asked_points
+from fedtheory.worst_cases.bounds import asked_points, assumed
 from fedtheory.worst_cases.bounds import family as family_of
 from fedtheory.worst_cases.certificates import (
     QUADRATIC,
@@ -415,6 +415,7 @@ def of_certificate(found: Certificate, method: Any = None, criterion: Any = None
         claim = f"{CRITERIA.get(name_of(q.criterion), name_of(q.criterion))} is at most {claim} after T = {q.rounds} rounds, where "
         claim += f"||x_0 - x*|| <= {q.distance}"
         claim += "" if q.heterogeneity is None else f" and the mean of ||grad f_k(x*)||^2 is at most {q.heterogeneity}^2"
+        claim += "".join(f" and {told}" for told in assumed(q).values())
     else:
         raise InvalidInput("a proof to read is made of worst cases, quadratic potentials and statements")
     return Readable(title, f"Proved: {claim}. In numbers: {told}.", losses, points, family, found.multipliers, found.factors, one)

@@ -30,9 +30,10 @@ from fedtheory.worst_cases.gram import (
 )
 from fedtheory.worst_cases.groups import Group
 
-__all__ = ["OPTIMUM", "STATE", "X_STAR", "NeedsTree", "Run", "spread"]
+__all__ = ["NEAR", "OPTIMUM", "STATE", "X_STAR", "NeedsTree", "Run", "spread"]
 
 OPTIMUM = "*"
+NEAR = "the mean of ||{} - grad f_k(x*)||^2 is at most ({})^2"
 X_STAR, STATE = "x*", "state "  # vectors of a statement: the optimum, and what a state before the round keeps
 
 
@@ -60,6 +61,7 @@ class Run:
     conditions : dict name -> what is at least 0 besides the losses' conditions
     messages : dict name of what arrives -> the message that was compressed, and delta
     relaxed : what of the problem is left out, so that the value is an upper bound only
+    assumed : dict name -> what is assumed of vectors that a method begins with, in words
     smooth : a loss has one gradient at a point
     weights : dict name -> by how much that vector moves where the start is moved by 1
     groups : of clients with losses of different classes, each with its points; () where all clients are one group
@@ -73,6 +75,7 @@ class Run:
     conditions: dict[str, Quadratic] = field(default_factory=dict)
     messages: dict[str, tuple[Vector, Any]] = field(default_factory=dict)
     relaxed: str = ""
+    assumed: dict[str, str] = field(default_factory=dict)
     weights: Mapping[str, Any] = field(default_factory=lambda: {"x0": 1})
     groups: tuple[Group, ...] = ()
 
@@ -185,6 +188,14 @@ class Run:
         """<a_k, b_k> >= 0 for every client."""
         for g, (x, y) in enumerate(zip(self.rows(a), self.rows(b), strict=True)):
             self.conditions[self.named(name, g)] = inner(x, y)
+
+    def near_the_optimum(self, name: str, distance: Fraction) -> Any:
+        """Vectors v_k with (1/N) sum_k ||v_k - grad f_k(x*)||^2 <= distance^2."""
+        self.assumed[name] = NEAR.format(name, distance)
+        found = self.vector(name) if distance else self.optimum
+        if distance:
+            self.conditions[name] = Quadratic(constant=distance**2) - square(found - self.optimum)
+        return found
 
     def contract(self, name: str, wanted: Any, found: Any, delta: Any) -> None:
         """||found - wanted||^2 <= (1 - delta) ||wanted||^2."""

@@ -219,7 +219,7 @@ class SymbolicClients(VectorClients):
 
     def _after(self, method: Algorithm, state: Mapping[str, Vector]) -> Any:
         trace, N = self.trace, len(self.everybody)
-        begun = method.init(trace.of_server(self.run.start), N)
+        begun = method.begin(trace.of_server(self.run.start), N, lambda: self)
         made = {n: trace.of_clients(v) if np.ndim(getattr(begun, n)) == 3 else trace.of_server(v) for n, v in state.items()}
         found = method.round(begun._replace(**made), self)
         if trace.refused is not None:

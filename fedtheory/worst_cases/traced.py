@@ -414,6 +414,9 @@ class VectorClients(Clients):
                 run.require(f"{of}, {word}mean {name}", q - there * pull.average, moved)
         self.moves = {**moves, name: (pull, move, weight)}
 
+    def any_near_the_optimum(self, name: str, distance: Any) -> Any:
+        return self.trace.of_clients(self.run.near_the_optimum(name, exact(distance)), self.slots)
+
     def onto_any_set(self, z: Any) -> Any:
         """The projection of a vector that is the same for all onto any closed convex set (1, d).
 

@@ -24,7 +24,7 @@ from typing import Any
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import Quadratic, entry, plus, without_zeros
-from fedtheory.worst_cases.runs import OPTIMUM
+from fedtheory.worst_cases.runs import NEAR, OPTIMUM
 
 __all__ = ["MOST_CLIENTS", "Each", "Tree", "partitions"]
 
@@ -109,6 +109,7 @@ class Tree:
         its round has that in its history
     extra : dict name -> what is at least 0 for every client
     relaxed : what of the problem is left out, so that the value is an upper bound only
+    assumed : dict name -> what is assumed of vectors that a method begins with, in words
     smooth : a loss has one gradient at a point
     """
 
@@ -120,6 +121,7 @@ class Tree:
     points: dict[tuple[str, History], tuple[Point[Row], ...]] = field(default_factory=dict)
     extra: dict[tuple[str, int, History], Quadratic] = field(default_factory=dict)
     relaxed: str = ""
+    assumed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         N = self.clients
@@ -173,6 +175,15 @@ class Tree:
         """<a_k, b_k> >= 0 for every client."""
         for k, (p, q) in enumerate(zip(a.rows, b.rows, strict=True)):
             self.extra[name, k, self._seen(a, b)] = p.inner(q)
+
+    def near_the_optimum(self, name: str, distance: Fraction) -> Each:
+        """Vectors v_k with (1/N) sum_k ||v_k - grad f_k(x*)||^2 <= distance^2."""
+        self.assumed[name] = NEAR.format(name, distance)
+        found = self.vector(name) if distance else self.optimum
+        if distance:
+            total = Quadratic.total(row.inner(row) for row in (found - self.optimum).rows)
+            self.extra[name, COMMON, ()] = Quadratic(constant=distance**2) - Fraction(1, self.clients) * total
+        return found
 
     def contract(self, name: str, wanted: Each, found: Each, delta: Any) -> None:
         """||found_k - wanted_k||^2 <= (1 - delta) ||wanted_k||^2 for every client."""

@@ -7,8 +7,8 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from fedtheory.algorithms import FedAvg
-from fedtheory.errors import InvalidInput
+from fedtheory.algorithms import FedAvg, Scaffold
+from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.theory import (
     GradientSteps,
     Paper,
@@ -26,6 +26,7 @@ from fedtheory.theory.judge.proof_trace import walk_witness
 from fedtheory.theory.judge.witness import Witness
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.vector_proofs import proved
 from fedtheory.theory.studies.declared import declared
 
 STEPS = GradientSteps(1, lr=lambda c: 1 / c.beta)
@@ -114,3 +115,21 @@ def test_starts_that_cannot_be():
         made(over="round")
     with pytest.raises(InvalidInput, match="starts is 0"):
         made(starts=0)
+
+
+@pytest.mark.parametrize("initial", ["gradient", "zero"])
+def test_control_variates_that_begin_at_the_gradients(initial):
+    """Of two steps 1/(4 beta) the gap is beta ||x_0 - x*||^2/4 at most, as of gradient descent; from 0 it may be more."""
+    paper = Paper("initial-control-variates")
+
+    @paper.statement("two-steps", about=Scaffold(initial=initial), local=GradientSteps(2, lr=lambda c: F(1, 4) / c.beta),
+                     problems=SmoothConvex((2, 3), (1, 2)), over="run", rounds=1)  # fmt: skip
+    def two_steps(q):
+        """The gap after a round."""
+        yield form("gap", le(q.gap[1], q.constant("c", F(1, 4)) * q.beta * q.distance_sq[0]))
+
+    if initial == "gradient":
+        assert proved(two_steps, "gap").words == "smooth convex losses, 2, 3 or 5 clients, every dimension, runs of one round"
+    else:
+        with pytest.raises(NotCertified):
+            proved(two_steps, "gap")

@@ -10,9 +10,10 @@ import pytest
 
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.worst_cases.below import Below, below, check, read
-from fedtheory.worst_cases.bounds import worst_case
+from fedtheory.worst_cases.bounds import asked, worst_case
 from fedtheory.worst_cases.certificates import certificate
 from fedtheory.worst_cases.classes import Losses
+from fedtheory.worst_cases.cohorts import whole_family
 from fedtheory.worst_cases.functions import worst_function
 
 
@@ -106,3 +107,12 @@ def test_files_that_hold_none(tmp_path):
             read(path)
     path.write_text(json.dumps({**head, "in fractions": Below(F(1, 3), {"mean": {"x0": (F(1, 4),)}}, {"*": F(0)}).written()}))
     assert read(path) == ({}, Below(F(1, 3), {"mean": {"x0": (F(1, 4),)}}, {"*": F(0)}))
+
+
+def test_what_a_method_adds_is_a_condition_under_cohorts_too():
+    """Of each client's message a contraction holds, and of all together that control variates are near."""
+    for method, options, added in [
+        ("fedavg", {"contraction": F(1, 2)}, {f"<c0.1 of {k}>" for k in range(3)}), ("scaffold", {"initial": F(1, 2)}, {"<c_k>"}),
+    ]:  # fmt: skip
+        terms = whole_family(asked(method, {"step": F(1, 4), **options}, clients=3, participants=1)).terms
+        assert added <= {name for name in terms if name.startswith("<")}

@@ -22,6 +22,10 @@ QUESTIONS = {
         "heterogeneity": 2,
     },
     "scaffold": {"local_steps": 2, "rounds": 2, "step": F(1, 4), "distance": F(1, 2)},
+    "scaffold, from the gradients": {"local_steps": 2, "rounds": 2, "step": F(1, 4), "initial": "gradient", "losses": STRONG},
+    "scaffold, from anything near": {"local_steps": 2, "rounds": 2, "step": F(1, 4), "initial": F(1, 2)},
+    "scaffold, from those of the optimum": {"local_steps": 2, "rounds": 2, "step": F(1, 4), "initial": 0, "criterion": "distance"},
+    "scaffold, groups from anything": {"step": F(1, 8), "initial": 1, "losses": [Group("3/4", STRONG), Group("1/4", FAST)]},
     "scaffnew": {"rounds": 2, "step": F(1, 2), "p": F(1, 3)},
     "scaffnew, strongly convex": {
         "local_steps": 2,
@@ -50,7 +54,7 @@ def written(name, folder):
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_certificate_holds_client_by_client(name, tmp_path):
-    """For 2, 3 and 5 clients, or 2 and 4 in groups; not with a smaller bound, one condition less, twice the step, or other shares."""
+    """For 2, 3 and 5 clients, or 2 and 4 in groups; not with a smaller bound, one condition less, shorter steps, or other shares."""
     path = written(name, tmp_path)
     second.main([str(path)])
     held = json.loads(path.read_text())
@@ -58,7 +62,8 @@ def test_a_certificate_holds_client_by_client(name, tmp_path):
     largest = max((n for n in held["multipliers"] if ", " in n), key=lambda n: F(held["multipliers"][n]))
     wrong.append(dict(held, multipliers={n: m for n, m in held["multipliers"].items() if n != largest}))
     wrong.append(dict(held, multipliers={**held["multipliers"], "start": "-1"}))
-    options = {n: str(2 * F(v)) if n in ("step", "mu", "alpha") else v for n, v in held["question"]["options"].items()}
+    shorter = {"step": F(1, 2), "mu": 2, "alpha": 2}
+    options = {n: str(shorter[n] * F(v)) if n in shorter else v for n, v in held["question"]["options"].items()}
     wrong.append(dict(held, question={**held["question"], "options": options}))
     if "p" in options:
         wrong.append(dict(held, question={**held["question"], "options": {**held["question"]["options"], "p": "1/4"}}))

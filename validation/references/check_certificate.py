@@ -129,10 +129,18 @@ def fedavg(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vecto
         yield x
 
 
+def initial(of: Losses, x: Vector, question: Mapping[str, Any]) -> list[Vector]:
+    """The control variates before round 1: 0, the gradients at x_0, those at x*, or new vectors, to which a condition belongs."""
+    said = question["options"].get("initial", "zero")
+    if said in ("zero", "gradient"):
+        return [{}] * of.N if said == "zero" else of.gradients("g0.0", [x] * of.N)
+    return of.points["*"][1] if Fraction(said) == 0 else [{("c_k", k): Fraction(1)} for k in range(of.N)]
+
+
 def scaffold(of: Losses, x: Vector, question: Mapping[str, Any]) -> Iterator[Vector]:
-    """SCAFFOLD, option II: y <- y - h (g - c_k + c), c_k+ = c_k - c + (x - y)/(K h), from c_k = 0."""
+    """SCAFFOLD, option II: y <- y - h (g - c_k + c), c_k+ = c_k - c + (x - y)/(K h), from c_k as `initial` says."""
     step, K = Fraction(question["options"]["step"]), question["local steps"]
-    c_k: list[Vector] = [{}] * of.N
+    c_k = initial(of, x, question)
     for t in range(question["rounds"]):
         c, y = mean(c_k), [x] * of.N
         for j in range(K):
@@ -235,6 +243,12 @@ def left_over(certificate: Mapping[str, Any], times: int) -> Form:
             out.constant -= m * Fraction(question["heterogeneity"]) ** 2
             for w, g in zip(losses.weights, losses.points["*"][1], strict=True):
                 out.inner(m * w, g, g)
+        elif name == "c_k":
+            at_least_0(name, m)
+            out.constant -= m * Fraction(question["options"]["initial"]) ** 2
+            for k, (w, g) in enumerate(zip(losses.weights, losses.points["*"][1], strict=True)):
+                off = plus((1, {("c_k", k): Fraction(1)}), (-1, g))
+                out.inner(m * w, off, off)
         else:
             at_least_0(name, m)
             less_condition(out, m, losses, name)

@@ -104,6 +104,8 @@ def check_method(algorithm: Algorithm, num_clients: int | None, total_examples: 
         )
     if getattr(algorithm, "control", "sent") != "sent":
         raise InvalidInput("control = 'recovered': the control variates' changes are sent here; use control='sent'")
+    if (initial := getattr(algorithm, "initial", "zero")) != "zero":
+        raise InvalidInput(f"initial = {initial!r}: control variates begin at 0 here; use initial='zero'")
     if isinstance(algorithm, (*CONTROLLED, *DYNAMIC)):
         if num_clients is None:
             raise InvalidInput(

@@ -206,7 +206,9 @@ def run(
     name = getattr(algorithm, "name", type(algorithm).__name__)
     stream = Stream(seed)
     try:
-        begun = check_state(algorithm.init(read_only(x), world.num_clients), name)
+        N = world.num_clients
+        begun = algorithm.begin(read_only(x), N, lambda: world.clients(everyone(N, len(x)), work, x, stream, 1))
+        begun = check_state(begun, name)
         loop = Loop("rounds", ([begun._replace(**state) if state else begun], []))
         states, moved = loop.state
         alike = [len(x) // cohort.scenarios for cohort in cohorts]

@@ -12,13 +12,14 @@ import numpy as np
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
+from fedtheory.randomness import Stream
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.comparison import horizons_up_to
 from fedtheory.theory.judge.record import UNKNOWN, NotRecorded, OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.forms import reduced
 from fedtheory.theory.rounds.measured import RunQuantities
-from fedtheory.theory.rounds.oracles import Path
+from fedtheory.theory.rounds.oracles import Path, everyone
 from fedtheory.theory.rounds.problem_classes import not_shares
 from fedtheory.theory.rounds.run_matches_claim import as_said, depends_on_the_horizon, others
 from fedtheory.theory.rounds.undefined import Undefined
@@ -162,13 +163,15 @@ def _view(
     world.start = start
     facts, _, algorithm = setting.resolved(world, sampling, drawn or setting.first_choice, rounds)
     unseen: Sequence[Any] = [Unseen()] * rounds
-    path = Path(_states(algorithm, record, world.num_clients), list(unseen))
+    path = Path(_states(algorithm, record, world), list(unseen))
     return RunQuantities(world, facts, path, np.full(seeds, 1 / seeds), algorithm, sampled=seeds > 1)
 
 
-def _states(algorithm: Any, record: Record, num_clients: int) -> list[Any]:
+def _states(algorithm: Any, record: Record, world: Any) -> list[Any]:
     """The states of the run: of a memory that was not handed over only its start is a number."""
-    begun = algorithm.init(record.models[0], num_clients)  # type: ignore[index]
+    x: Any = record.models[0]  # type: ignore[index]
+    N = world.num_clients
+    begun = algorithm.begin(x, N, lambda: world.clients(everyone(N, len(x)), {}, x, Stream(0), 1))
     told: dict[str, Any] = {"x": record.models}
     for name, v in zip(begun._fields, begun, strict=True):
         if name not in told and v is not None:

@@ -135,7 +135,8 @@ class VectorWorld:
             solver = in_fractions(GradientSteps(int(work["E"]), float(work["eta"])), {"lr": work["eta"]})
         kept = (self._made[-1].moves, self._made[-1].inside) if self._made else ({}, [])
         own = len(self._made)  # a name of its own for each gradient
-        participants = self.num_clients if self.run_made else self.participants
+        everybody = self.run_made or (cohort.mask is not None and cohort.mask.all())
+        participants = self.num_clients if everybody else self.participants
         self._made.append(VectorClients(self.trace, solver, self.num_clients, participants, t, *kept, own))
         return self._made[-1]
 

@@ -31,19 +31,10 @@ def check_instance(path: Path, potential: bool, clients: int = 2) -> None:
 
 
 def check_losses(question: Any) -> None:
-    """Refuse, before any work, a method of which no losses are made."""
-    from fedtheory.algorithms import Compressed
-    from fedtheory.worst_cases.bounds import relaxed
-    from fedtheory.worst_cases.groups import Groups
+    """Refuse, before any work, a question of which no losses are made."""
+    from fedtheory.worst_cases.functions import check_question
 
-    if isinstance(question.subject.made, Compressed):
-        raise InvalidInput("--instance: no losses are made under a contraction, whose worst compressor is none that can be run")
-    if isinstance(question.losses, Groups):
-        raise InvalidInput("--instance: no losses are made of groups of clients with losses of different classes; leave it out")
-    left_out = relaxed(question)
-    if left_out or question.subject.one_loss:
-        why = "its value is an upper bound only" if left_out else "its value is that of any convex set"
-        raise InvalidInput(f"--instance: no losses are made for {question.subject.name}: {why}; leave --instance out")
+    check_question(question)
 
 
 def write_instance(found: Any, path: Path) -> dict[str, Any]:
@@ -81,9 +72,10 @@ def _typed(q: Any, path: Path) -> str:
     """The command that runs the method on the losses, where it is one of the package; where cohorts are drawn,
     it draws one way of them."""
     from fedtheory.cli.options import flag
+    from fedtheory.worst_cases.groups import Groups
 
     subject = q.subject
-    if subject.source:
+    if subject.source or (isinstance(q.losses, Groups) and not q.losses.alike):  # a file has no numbers of samples
         return ""
     options = subject.hyperparameters
     words = ["fedtheory run", subject.name, str(path)]

@@ -4,6 +4,7 @@ that rounding cannot spoil."""
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -66,26 +67,29 @@ def _direction(c: np.ndarray, products: np.ndarray, t: np.ndarray, used: list[in
 
 
 class SmoothedMaximum(Structure):
-    """F(x) = sum_k w_k max over t >= 0, sum t = 1, of t'(S_k x + b_k) - ||S_k't||^2/(2 M), plus ridge/2 ||x||^2.
+    """F(x) = sum_k w_k max over t >= 0, sum t = 1, of t'(S_k x + b_k) - ||S_k't||^2/(2 M_k), plus ridge/2 ||x||^2.
 
-    With any such t a client's loss is at least what t says; with u = x - S_k't/M it is at most max_j (S_k u + b_k)_j +
+    With any such t a client's loss is at least what t says; with u = x - S_k't/M and M = M_k it is at most max_j (S_k u + b_k)_j +
     M/2 ||x - u||^2, its Moreau envelope's value at u. As the maximum is of a function whose curvature in S_k't is 1/M, the
     gradient S_k't is off by at most sqrt(2 M times the difference).
 
     A piece that all clients have is a bound of its own: F(x) >= c_j + <s_j, x> + ridge/2 ||x||^2 with s_j = sum_k w_k S_kj
-    and c_j = sum_k w_k (b_kj - ||S_kj||^2/(2 M)). It has a least value where ridge > 0, or where s_j = 0, in fractions.
+    and c_j = sum_k w_k (b_kj - ||S_kj||^2/(2 M_k)). It has a least value where ridge > 0, or where s_j = 0, in fractions.
 
     Parameters
     ----------
     slopes, offsets : S (N, p, d) and b (N, p)
     weights : (N,)
-    envelope, ridge : M > 0 and ridge >= 0
+    envelope, ridges : M > 0 and a ridge >= 0 of each client (N,); the ridge of F is their mean
     """
 
-    def __init__(self, slopes: np.ndarray, offsets: np.ndarray, weights: np.ndarray, envelope: float, ridge: float) -> None:
+    def __init__(self, slopes: np.ndarray, offsets: np.ndarray, weights: np.ndarray, envelope: np.ndarray, ridges: np.ndarray) -> None:
         self.slopes, self.offsets, self.weights = slopes, offsets, weights
-        self.envelope, self.ridge, self.dim = envelope, ridge, slopes.shape[2]
-        self.products = slopes @ slopes.transpose(0, 2, 1) / envelope
+        self.envelope, self.dim = envelope, slopes.shape[2]
+        alike = (ridges == ridges[0]).all()
+        self.mean_ridge = Enclosure.exact(ridges[0]) if alike else (Enclosure.exact(ridges) * weights).sum()
+        self.ridge = float(self.mean_ridge.lower)
+        self.products = slopes @ slopes.transpose(0, 2, 1) / envelope[:, None, None]
 
     @property
     def coordinates(self) -> tuple[np.ndarray, bool]:
@@ -94,28 +98,29 @@ class SmoothedMaximum(Structure):
 
     def evaluate(self, x: np.ndarray) -> tuple[Enclosure, Enclosure]:
         at = Enclosure.exact(x)
-        squares = (at * at).sum() * (self.ridge / 2)  # half of a float64 is one
+        squares = (at * at).sum() * self.mean_ridge * 0.5
         values, gradients = [], []
-        for a, b, w, products in zip(self.slopes, self.offsets, self.weights, self.products, strict=True):
+        of_each = zip(self.slopes, self.offsets, self.weights, self.envelope, self.products, strict=True)
+        for a, b, w, M, products in of_each:
             t = _dyadic(best_mixture(a @ x + b, products))
             heights, g = dot(a, x[None])[:, 0] + b, dot(a.T, t[None])[:, 0]
             size = (g * g).sum()
-            least = (heights * t).sum() - size * _over(self.envelope)
-            u = x - g.hi / self.envelope
+            least = (heights * t).sum() - size * _over(M)
+            u = x - g.hi / M
             apart = at - u
-            most = (apart * apart).sum() * (self.envelope / 2) + float(np.max((dot(a, u[None])[:, 0] + b).upper))
+            most = (apart * apart).sum() * (M / 2) + float(np.max((dot(a, u[None])[:, 0] + b).upper))
             low, high = float(least.lower), max(float(most.upper), float(least.upper))
             width = (high - low) * UP + TINY
             values.append(Enclosure(low, 0.0, width) * w)
-            off = float(np.sqrt(2 * self.envelope * width)) * UP
+            off = float(np.sqrt(2 * M * width)) * UP
             gradients.append(Enclosure(g.hi, g.lo, g.rad + off) * w)
-        return stack_sum(values).sum() + squares, stack_sum(gradients).sum() + at * self.ridge
+        return stack_sum(values).sum() + squares, stack_sum(gradients).sum() + at * self.mean_ridge
 
     def hessian(self, x: np.ndarray, every_row: bool = False, quick: bool = False) -> tuple[np.ndarray, np.ndarray, float]:
         """Of the pieces that are in use at x, and a little more, as they may be flat: for search directions only."""
-        out = (self.ridge + 1e-6 * self.envelope) * np.eye(self.dim)
-        for a, b, w, products in zip(self.slopes, self.offsets, self.weights, self.products, strict=True):
-            out = out + w * self.envelope * directions(a, best_mixture(a @ x + b, products))
+        out = (self.ridge + 1e-6 * float(self.envelope.max())) * np.eye(self.dim)
+        for a, b, w, M, products in zip(self.slopes, self.offsets, self.weights, self.envelope, self.products, strict=True):
+            out = out + w * M * directions(a, best_mixture(a @ x + b, products))
         return out, np.diag(out).copy(), np.inf
 
     def further_bounds(self, x: np.ndarray, value: Enclosure, gradient: Enclosure) -> list[LowerBound]:
@@ -153,8 +158,8 @@ def _dyadic(t: np.ndarray) -> np.ndarray:
     return out
 
 
-def _over(number: float) -> Enclosure:
-    """1/(2 number)."""
+def _over(number: Any) -> Enclosure:
+    """1/(2 number), of each where there are several."""
     quotient = 0.5 / number
     return Enclosure(quotient, 0.0, quotient * 2.0**-52)
 

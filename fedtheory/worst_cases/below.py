@@ -78,10 +78,10 @@ def below(made: WorstFunction) -> Below:
     same = Same({}) if q.tree else apart(q)[1]
     vectors = {}
     for block, names in family.names.items():
-        kept = made.vectors[block]
+        kept = {name: tuple(map(_rounded, v)) for name, v in made.vectors[block].items()}
         zero = tuple(0 * x for x in next(iter(kept.values()), ()))
-        left = {name: name if q.tree else same.name(block, name) for name in names}
-        vectors[block] = {name: tuple(map(_rounded, zero if to is None else kept[to])) for name, to in left.items()}
+        parts = {name: {name: 1} if q.tree else same.parts(block, name) for name in names}
+        vectors[block] = {name: _sum(part, kept, zero) for name, part in parts.items()}
     at = {p: made.values.get(same.as_.get(p, p) or "") for p in _points(family)}
     values = {p: _rounded(x) for p, x in at.items() if x is not None}
     for p in set(at) - set(values):  # the least gap, whose terms say that it is none above the gaps
@@ -185,6 +185,13 @@ def read(path: Path) -> tuple[dict[str, Any], Below] | None:
     vectors = {str(block): {str(name): tuple(map(number, v[:MOST])) for name, v in of.items()} for block, of in blocks.items()}
     claimed = fraction(held[KEY].get("at least"), "at least")
     return held["question"], Below(claimed, vectors, {str(p): number(x) for p, x in values.items()})
+
+
+def _sum(part: Mapping[str, Any], of: Mapping[str, tuple[Fraction, ...]], zero: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """The combination of vectors."""
+    for name, c in part.items():
+        zero = tuple(a + c * b for a, b in zip(zero, of[name], strict=True))
+    return zero
 
 
 def _rounded(x: float) -> Fraction:

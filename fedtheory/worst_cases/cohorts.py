@@ -60,10 +60,10 @@ def of_cohorts(found: WorstCase, q: Question) -> Pieces:
     labels = sorted({label for points in tree.points.values() for p in points for row in (p.at, p.gradient) for label in row.of})
     points, same = _apart(tree)
     solver = dict(zip(labels, factored(_gram(tree, found.solution, labels)), strict=True))
-    vectors, (at, gradients), values, room = with_room(
+    vectors, [(at, gradients)], [values], room = with_room(
         lambda share, other: mixed(solver, other, share),
-        lambda between: _on_parabolas(tree, q, between), lambda v: _placed(points, v),
-        lambda v, here: _within(v, here, q), q.losses,
+        lambda between: _on_parabolas(tree, q, between), lambda v: [_placed(points, v)],
+        lambda v, here: _within(v, here[0], q), [q.losses],
     )
     vectors |= {label: vectors[to] for label, to in same.items()}
     named = {p.name: float(x) for of, row in zip(points, values, strict=True) for p, x in zip(of, row, strict=True)}

@@ -11,16 +11,18 @@ say in the mean holds for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from fedtheory.errors import InvalidInput
 from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_points
-from fedtheory.worst_cases.classes import Point
-from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, entry
+from fedtheory.worst_cases.classes import Losses, Point
+from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, entry, plus
+from fedtheory.worst_cases.groups import Group, Groups
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.interpolation import Pieces, Placed, factored, mixed, with_room, zero
 from fedtheory.worst_cases.programme import Solution, maximise
@@ -29,11 +31,12 @@ from fedtheory.worst_cases.runs import OPTIMUM
 __all__ = ["Same", "apart", "of_exchangeable"]
 
 START, OWN = "x0", "g*"  # the vectors that every worst case has: x_0 - x*, and the clients' gradients at x*
+SMALLER = 0.618034  # are gradients at the optimum than the start, and than one another, so that no points meet
 Vectors = dict[str, dict[str, np.ndarray]]  # block -> name -> vector
 
 
 def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
-    """Return what the losses of that many clients are made of.
+    """Return what the losses of that many clients are made of; of groups of clients group by group.
 
     Raises
     ------
@@ -43,36 +46,57 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
         The solver's matrices are too far from any losses of the class.
     """
     points, same = apart(q)
-    solver = _vectors(same.solution(found))
+    solver, groups = _vectors(same.solution(found)), _groups(q)
+    of_each = [[p for p in points if p.group == g] for g in range(len(groups))]
     vectors, placed, values, room = with_room(
-        lambda share, other: {block: mixed(solver[block], other[block], share) for block in solver},
-        lambda between: _on_parabolas(points, q, between), lambda v: _placed(points, v),
-        lambda v, here: _within(v, here, q), q.losses,
+        lambda share, other: {block: mixed(solver.get(block, {}), other[block], share) for block in other},
+        lambda between: _on_parabolas(points, q, between), lambda v: [_placed(of, v) for of in of_each],
+        lambda v, here: _within(v, here, q), [g.losses for g in groups],
     )
     split = len(zero(vectors[MEAN]))
-    at, gradients = (_of_clients(v[0], split, clients) for v in placed)
+    counts = [clients] if len(groups) == 1 else [g.clients or 1 for g in groups]
+    at, gradients = (
+        _together([_of_clients(here[part][0], split, n) for here, n in zip(placed, counts, strict=True)]) for part in (0, 1)
+    )
     start = np.concatenate([vectors[MEAN].get(START, zero(vectors[MEAN])), np.zeros(at.shape[2] - split)])
-    named = {p.name: float(value) for p, value in zip(points, values[0], strict=True)}
-    return Pieces(at, gradients, np.repeat(values, clients, axis=0), start, room, vectors, named)
+    named = {p.name: float(x) for of, row in zip(of_each, values, strict=True) for p, x in zip(of, row[0], strict=True)}
+    every = _together([np.repeat(row[:, :, None], n, axis=0) for row, n in zip(values, counts, strict=True)])[:, :, 0]
+    return Pieces(at, gradients, every, start, room, vectors, named)
+
+
+def _groups(q: Question) -> list[Group]:
+    """The groups of clients, or all of them as one."""
+    return list(q.losses.groups) if isinstance(q.losses, Groups) else [Group(1, q.losses, q.clients)]
+
+
+def _together(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays (n, p, d) of groups as one: points are repeated, and coordinates that a group lacks are 0."""
+    p, d = (max(part.shape[axis] for part in parts) for axis in (1, 2))
+    longer = [part[:, [*range(part.shape[1]), *[0] * (p - part.shape[1])]] for part in parts]
+    return np.concatenate([np.pad(part, ((0, 0), (0, 0), (0, d - part.shape[2]))) for part in longer])
 
 
 def apart(q: Question) -> tuple[list[Point], Same]:
-    """Points of which no two have the same position: losses have one value there, and one gradient is enough.
+    """Points of which no two of a group have the same position: losses have one value there, and one gradient is enough.
 
     Raises
     ------
     InvalidInput
         Losses with kinks that are asked twice at the optimum, of which nothing says which subgradient comes.
     """
-    same = Same({name: None for name, size in ((START, q.distance), (OWN, q.heterogeneity)) if size == 0})
+    every = asked_points(q)
+    optima = {p.name: p.gradient for p in every[: len(_groups(q))]}
+    own = dict.fromkeys(name for v in optima.values() for name in (*v.mean, *v.deviation))
+    same = Same({name: None for name in ([START] if q.distance == 0 else [])}, optima)
+    same.as_.update(own if q.heterogeneity == 0 else {})
     if q.losses.smoothness is None and START in same.as_:
         raise InvalidInput("distance = 0: losses with kinks may give any subgradient at the optimum; take a distance above 0")
     found: list[Point] = []
-    for p in asked_points(q):
+    for p in every:
         at = same.of(p.at)
-        other = next((o for o in found if (o.at.mean, o.at.deviation) == (at.mean, at.deviation)), None)
-        if other is None:
-            found.append(Point(p.name, at, same.of(p.gradient)))
+        here = (o for o in found if o.group == p.group and (o.at.mean, o.at.deviation) == (at.mean, at.deviation))
+        if (other := next(here, None)) is None:
+            found.append(Point(p.name, at, same.of(p.gradient), p.group))
         else:
             same.as_[p.name] = other.name
     return found, same
@@ -86,36 +110,36 @@ class Same:
     Attributes
     ----------
     as_ : dict name -> the name of the point whose gradient it is, or None for 0
+    optima : dict name of an optimum -> the gradients there
     """
 
     as_: dict[str, str | None]
+    optima: Mapping[str, Vector] = field(default_factory=lambda: {OPTIMUM: Vector({}, {OWN: Fraction(1)})})
 
-    def name(self, block: str, name: str) -> str | None:
-        """Return the name that stands for the vector in that block; None for 0."""
-        name_ = self.as_.get(name, name)
-        if name_ == OPTIMUM:
-            name_ = self.as_.get(OWN, OWN) if block == DEVIATION else None
-        return name_
+    def parts(self, block: str, name: str) -> dict[str, Any]:
+        """Coefficients of the vectors that stand for one in that block."""
+        left = self.as_.get(name, name)
+        of = self.optima.get(left or "")
+        made = {left: Fraction(1)} if of is None else of.mean if block == MEAN else of.deviation
+        return {n: c for n, c in made.items() if n is not None and self.as_.get(n, n) is not None}
 
     def of(self, v: Vector) -> Vector:
         """The vector in what is left."""
-        parts = []
+        made = []
         for block, part in ((MEAN, v.mean), (DEVIATION, v.deviation)):
-            total = Vector()
+            total: dict[str, Any] = {}
             for name, c in part.items():
-                if (left := self.name(block, name)) is not None:
-                    total = total + Vector({left: c})
-            parts.append(total.mean)
-        return Vector(*parts)
+                total = plus(total, self.parts(block, name), c)
+            made.append(total)
+        return Vector(*made, block=v.block)
 
     def form(self, q: Quadratic) -> Quadratic:
         """The form in what is left."""
-        out = Quadratic(constant=q.constant)
+        out: dict[Any, Any] = {}
         for (block, x, y), c in q.gram.items():
-            left, right = self.name(block, x), self.name(block, y)
-            if left is not None and right is not None:
-                out = out + Quadratic({entry(block, left, right): c})
-        return out + Quadratic.total(Quadratic(values={self.as_.get(p, p): c}) for p, c in q.values.items())
+            for (left, a), (right, b) in product(self.parts(block, x).items(), self.parts(block, y).items()):
+                out = plus(out, {entry(block, left, right): a * b}, c)
+        return Quadratic(out, {}, q.constant) + Quadratic.total(Quadratic(values={self.as_.get(p, p): c}) for p, c in q.values.items())
 
     def solution(self, found: WorstCase) -> Solution:
         """The solution, computed once more without the vectors that are 0: the solver knows these to 1e-5 only."""
@@ -128,40 +152,57 @@ class Same:
 
 def _vectors(solution: Solution) -> Vectors:
     """Vectors whose inner products are the solver's."""
-    out: Vectors = {MEAN: {}, DEVIATION: {}}
+    out: Vectors = {}
     for block, gram in solution.gram.items():
         out[block] = dict(zip(solution.rows[block], factored(gram), strict=True))
     return out
 
 
 def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]) -> Vectors:
-    """The vectors of a run of two clients on parabolas of curvatures inside the class: every
+    """The vectors of a run of two clients, of each group of several, on parabolas of curvatures inside the class: every
     condition holds strictly, and every limit.
 
     ``between`` says, coordinate by coordinate, where the first client's curvature lies between the
     least and the largest.
     """
-    largest, mu = q.losses.smoothness, float(q.losses.strong_convexity)
-    L = float(largest if largest is not None else (q.losses.lipschitz or 1) / q.distance)
-    apart = q.heterogeneity if q.heterogeneity is not None else q.losses.lipschitz or Fraction(1)
-    curvatures = mu + np.stack([np.array(between), 0.4 * np.array(between)]) * (L - mu)  # (2, n)
-    signs, scale = np.array([[1.0], [-1.0]]), 0.5 / len(between)
+    groups = _groups(q)
+    G = max(float(g.losses.lipschitz or 1) for g in groups)
+    own = float(q.heterogeneity) if q.heterogeneity is not None else G
+    share = np.stack([np.array(between), 0.4 * np.array(between)])  # (2, n)
+    of_each = [[p for p in points if p.group == g] for g in range(len(groups))]
+    firsts, optima = {of[0].name for of in of_each}, [of[0].gradient for of in of_each]
+    scale = 0.5 / len(between)
     while True:
-        out: Vectors = {
-            MEAN: {START: np.full(len(between), scale * float(q.distance))},
-            DEVIATION: {OWN: np.full(len(between), scale * float(apart))},
-        }
-        for p in points[1:]:
-            mean, deviation = (
-                _sum(out[block], {n: c for n, c in at.items() if n != p.name})
-                for block, at in ((MEAN, p.at.mean), (DEVIATION, p.at.deviation))
+        size = np.full(len(between), scale)
+        out: Vectors = {MEAN: {START: size * float(q.distance)}}
+        for n, v in enumerate(optima, 1):
+            out[MEAN].update({name: SMALLER**n * size * own for name in v.mean if name not in out[MEAN]})
+            out.setdefault(v.block, {}).update({name: size * own for name in v.deviation})
+
+        def total(block: str, part: Mapping[str, Any]) -> np.ndarray:
+            return _sum(out[block], part) if part else 0 * size  # noqa: B023
+
+        for p in (p for p in points if p.name not in firsts):
+            group, star = groups[p.group], optima[p.group]
+            signs = np.array([[1.0], [-1.0]] if group.clients != 1 or len(groups) == 1 else [[1.0]])
+            mean, deviation = ({n: c for n, c in part.items() if n != p.name} for part in (p.at.mean, p.at.deviation))
+            known, own_slope = (
+                total(MEAN, a) + signs * total(star.block, b) for a, b in ((mean, deviation), (star.mean, star.deviation))
             )
-            found = curvatures * (mean + signs * deviation) + signs * out[DEVIATION][OWN]
-            found = found / (1 - curvatures * float(p.at.mean.get(p.name, 0)))
-            out[MEAN][p.name], out[DEVIATION][p.name] = (found[0] + found[1]) / 2, (found[0] - found[1]) / 2
-        if _within(out, _placed(points, out), q, part=0.5):
+            curvatures = _between(group.losses, q, share[: len(signs)])
+            found = (curvatures * known + own_slope) / (1 - curvatures * float(p.at.mean.get(p.name, 0)))
+            out[MEAN][p.name] = found.mean(axis=0)
+            if len(signs) > 1:
+                out[star.block][p.name] = (found[0] - found[1]) / 2
+        if _within(out, [_placed(of, out) for of in of_each], q, part=0.5):
             return out
         scale /= 2
+
+
+def _between(losses: Losses, q: Question, share: np.ndarray) -> np.ndarray:
+    """Curvatures that lie a share of the way between the least and the largest of a class."""
+    mu, largest = float(losses.strong_convexity), losses.smoothness
+    return mu + share * (float(largest if largest is not None else (losses.lipschitz or 1) / q.distance) - mu)
 
 
 def _sum(vectors: Mapping[str, np.ndarray], coefficients: Mapping[str, Any]) -> np.ndarray:
@@ -170,22 +211,28 @@ def _sum(vectors: Mapping[str, np.ndarray], coefficients: Mapping[str, Any]) -> 
 
 
 def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:
-    """Positions and gradients of the points (1, p, d), the same for every client: the mean's
+    """Positions and gradients of the points (1, p, d) of a group, the same for every client: the mean's
     coordinates, then the deviation's."""
+    own = vectors.get(points[0].gradient.block, {})
+
     def both(v: Vector) -> np.ndarray:
-        return np.concatenate([_sum(vectors[MEAN], v.mean), _sum(vectors[DEVIATION], v.deviation)])
+        return np.concatenate([_sum(vectors[MEAN], v.mean), _sum(own, v.deviation)])
 
     return np.array([[both(p.at) for p in points]]), np.array([[both(p.gradient) for p in points]])
 
 
-def _within(vectors: Vectors, placed: Placed, q: Question, part: float = 1.0) -> bool:
+def _within(vectors: Vectors, placed: Sequence[Placed], q: Question, part: float = 1.0) -> bool:
     """True if the distance, the gradients at the optimum and bounded gradients are within that part
     of their limits (squared)."""
-    sizes = [(vectors[b][name], limit) for b, name, limit in ((MEAN, START, q.distance), (DEVIATION, OWN, q.heterogeneity))
-             if limit is not None and name in vectors[b]]  # fmt: skip
-    if q.losses.lipschitz is not None:
-        sizes += [(g, q.losses.lipschitz) for g in placed[1][0]]
-    return all(float(v @ v) <= part * float(limit) ** 2 for v, limit in sizes)
+    groups, start = _groups(q), vectors[MEAN].get(START, zero(vectors[MEAN]))
+    sizes = [(float(start @ start), q.distance)]
+    if q.heterogeneity is not None:
+        stars = [float(g.share) * float((of[1][0, 0] ** 2).sum()) for g, of in zip(groups, placed, strict=True)]
+        sizes.append((sum(stars), q.heterogeneity))
+    for g, of in zip(groups, placed, strict=True):
+        if (bound := g.losses.lipschitz) is not None:
+            sizes += [(float(v @ v), bound) for v in of[1][0]]
+    return all(size <= part * float(limit) ** 2 for size, limit in sizes)
 
 
 def _of_clients(vectors: np.ndarray, split: int, clients: int) -> np.ndarray:

@@ -20,14 +20,14 @@ from fedtheory.inputs import require, whole_number
 from fedtheory.local import Exact, ExactProx
 from fedtheory.problems.base import Problem
 from fedtheory.simulation import simulate
-from fedtheory.worst_cases.bounds import WorstCase, assumed
+from fedtheory.worst_cases.bounds import Question, WorstCase, assumed, branches, relaxed
 from fedtheory.worst_cases.cohorts import EveryCohort, of_cohorts
 from fedtheory.worst_cases.criteria import Measured
 from fedtheory.worst_cases.exchangeable import of_exchangeable
 from fedtheory.worst_cases.groups import Groups
 from fedtheory.worst_cases.interpolation import least_losses
 
-__all__ = ["WorstFunction", "worst_function"]
+__all__ = ["WorstFunction", "check_question", "worst_function"]
 
 MOST_RUNS = 20_000  # of the ways to draw the cohorts
 
@@ -97,37 +97,50 @@ class WorstFunction:
         return float(gaps[:-1].min() if criterion == "best-gap" else gaps[-1])
 
 
+def check_question(q: Question) -> None:
+    """Refuse a question of which no losses are made.
+
+    Raises
+    ------
+    MissingCapability
+        Groups of clients of which some have smooth losses, and others need not.
+    InvalidInput
+        A method that flips coins, whose messages are compressed in any way, which begins with any vectors, or whose
+        worst case is a relaxation; losses that are strongly convex and not smooth.
+    """
+    none, kinds = f"no worst function of {q.subject.name}", q.losses.of_clients if isinstance(q.losses, Groups) else [q.losses]
+    if isinstance(q.subject.made, Compressed):
+        raise InvalidInput(f"{none} under a contraction: its worst compressor is none that can be run")
+    if starts := ", ".join(assumed(q)):
+        raise InvalidInput(f"{none}: no run begins with any {starts}; its bound alone is proved")
+    if (left_out := relaxed(q)) or q.subject.one_loss:
+        raise InvalidInput(f"{none}, whose value is {f'an upper bound only: {left_out}' if left_out else 'that of any convex set'}")
+    if len({kind.smoothness is None for kind in kinds}) > 1:
+        raise MissingCapability(f"{none} where the losses of some groups are smooth and those of others need not be")
+    if any(kind.smoothness is None and kind.strong_convexity > 0 for kind in kinds):
+        raise InvalidInput("worst functions that are strongly convex and not smooth are not made: leave one of the two out")
+    if not q.tree and len(branches(q)[1]) > 1:
+        raise InvalidInput(f"{none}, whose rounds flip coins: its bound alone is proved")
+
+
 def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunction:
     """Losses of that many clients, at least 2 (default: those of the worst case), on which the method ends with its value.
 
     Raises
     ------
-    MissingCapability
-        Groups of clients with losses of different classes.
-    InvalidInput
-        No `WorstCase`; clients < 2, or other clients than were asked where cohorts are drawn; a method
-        that flips coins, or whose worst case is a relaxation; losses that are strongly convex and not smooth.
+    MissingCapability, InvalidInput
+        As `check_question`; no `WorstCase`; clients < 2, or other clients than were asked in groups or where cohorts are drawn.
     NotCertified
         The solver's matrices are too far from any losses of the class.
     """
     require(isinstance(found, WorstCase), "found", found, "use the WorstCase that worst_case(...) returned")
     q = found.question
     clients = whole_number("clients", q.clients if clients is None else clients, least=2, remedy="one client is a mean, too: take 2")
-    if isinstance(q.subject.made, Compressed):
-        raise InvalidInput(f"no worst function of {q.subject.name} under a contraction: its worst compressor is none that can be run")
-    if isinstance(q.losses, Groups):
-        raise MissingCapability("no worst function of groups of clients with losses of different classes: its bound alone is proved")
-    if starts := ", ".join(assumed(q)):
-        raise InvalidInput(f"no worst function of {q.subject.name}: no run begins with any {starts}; its bound alone is proved")
-    if found.relaxed or q.subject.one_loss:
-        why = f"is an upper bound only: {found.relaxed}" if found.relaxed else "is that of any convex set"
-        raise InvalidInput(f"no worst function of {q.subject.name}, whose value {why}")
+    check_question(q)
+    if isinstance(q.losses, Groups) and clients != q.clients:
+        raise InvalidInput(f"clients = {clients}: the groups have {q.clients} in all; leave it out, or ask the worst case with others")
     if q.participants < q.clients != clients:
         raise InvalidInput(f"clients = {clients}: cohorts of {q.participants} of {q.clients} clients were asked; make losses of those")
-    if q.losses.smoothness is None and q.losses.strong_convexity > 0:
-        raise InvalidInput("worst functions that are strongly convex and not smooth are not made: leave one of the two out")
-    if found.flips:
-        raise InvalidInput(f"no worst function of {q.subject.name}, whose rounds flip coins: its bound alone is proved")
     made = of_cohorts(found, q) if q.tree else of_exchangeable(found, q, clients)
     problem = least_losses(q.losses, made.at - made.start, made.gradients, made.values)
     return WorstFunction(found, problem, -made.start, made.margin, made.vectors, made.named)

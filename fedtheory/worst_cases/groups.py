@@ -8,6 +8,8 @@ from itertools import product
 from math import lcm
 from typing import Any
 
+import numpy as np
+
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
@@ -133,6 +135,16 @@ class Groups(Losses):
             made = (g if g.clients == 1 else replace(g, clients=next(times) * (g.clients or 1)) for g in self.groups)
             found.append(Groups(groups=tuple(made)))
         return [of for of in found if of != self]
+
+    @property
+    def of_clients(self) -> list[Losses]:
+        """The class of each client."""
+        return [g.losses for g in self.groups for _ in range(g.clients or 0)]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the clients in F (N,)."""
+        return np.array([float(g.share / (g.clients or 1)) for g in self.groups for _ in range(g.clients or 0)])
 
     @property
     def clients(self) -> int:

@@ -15,7 +15,7 @@ subgradient a loss with kinks has at a model: the worst case's alone is steepest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -27,6 +27,7 @@ from fedtheory.problems import MaxAffine, SmoothedMaxAffine
 from fedtheory.problems.base import Problem
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import common
+from fedtheory.worst_cases.groups import Groups
 
 __all__ = ["Pieces", "Placed", "factored", "least_losses", "mixed", "with_room", "zero"]
 
@@ -84,37 +85,41 @@ def mixed(a: Mapping[Any, np.ndarray], b: Mapping[Any, np.ndarray], share: float
 
 def with_room(
     mixed: Callable[[float, Any], Any], parabolas: Callable[[tuple[float, ...]], Any],
-    placed: Callable[[Any], Placed], within: Callable[[Any, Placed], bool], losses: Losses,
-) -> tuple[Any, Placed, np.ndarray, float]:
+    placed: Callable[[Any], list[Placed]], within: Callable[[Any, list[Placed]], bool], losses: Sequence[Losses],
+) -> tuple[Any, list[Placed], list[np.ndarray], float]:
     """The solver's vectors with the least share of a run on parabolas that gives conditions room.
 
     Parameters
     ----------
     mixed : callable(share, vectors of a run on parabolas) -> vectors
     parabolas : callable(curvatures) -> vectors
-    placed : callable(vectors) -> positions and gradients
+    placed : callable(vectors) -> positions and gradients of the clients of each class
     within : callable(vectors, placed) -> whether they are within the limits on distance and gradients
+    losses : the classes
 
     Returns
     -------
-    vectors, positions and gradients, values (n, p), and the room
+    vectors, of each class positions and gradients, and values (n, p), and the room
 
     Raises
     ------
     NotCertified
         No share is enough.
     """
+    def differences(here: list[Placed]) -> list[np.ndarray]:
+        return [_least_differences(of, kind) for of, kind in zip(here, losses, strict=True)]
+
     runs = [parabolas(curvatures) for curvatures in CURVATURES]
-    rooms = [min(_room(least) for least in _least_differences(placed(run), losses)) for run in runs]
+    rooms = [min(_room(least) for of in differences(placed(run)) for least in of) for run in runs]
     for share, (run, room) in product(MIXED, zip(runs, rooms, strict=True)):
         vectors = mixed(share, run)
         here = placed(vectors)
-        differences = _least_differences(here, losses)
-        if share * room < LEAST * float(np.abs(differences).max()):
+        least = differences(here)
+        if share * room < LEAST * max(float(np.abs(of).max()) for of in least):
             continue
-        values = [_values(least, share * room) for least in differences]
-        if all(v is not None for v in values) and within(vectors, here):
-            return vectors, here, np.stack(values), share * room  # type: ignore[arg-type]
+        values = [[_values(own, share * room) for own in of] for of in least]
+        if all(v is not None for of in values for v in of) and within(vectors, here):
+            return vectors, here, [np.stack(of) for of in values], share * room  # type: ignore[arg-type]
     raise NotCertified(
         f"the solver's Gram matrices miss the conditions of the class by more than {MIXED[-1]:g} of a strictly convex run mends: "
         "ask for fewer rounds or local steps, or for numbers nearer to 1"
@@ -156,22 +161,30 @@ def _room(least: np.ndarray) -> float:
     return low / 2
 
 
-def _balanced(gradients: np.ndarray) -> np.ndarray:
+def _balanced(gradients: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """The gradients (N, p, d), of which those at the optimum, the first ones, are rounded so that
-    they add up to 0 exactly."""
+    they add up to 0 with their weights: exactly where these are equal (None)."""
     own = gradients[:, 0]
     unit = 2.0 ** (np.ceil(np.log2(max(float(np.abs(own).max()), 2.0**-500))) - 48)
     own = np.round(own / unit) * unit
-    own[-1] = -own[:-1].sum(axis=0)
+    own[-1] = -own[:-1].sum(axis=0) if weights is None else -(weights[:-1] @ own[:-1]) / weights[-1]
     return np.concatenate([own[:, None], gradients[:, 1:]], axis=1)
 
 
 def least_losses(losses: Losses, at: np.ndarray, gradients: np.ndarray, values: np.ndarray) -> Problem:
-    """The least losses of the class with these gradients and values, (N, p) or the same for all, at positions (N, p, d)."""
-    gradients = _balanced(gradients)
+    """The least losses of the class, or of each client's in groups, with these gradients and values, (N, p) or the same for
+    all, at positions (N, p, d)."""
+    every = losses.of_clients if isinstance(losses, Groups) else [losses] * len(at)
+    weights: Any = losses.weights if isinstance(losses, Groups) and not losses.alike else None
+    gradients, shares = _balanced(gradients, weights), "uniform" if weights is None else weights
     if losses.smoothness is None:
-        return MaxAffine(gradients, values - (gradients * at).sum(axis=-1))
-    L, mu = float(losses.smoothness), float(losses.strong_convexity)
-    slopes = gradients - mu * at  # of the loss without mu/2 ||x||^2, which is convex and (L - mu)-smooth
-    offsets = values - mu / 2 * (at * at).sum(axis=-1) - (slopes * at).sum(axis=-1) + (slopes * slopes).sum(axis=-1) / (2 * (L - mu))
-    return SmoothedMaxAffine(slopes, offsets, L, mu, minimiser=at[0, 0])
+        made: Problem = MaxAffine(gradients, values - (gradients * at).sum(axis=-1), weights=shares)
+    else:
+        L, mu = (np.array([float(getattr(of, name)) for of in every]) for name in ("largest_curvature", "strong_convexity"))
+        slopes = gradients - mu[:, None, None] * at  # of the loss without mu/2 ||x||^2, which is convex and (L - mu)-smooth
+        offsets = values - mu[:, None] / 2 * (at * at).sum(axis=-1) - (slopes * at).sum(axis=-1)
+        offsets = offsets + (slopes * slopes).sum(axis=-1) / (2 * (L - mu)[:, None])
+        made = SmoothedMaxAffine(slopes, offsets, L, mu, minimiser=at[0, 0], weights=shares)
+    if weights is not None:
+        made.sample_counts = weights * len(weights)  # by which some methods average
+    return made

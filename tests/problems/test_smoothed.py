@@ -62,9 +62,46 @@ def test_what_is_proved_of_the_optimum():
         SmoothedMaxAffine([[[0.5], [1.0]], [[-0.4], [-1.0]]], offsets).optimum()
 
 
-def test_bounds_enclose_the_loss_and_its_gradient():
+CLASSES = {"smoothness": [2.0, 7.0, 3.0], "strong_convexity": [0.25, 1 / 3, 0.0]}
+
+
+PIECES = [np.random.default_rng(0).normal(size=shape) for shape in ((3, 5, 3), (3, 5))]
+
+
+def each_its_own():
+    return SmoothedMaxAffine(*PIECES, **CLASSES, weights=(0.2, 0.3, 0.5))
+
+
+def test_clients_of_several_classes():
+    """Each client's loss is that of its numbers alone, also in parts of the problem and in torch."""
+    problem, x = each_its_own(), np.random.default_rng(3).normal(size=(4, 3))
+    for k, (L, mu) in enumerate(zip(*CLASSES.values(), strict=True)):
+        alone = SmoothedMaxAffine(problem.slopes[[k]], problem.offsets[[k]], L, mu)
+        for of in (alone, problem.subset(np.array([2, k]))):
+            j = of.num_clients - 1
+            np.testing.assert_array_equal(of.client_losses(x)[..., j], problem.client_losses(x)[..., k])
+            np.testing.assert_array_equal(of.gradient(x)[:, j], problem.gradient(x)[:, k])
+            curved, whole = (f.client_hessian(x[None].repeat(f.num_clients, 0)) for f in (of, problem))
+            np.testing.assert_array_equal(curved[j], whole[k])
+        assert (problem.smoothness()[k], problem.strong_convexity()[k]) == (L, mu)
+    torch = pytest.importorskip("torch")
+    moved = problem.like(torch.zeros(1, dtype=torch.float64)).gradient(torch.tensor(x))
+    np.testing.assert_allclose(moved, problem.gradient(x), rtol=1e-15)
+
+
+def test_the_optimum_of_clients_of_several_classes():
+    """Huber losses of curvatures 1 and 4 that pull apart: exactly; and with ridges to what these allow."""
+    slopes, offsets = [[[0.5], [1.0]], [[-0.5], [-1.0]]], [[1.125, 1.0], [1.125, 1.0]]
+    exact = F(9, 8) - (F(1, 8) + F(1, 32)) / 2  # offset - the mean of slope^2/(2 L)
+    best = SmoothedMaxAffine(slopes, offsets, [1.0, 4.0]).optimum()
+    assert F(best.lower_bound) <= exact <= F(best.value) and best.gap <= 1e-12
+    ridged = each_its_own().optimum(gap=1e-9)
+    assert ridged.lower_bound <= each_its_own().objective(ridged.x) and ridged.gap <= 1e-9
+
+
+@pytest.mark.parametrize("problem", [SmoothedMaxAffine(*PIECES, 2.0, 0.25), each_its_own()])
+def test_bounds_enclose_the_loss_and_its_gradient(problem):
     rng = np.random.default_rng(0)
-    problem = SmoothedMaxAffine(rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5)), 2.0, 0.25)
     for x in rng.normal(size=(5, 3)):
         value, gradient = problem.structure().evaluate(x)
         assert value.lower <= problem.objective(x) <= value.upper and value.upper - value.lower < 1e-13
@@ -73,7 +110,7 @@ def test_bounds_enclose_the_loss_and_its_gradient():
 
 @pytest.mark.parametrize(
     "problem",
-    [SmoothedMaxAffine(*HUBER, 2.0, 0.5, minimiser=[0.0]), MaxAffine(*HUBER), Quadratic([np.eye(2)], [[1.0, 0.1]])],
+    [SmoothedMaxAffine(*HUBER, 2.0, 0.5, minimiser=[0.0]), each_its_own(), MaxAffine(*HUBER), Quadratic([np.eye(2)], [[1.0, 0.1]])],
     ids=lambda p: type(p).__name__,
 )
 def test_a_problem_in_a_file(problem, tmp_path):
@@ -87,6 +124,10 @@ def test_a_problem_in_a_file(problem, tmp_path):
 def test_what_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="must be below the smoothness 1"):
         SmoothedMaxAffine(*HUBER, 1.0, 1.0)
+    with pytest.raises(InvalidInput, match="strong_convexity = 2: it must be below the smoothness 2"):
+        SmoothedMaxAffine(np.ones((2, 1, 1)), np.ones((2, 1)), [3.0, 2.0], [0.0, 2.0])
+    with pytest.raises(InvalidInput, match=r"smoothness \(3,\): one number is needed, or 1"):
+        SmoothedMaxAffine(*HUBER, [1.0, 2.0, 3.0])
     with pytest.raises(InvalidInput, match=r"minimiser \(2,\)"):
         SmoothedMaxAffine(*HUBER, minimiser=[0.0, 1.0])
     with pytest.raises(InvalidInput, match=r"a LAD: a problem.s file holds one of Quadratic, MaxAffine, .*--data FILE"):

@@ -26,6 +26,7 @@ from fedtheory.worst_cases import (
     worst_function,
     write,
 )
+from fedtheory.worst_cases.below import below, check
 
 SLOW, FAST, FLAT = Losses(1, F(1, 10)), Losses(4, 1), Losses(2)
 TENTH = [Group("9/10", SLOW), Group("1/10", Losses(100, 1))]
@@ -262,6 +263,55 @@ def test_no_quadratics_are_above_the_bound(method, solver, how, of):
     assert found.bound / 4 < most <= found.bound
 
 
+# --- worst functions ------------------------------------------------------------------------------
+SHARP = [Group("1/3", Losses(None, lipschitz=1)), Group("2/3", Losses(None, lipschitz=2))]
+WORST = [  # method, groups, how: weights, single clients, five of a group, kinks, the start or the gradients at the optimum
+    ("fedavg", FOUR, {"local_steps": 2, "step": F(1, 8)}),
+    ("fedavg", groups(("1/4", SLOW, 2), ("3/4", FLAT, 5)), {"local_steps": 2, "step": F(1, 8), "criterion": "gradient"}),
+    ("scaffold", EQUAL, {"local_steps": 2, "step": F(1, 8), "criterion": "distance"}),
+    ("scaffold", groups(("1/2", SLOW, 1), ("1/3", FAST, 1), ("1/6", FLAT, 3)), {"step": F(1, 8), "heterogeneity": 0}),
+    ("scaffold", [Group("9/10", SLOW), Group("1/10", FAST)], {"local_steps": 2, "step": F(1, 8), "option": "gradient"}),
+    ("feddyn", TWO, {"alpha": 2}), ("fedprox", FOUR, {"mu": 1, "criterion": "gradient"}), ("fedprox", TWO, {"mu": 1}),
+    ("fedavg", FOUR, {"local_steps": 2, "step": F(1, 8), "criterion": "best-gap"}),
+    ("fedavg", SHARP, {"local_steps": 2, "step": F(1, 4)}), ("fedmls", SHARP, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "of", "how"), WORST)
+def test_a_run_on_the_worst_functions_ends_with_the_bound(method, of, how):
+    """The losses of every client are of its group's class, the bound is reached by the class itself, and a bound a tenth
+    smaller is refuted in fractions."""
+    found = worst_case(method, losses=of, rounds=2, **how)
+    made = worst_function(found)
+    assert made.measured() == pytest.approx(found.best, rel=1e-4)
+    of_each, problem, sized = found.question.losses.of_clients, made.problem, found.question.losses.groups
+    weights = np.repeat([float(g.share / g.clients) for g in sized], [g.clients for g in sized])
+    np.testing.assert_allclose(problem.weights, weights, rtol=1e-12)
+    star = problem.gradient(made.optimum[None])[0]
+    if of is not SHARP:
+        assert np.abs(weights @ star).max() < 1e-6
+        assert weights @ (star**2).sum(axis=1) <= float(found.question.heterogeneity) ** 2 + 1e-6
+        for name, number in (("smoothness", problem.smoothness()), ("strong_convexity", problem.strong_convexity())):
+            np.testing.assert_allclose(number, [float(getattr(kind, name)) for kind in of_each])
+    assert np.linalg.norm(made.optimum) <= 1 + 1e-9
+    least = below(made)
+    assert F(9, 10) * found.bound < least.value <= found.bound
+    check(found.asked | {"kind": "worst-case"}, least)
+    with pytest.raises(NotCertified):
+        check(found.asked | {"kind": "worst-case"}, replace(least, value=found.bound + F(1, 10**6)))
+
+
+def test_gradients_of_each_class():
+    """On the worst functions of two classes no two gradients of a client are further apart than its L allows."""
+    made = worst_function(worst_case("fedavg", losses=FOUR, local_steps=2, step=F(1, 8)))
+    x = np.random.default_rng(0).normal(size=(40, made.problem.dim))
+    g, apart = made.problem.gradient(x), np.linalg.norm(x[:, None] - x[None], axis=-1)
+    ratios = np.linalg.norm(g[:, None] - g[None], axis=-1)[~np.eye(40, dtype=bool)] / apart[~np.eye(40, dtype=bool)][:, None]
+    largest = np.array([float(of.smoothness) for of in made.found.question.losses.of_clients])
+    least = np.array([float(of.strong_convexity) for of in made.found.question.losses.of_clients])
+    assert (ratios <= largest * (1 + 1e-9)).all() and (ratios >= least * (1 - 1e-9)).all()
+
+
 # --- files ----------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def proof():
@@ -362,8 +412,11 @@ def test_what_is_not_asked_of_groups():
         worst_case("fedavg", losses=FOUR, participants=2)
     with pytest.raises(InvalidInput, match="one class"):
         quadratic_potential("fedavg", losses=FOUR)
-    with pytest.raises(MissingCapability, match="no worst function"):
-        worst_function(worst_case("fedavg", losses=TWO, step=F(1, 8)))
+    kinks = [Group("1/2", FLAT), Group("1/2", Losses(None, lipschitz=1))]
+    with pytest.raises(MissingCapability, match="some groups are smooth and those of others need not be"):
+        worst_function(worst_case("fedavg", losses=kinks, step=F(1, 8)))
+    with pytest.raises(InvalidInput, match="clients = 4: the groups have 2 in all"):
+        worst_function(worst_case("fedavg", losses=TWO, step=F(1, 8)), 4)
     sharp = Losses(None, lipschitz=1)
     with pytest.raises(InvalidInput, match="takes no weights"):
         worst_case("fedmls", losses=[Group("1/4", sharp, 1), Group("3/4", sharp, 1)])

@@ -105,7 +105,7 @@ def test_the_least_losses_have_the_values_and_gradients(numbers):
         if losses.smoothness is not None:
             np.testing.assert_allclose(g[:, k], gradients[k], atol=1e-7)
     if losses.smoothness is not None:
-        assert (made.largest, made.least) == (float(numbers[0]), float(losses.strong_convexity))
+        assert (made.largest == float(numbers[0])).all() and (made.least == float(losses.strong_convexity)).all()
         assert made.minimiser.tolist() == (-shift).tolist()
 
 
@@ -128,7 +128,7 @@ def mixed_on_a_line(slope, between=lambda curvatures: curvatures[0], size=1.0):
     def run(within=lambda v, here: True):
         return interpolation.with_room(
             mixed, between,
-            lambda v: tuple(v) if isinstance(v, list) else on_a_line(v, size), within, Losses(F(1)),
+            lambda v: [tuple(v) if isinstance(v, list) else on_a_line(v, size)], within, [Losses(F(1))],
         )  # fmt: skip
 
     return run, tried
@@ -140,7 +140,7 @@ def test_the_least_share_that_gives_every_condition_room():
     assert 0.3 < a < 0.5
     for miss in (3e-8, 1e-6):
         run, tried = mixed_on_a_line(1 + miss)
-        _, here, values, room = run()
+        _, [here], [values], room = run()
         share = tried[-1]
         assert room == pytest.approx(share * a * (1 - a) / 4, rel=1e-8)
         least = 2 * miss / (a * (1 - a))  # miss = s a (1 - a)/2, up to miss squared
@@ -192,8 +192,8 @@ def test_every_client_has_room():
     def parabolas(curvatures):
         return both(on_a_line(curvatures[0]), on_a_line(0.01 * curvatures[0] / a))
 
-    _, _, values, room = interpolation.with_room(
-        mixed, parabolas, lambda v: v, lambda v, here: True, Losses(F(1))
+    _, _, [values], room = interpolation.with_room(
+        mixed, parabolas, lambda v: [v], lambda v, here: True, [Losses(F(1))]
     )
     assert tried[-1] == pytest.approx(1e-6) and values.shape == (2, 2)
     assert room == pytest.approx(1e-6 * (0.01 - 0.0001) / 4, rel=1e-8)
@@ -209,12 +209,17 @@ def asked(method="fedavg", losses=None, steps=1, zeta=F(1), R=F(1), criterion="g
 
 def test_vectors_that_are_others_or_nothing():
     same = exchangeable.Same({"x0": None, "g1": "g0", "g2": "*"})
-    names = {name: [same.name(b, name) for b in ("mean", "deviation")] for name in ("x0", "g1")}
-    assert names == {"x0": [None, None], "g1": ["g0", "g0"]}
-    assert [same.name(b, "g2") for b in ("mean", "deviation")] == [None, "g*"]
-    assert [same.name(b, "g9") for b in ("mean", "deviation")] == ["g9", "g9"]
+    names = {name: [same.parts(b, name) for b in ("mean", "deviation")] for name in ("x0", "g1")}
+    assert names == {"x0": [{}, {}], "g1": [{"g0": 1}, {"g0": 1}]}
+    assert [same.parts(b, "g2") for b in ("mean", "deviation")] == [{}, {"g*": 1}]
+    assert [same.parts(b, "g9") for b in ("mean", "deviation")] == [{"g9": 1}, {"g9": 1}]
     none = exchangeable.Same({"g2": "*", "g*": None})
-    assert [none.name(b, "g2") for b in ("mean", "deviation")] == [None, None]
+    assert [none.parts(b, "g2") for b in ("mean", "deviation")] == [{}, {}]
+    last = exchangeable.Same({"g2": "*(2)"}, {"*(2)": Vector({"g*(1)": F(-1, 2)}, {"g*(2)": F(1)})})
+    assert [last.parts(b, "g2") for b in ("mean", "deviation")] == [{"g*(1)": F(-1, 2)}, {"g*(2)": 1}]
+    assert last.of(Vector({"x0": F(1), "g2": F(4)})).mean == {"x0": 1, "g*(1)": -2}
+    products = last.form(Quadratic({("mean", "g2", "x0"): F(3), ("mean", "g2", "g2"): F(8)}))
+    assert products == Quadratic({("mean", "g*(1)", "x0"): F(-3, 2), ("mean", "g*(1)", "g*(1)"): 2})
     v = Vector({"x0": F(5), "g0": F(2), "g1": F(3), "g2": F(7)}, {"g0": F(1), "g1": F(-1), "g2": 4})
     assert (same.of(v).mean, same.of(v).deviation) == ({"g0": 5}, {"g*": 4})
     gram = {
@@ -305,18 +310,18 @@ def test_limits_of_squares_are_reached_and_not_passed(which, limit, part):
         vectors = {
             "mean": {"x0": np.array([0, of["start"]])}, "deviation": {"g*": np.array([of["own"]])},
         }  # fmt: skip
-        placed = (np.zeros((1, 2, 1)), np.array([[[0.25], [of["gradient"]]]]))
-        assert exchangeable._within(vectors, placed, q, **half) == (sign < 0)
+        placed = (np.zeros((1, 2, 1)), np.array([[[of["own"]], [of["gradient"]]]]))
+        asked_of = asked(zeta=F(2), R=F(3)) if which == "own" else q
+        assert exchangeable._within(vectors, [placed], asked_of, **half) == (sign < 0)
         slopes = np.array([[[of["own"]], [0.1]], [[-of["own"]], [of["gradient"]]]])
         if which == "own":
-            q_own = asked(zeta=F(2), R=F(3))
-            found = cohorts._within({START: np.array([0.1])}, (0, slopes), q_own, **half)
+            found = cohorts._within({START: np.array([0.1])}, (0, slopes), asked_of, **half)
         else:
             slopes[:, 0] = 0.25
             found = cohorts._within({START: np.array([of["start"]])}, (0, slopes), q, **half)
         assert found == (sign < 0)
     free = asked(zeta=None)
-    assert exchangeable._within({"mean": {}, "deviation": {"g*": np.ones(9)}}, placed, free)
+    assert exchangeable._within({"mean": {}, "deviation": {"g*": np.ones(9)}}, [placed], free)
 
 
 START = cohorts.START
@@ -346,7 +351,7 @@ def test_a_run_on_parabolas_has_every_condition_strictly(q):
             own = sign * made["deviation"]["g*"]
             x, g = x[:2] + sign * x[2:], g[:2] + sign * g[2:]
             np.testing.assert_allclose(g, c * x + own, atol=1e-13)
-    assert exchangeable._within(made, (at, gradients), q, part=0.5)
+    assert exchangeable._within(made, [(at, gradients)], q, part=0.5)
     if q.distance:
         least = interpolation._least_differences((at, gradients), q.losses)[0]
         assert interpolation._room(least) > 1e-6 * np.abs(least).max()

@@ -51,7 +51,7 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
     vectors, placed, values, room = with_room(
         lambda share, other: {block: mixed(solver.get(block, {}), other[block], share) for block in other},
         lambda between: _on_parabolas(points, q, between), lambda v: [_placed(of, v) for of in of_each],
-        lambda v, here: _within(v, here, q), [g.losses for g in groups],
+        lambda v, here: _times(v, here, q) >= 1, [g.losses for g in groups],
     )
     split = len(zero(vectors[MEAN]))
     counts = [clients] if len(groups) == 1 else [g.clients or 1 for g in groups]
@@ -160,7 +160,7 @@ def _vectors(solution: Solution) -> Vectors:
 
 def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]) -> Vectors:
     """The vectors of a run of two clients, of each group of several, on parabolas of curvatures inside the class: every
-    condition holds strictly, and every limit.
+    condition holds strictly, and every limit with half of it left for squares.
 
     ``between`` says, coordinate by coordinate, where the first client's curvature lies between the
     least and the largest.
@@ -171,32 +171,29 @@ def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]
     share = np.stack([np.array(between), 0.4 * np.array(between)])  # (2, n)
     of_each = [[p for p in points if p.group == g] for g in range(len(groups))]
     firsts, optima = {of[0].name for of in of_each}, [of[0].gradient for of in of_each]
-    scale = 0.5 / len(between)
-    while True:
-        size = np.full(len(between), scale)
-        out: Vectors = {MEAN: {START: size * float(q.distance)}}
-        for n, v in enumerate(optima, 1):
-            out[MEAN].update({name: SMALLER**n * size * own for name in v.mean if name not in out[MEAN]})
-            out.setdefault(v.block, {}).update({name: size * own for name in v.deviation})
+    size = np.ones(len(between))
+    out: Vectors = {MEAN: {START: size * float(q.distance)}}
+    for n, v in enumerate(optima, 1):
+        out[MEAN].update({name: SMALLER**n * size * own for name in v.mean if name not in out[MEAN]})
+        out.setdefault(v.block, {}).update({name: size * own for name in v.deviation})
 
-        def total(block: str, part: Mapping[str, Any]) -> np.ndarray:
-            return _sum(out[block], part) if part else 0 * size  # noqa: B023
+    def total(block: str, part: Mapping[str, Any]) -> np.ndarray:
+        return _sum(out[block], part) if part else 0 * size
 
-        for p in (p for p in points if p.name not in firsts):
-            group, star = groups[p.group], optima[p.group]
-            signs = np.array([[1.0], [-1.0]] if group.clients != 1 or len(groups) == 1 else [[1.0]])
-            mean, deviation = ({n: c for n, c in part.items() if n != p.name} for part in (p.at.mean, p.at.deviation))
-            known, own_slope = (
-                total(MEAN, a) + signs * total(star.block, b) for a, b in ((mean, deviation), (star.mean, star.deviation))
-            )
-            curvatures = _between(group.losses, q, share[: len(signs)])
-            found = (curvatures * known + own_slope) / (1 - curvatures * float(p.at.mean.get(p.name, 0)))
-            out[MEAN][p.name] = found.mean(axis=0)
-            if len(signs) > 1:
-                out[star.block][p.name] = (found[0] - found[1]) / 2
-        if _within(out, [_placed(of, out) for of in of_each], q, part=0.5):
-            return out
-        scale /= 2
+    for p in (p for p in points if p.name not in firsts):
+        group, star = groups[p.group], optima[p.group]
+        signs = np.array([[1.0], [-1.0]] if group.clients != 1 or len(groups) == 1 else [[1.0]])
+        mean, deviation = ({n: c for n, c in part.items() if n != p.name} for part in (p.at.mean, p.at.deviation))
+        known, own_slope = (
+            total(MEAN, a) + signs * total(star.block, b) for a, b in ((mean, deviation), (star.mean, star.deviation))
+        )
+        curvatures = _between(group.losses, q, share[: len(signs)])
+        found = (curvatures * known + own_slope) / (1 - curvatures * float(p.at.mean.get(p.name, 0)))
+        out[MEAN][p.name] = found.mean(axis=0)
+        if len(signs) > 1:
+            out[star.block][p.name] = (found[0] - found[1]) / 2
+    times = 0.5**0.5 * _times(out, [_placed(of, out) for of in of_each], q)  # all of it grows alike
+    return {block: {name: times * v for name, v in of.items()} for block, of in out.items()}
 
 
 def _between(losses: Losses, q: Question, share: np.ndarray) -> np.ndarray:
@@ -221,9 +218,9 @@ def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:
     return np.array([[both(p.at) for p in points]]), np.array([[both(p.gradient) for p in points]])
 
 
-def _within(vectors: Vectors, placed: Sequence[Placed], q: Question, part: float = 1.0) -> bool:
-    """True if the distance, the gradients at the optimum and bounded gradients are within that part
-    of their limits (squared)."""
+def _times(vectors: Vectors, placed: Sequence[Placed], q: Question) -> float:
+    """By how much the vectors may be multiplied: up to the limits on the distance, the gradients at the optimum and bounded
+    gradients."""
     groups, start = _groups(q), vectors[MEAN].get(START, zero(vectors[MEAN]))
     sizes = [(float(start @ start), q.distance)]
     if q.heterogeneity is not None:
@@ -232,7 +229,7 @@ def _within(vectors: Vectors, placed: Sequence[Placed], q: Question, part: float
     for g, of in zip(groups, placed, strict=True):
         if (bound := g.losses.lipschitz) is not None:
             sizes += [(float(v @ v), bound) for v in of[1][0]]
-    return all(size <= part * float(limit) ** 2 for size, limit in sizes)
+    return min((float(limit) / size**0.5 for size, limit in sizes if size), default=1.0)
 
 
 def _of_clients(vectors: np.ndarray, split: int, clients: int) -> np.ndarray:

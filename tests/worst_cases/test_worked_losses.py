@@ -312,7 +312,7 @@ def test_limits_of_squares_are_reached_and_not_passed(which, limit, part):
         }  # fmt: skip
         placed = (np.zeros((1, 2, 1)), np.array([[[of["own"]], [of["gradient"]]]]))
         asked_of = asked(zeta=F(2), R=F(3)) if which == "own" else q
-        assert exchangeable._within(vectors, [placed], asked_of, **half) == (sign < 0)
+        assert (part**0.5 * exchangeable._times(vectors, [placed], asked_of) >= 1) == (sign < 0)
         slopes = np.array([[[of["own"]], [0.1]], [[-of["own"]], [of["gradient"]]]])
         if which == "own":
             found = cohorts._within({START: np.array([0.1])}, (0, slopes), asked_of, **half)
@@ -321,7 +321,7 @@ def test_limits_of_squares_are_reached_and_not_passed(which, limit, part):
             found = cohorts._within({START: np.array([of["start"]])}, (0, slopes), q, **half)
         assert found == (sign < 0)
     free = asked(zeta=None)
-    assert exchangeable._within({"mean": {}, "deviation": {"g*": np.ones(9)}}, [placed], free)
+    assert exchangeable._times({"mean": {}, "deviation": {"g*": np.ones(9)}}, [placed], free) == 1
 
 
 START = cohorts.START
@@ -351,7 +351,7 @@ def test_a_run_on_parabolas_has_every_condition_strictly(q):
             own = sign * made["deviation"]["g*"]
             x, g = x[:2] + sign * x[2:], g[:2] + sign * g[2:]
             np.testing.assert_allclose(g, c * x + own, atol=1e-13)
-    assert exchangeable._within(made, [(at, gradients)], q, part=0.5)
+    assert exchangeable._times(made, [(at, gradients)], q) == pytest.approx(2**0.5)
     if q.distance:
         least = interpolation._least_differences((at, gradients), q.losses)[0]
         assert interpolation._room(least) > 1e-6 * np.abs(least).max()
@@ -552,23 +552,19 @@ def test_what_stands_for_points_of_one_position():
 
 
 def test_runs_on_parabolas_are_made_smaller_until_they_are_within_the_limits():
-    """L = 9 at a distance of 6 is 54, and gradients are to be at most 1: by halves, as often as
-    it takes and no further."""
+    """L = 9 at a distance of 6 is 54, and gradients are to be at most 1: half of it is left for squares; of a tree by
+    halves, as often as it takes and no further."""
     losses = Losses(F(9), 0, F(1))
     exact = asked(losses=losses, zeta=F(2), R=F(6), step=F(1, 90))
-    tree = of_tree(losses=losses, heterogeneity=F(2), options={"step": F(1, 90)})
     points = exchangeable.apart(exact)[0]
-    for q, made, placed in (
-        (exact, exchangeable._on_parabolas(points, exact, (0.8, 0.3)),
-         lambda v: exchangeable._placed(points, v)),
-        (tree, cohorts._on_parabolas(grown(tree)[0], tree, (0.8, 0.3)),
-         lambda v: cohorts._placed(cohorts._apart(grown(tree)[0])[0], v)),
-    ):  # fmt: skip
-        largest = (placed(made)[1] ** 2).sum(axis=-1).max()
-        assert 1 / 8 < largest <= 1 / 2
-        start = made["mean"]["x0"] if q is exact else made[START]
-        halvings = np.log2(0.25 * float(q.distance) / start[0])
-        assert halvings == pytest.approx(round(halvings)) and halvings > 1
+    made = exchangeable._on_parabolas(points, exact, (0.8, 0.3))
+    assert (exchangeable._placed(points, made)[1] ** 2).sum(axis=-1).max() == pytest.approx(1 / 2)
+    tree = of_tree(losses=losses, heterogeneity=F(2), options={"step": F(1, 90)})
+    of_clients = cohorts._on_parabolas(grown(tree)[0], tree, (0.8, 0.3))
+    largest = (cohorts._placed(cohorts._apart(grown(tree)[0])[0], of_clients)[1] ** 2).sum(axis=-1).max()
+    assert 1 / 8 < largest <= 1 / 2
+    halvings = np.log2(0.25 * float(tree.distance) / of_clients[START][0])
+    assert halvings == pytest.approx(round(halvings)) and halvings > 1
 
 
 @pytest.mark.parametrize(

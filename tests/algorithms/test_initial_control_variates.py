@@ -8,7 +8,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from fedtheory import simulate
+from fedtheory import neural, simulate
 from fedtheory.algorithms import Compressed, FedElasticNetScaffold, Scaffold
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.integrations.flower.rules import check_method
@@ -133,6 +133,17 @@ def test_in_torch_and_in_pieces():
     for how in ({"like": torch.zeros(1, dtype=torch.float64)}, {"chunk": 2}, {"in_place": True}, {"dense": True}):
         found = simulate(problem, GRADIENT, 4, local_solver=GradientSteps(3, H), sampling=Uniform(2), scenarios=6, **how)
         np.testing.assert_allclose(np.asarray(found.x), plain, rtol=1e-10)
+
+
+def test_of_a_network():
+    """The gradients are those of all samples: round 1 of two full steps is two of gradient descent."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    parts = [np.arange(10 * k, 10 * k + 10) for k in range(3)]
+    problem = neural.NeuralProblem(torch.nn.Linear(3, 2), rng.normal(size=(30, 3)), rng.integers(2, size=30), parts, dtype="float64")
+    found = simulate(problem, GRADIENT, 1, problem.initial(), local_solver=GradientSteps(2, H), like=problem.like_array())
+    want = descent(problem, problem.initial()[None], 2)
+    np.testing.assert_allclose(np.asarray(found.x), np.asarray(want), rtol=1e-12)
 
 
 @pytest.mark.parametrize("up", [None, TopK(k=1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -25,6 +26,8 @@ SETTINGS = [  # method, groups, what is asked, and whether parabolas of the leas
     ("scaffold", HALVES, {"rounds": 2, "step": F(1, 8), "local_steps": 2, "criterion": "distance", "heterogeneity": 0}, True),
     ("scaffold", WEIGHED, {"rounds": 2, "step": F(1, 4), "local_steps": 2, "option": "gradient", "criterion": "gradient"}, False),
     ("scaffold", SINGLE, {"rounds": 2, "step": F(1, 4), "local_steps": 2, "initial": "gradient", "criterion": "gap"}, False),
+    ("scaffold", HALVES, {"rounds": 2, "step": F(1, 8), "local_steps": 2, "initial": F(1, 2), "criterion": "gap"}, False),
+    ("scaffold", WEIGHED, {"rounds": 1, "step": F(1, 4), "local_steps": 3, "initial": F(2), "criterion": "distance"}, False),
     ("fedprox", HALVES, {"rounds": 2, "mu": 2, "criterion": "distance", "heterogeneity": 0}, True),
     ("feddyn", WEIGHED, {"rounds": 2, "alpha": 2, "criterion": "gap"}, False),
     ("fedgate", HALVES, {"rounds": 2, "step": F(1, 4), "local_steps": 2, "criterion": "gap"}, False),
@@ -33,43 +36,49 @@ SETTINGS = [  # method, groups, what is asked, and whether parabolas of the leas
 
 
 def drawn(rng, kinds, d, together):
-    """Pieces h phi(x - c) + m (x - c)^2/2 whose curvatures lie in each client's class, and a start; ``together``: of one c."""
+    """Pieces h phi(x - c) + m (x - c)^2/2 whose curvatures lie in each client's class, and a start; ``together``: of one c.
+    The last number is by how much a control variate is off the gradient at x*."""
     pieces = []
     for kind in kinds:
         L, mu = kind.smoothness, kind.strong_convexity
         for _ in range(d):
             h, c = (L - mu) * rng.choice([0, F(1, 2), 1, 1]), F(0 if together else rng.randint(-20, 20), 10)
-            pieces.append((h, c, mu, rng.choice([None, F(rng.randint(1, 20), 10)])))
-    rows = np.array(pieces, dtype=object).reshape(len(kinds), d, 4)
+            pieces.append((h, c, mu, rng.choice([None, F(rng.randint(1, 20), 10)]), F(rng.randint(-20, 20), 10)))
+    rows = np.array(pieces, dtype=object).reshape(len(kinds), d, 5)
     return rows, np.array([F(rng.randint(-30, 30), 10) for _ in range(d)], dtype=object)
 
 
 def extremes(kinds):
     """Parabolas with one minimiser, of the least or the largest curvatures."""
     for share in (0, 1):
-        made = [[[share * (kind.smoothness - kind.strong_convexity), F(0), kind.strong_convexity, None]] for kind in kinds]
+        made = [[[share * (kind.smoothness - kind.strong_convexity), F(0), kind.strong_convexity, None, F(0)]] for kind in kinds]
         yield np.array(made, dtype=object), np.array([F(1)], dtype=object)
 
 
 def reached(q, rows, x):
-    """The criterion after a run, in units in which distance and gradients at x* are at most 1; 0 where the question allows no such
-    losses. Squares of both grow alike where positions are multiplied, as curvatures stay."""
-    h, c, m, delta = (rows[..., i] for i in range(4))
+    """The criterion after a run, in units in which the distance, the gradients at x* and what control variates are off are within
+    their limits; 0 where the question allows no such losses. Squares of all grow alike where positions are multiplied, as
+    curvatures stay."""
+    h, c, m, delta, off = (rows[..., i] for i in range(5))
     weights = np.array([g.share / g.clients for g in q.losses.groups for _ in range(g.clients)], dtype=object)
     losses = SeparableLosses.of(h, c, m, 0 * m, delta, weights)
     star = losses.minimiser(x)
     apart, slopes = ((x - star) ** 2).sum(), (weights[:, None] * losses.gradients(star) ** 2).sum()
-    if (slopes and q.heterogeneity == 0) or not max(apart, slopes):
+    unit, method, state = max(apart, slopes), in_fractions(q.subject.algorithm), None
+    if isinstance(distance := getattr(method, "initial", ""), F):
+        unit, c_k = max(unit, (weights[:, None] * off**2).sum() / distance**2), losses.gradients(star) + off
+        method, state = in_fractions(replace(q.subject.made, initial="zero")), {"c_k": c_k[None], "c": c_k.sum(axis=0)[None] / len(c_k)}
+    if (slopes and q.heterogeneity == 0) or not unit:
         return F(0)
     work = {} if q.subject.local_steps is None else {"E": q.subject.local_steps, "eta": q.subject.solver.lr}
-    path = run(SeparableWorld(losses, x), in_fractions(q.subject.algorithm), work, x[None], [everyone(len(weights), 1)] * q.rounds)
+    path = run(SeparableWorld(losses, x), method, work, x[None], [everyone(len(weights), 1)] * q.rounds, state=state)
     models = [state.x[0] for state in path.states]
     gaps = [losses.excess(y, star) for y in models]
     found = {
         "distance": ((models[-1] - star) ** 2).sum(), "gap": gaps[-1], "best-gap": min(gaps[:-1]),
         "gradient": ((weights[:, None] * losses.gradients(models[-1])).sum(axis=0) ** 2).sum(),
     }  # fmt: skip
-    return found[q.criterion] / max(apart, slopes)
+    return found[q.criterion] / unit
 
 
 @pytest.mark.parametrize(("method", "groups", "how", "sharp"), SETTINGS)

@@ -31,7 +31,7 @@ from fedtheory.worst_cases.runs import OPTIMUM
 __all__ = ["Same", "apart", "of_exchangeable"]
 
 START, OWN = "x0", "g*"  # the vectors that every worst case has: x_0 - x*, and the clients' gradients at x*
-SMALLER = 0.618034  # are gradients at the optimum than the start, and than one another, so that no points meet
+SMALLER = 0.618034  # of one group's mean gradient at the optimum to that before, and of the first to the start: no points meet
 Vectors = dict[str, dict[str, np.ndarray]]  # block -> name -> vector
 
 
@@ -160,7 +160,7 @@ def _vectors(solution: Solution) -> Vectors:
 
 def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]) -> Vectors:
     """The vectors of a run of two clients, of each group of several, on parabolas of curvatures inside the class: every
-    condition holds strictly, and every limit with half of it left for squares.
+    condition holds strictly, and squares are at most half of what the limits allow.
 
     ``between`` says, coordinate by coordinate, where the first client's curvature lies between the
     least and the largest.

@@ -62,10 +62,10 @@ def write_instance(found: Any, path: Path) -> dict[str, Any]:
         "about": "losses on which a method ends with its worst value; it starts at 0",
         "question": {name: text(value) for name, value in certificate(found).question.items()},
         **told, "minimiser": made.optimum, "pieces": list(made.values), "provenance": provenance(),
-        **({} if least is None else {KEY: least.written()}),
+        **({"begins with": dict(made.begun)} if made.begun else {}), **({} if least is None else {KEY: least.written()}),
     }  # fmt: skip
     with writing(path.parent):
-        return told | {"file": str(write_problem(path, made.problem, about)), "run": _typed(found.question, path)}
+        return told | {"file": str(write_problem(path, made.problem, about)), "run": "" if made.begun else _typed(found.question, path)}
 
 
 def _typed(q: Any, path: Path) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.errors import InvalidInput
-from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_points
+from fedtheory.worst_cases.bounds import BOUND, Question, WorstCase, asked_points, branches
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, Vector, entry, plus
 from fedtheory.worst_cases.groups import Group, Groups
@@ -46,12 +46,13 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
         The solver's matrices are too far from any losses of the class.
     """
     points, same = apart(q)
-    solver, groups = _vectors(same.solution(found)), _groups(q)
+    solver, groups, run = _vectors(same.solution(found)), _groups(q), branches(q)[0]
+    near = [same.form(run.conditions[name]) for name in run.assumed if name in run.conditions]
     of_each = [[p for p in points if p.group == g] for g in range(len(groups))]
     vectors, placed, values, room = with_room(
         lambda share, other: {block: mixed(solver.get(block, {}), other[block], share) for block in other},
-        lambda between: _on_parabolas(points, q, between), lambda v: [_placed(of, v) for of in of_each],
-        lambda v, here: _times(v, here, q) >= 1, [g.losses for g in groups],
+        lambda between: _on_parabolas(points, q, between, near), lambda v: [_placed(of, v) for of in of_each],
+        lambda v, here: _times(v, here, q, near) >= 1, [g.losses for g in groups],
     )
     split = len(zero(vectors[MEAN]))
     counts = [clients] if len(groups) == 1 else [g.clients or 1 for g in groups]
@@ -61,7 +62,12 @@ def of_exchangeable(found: WorstCase, q: Question, clients: int) -> Pieces:
     start = np.concatenate([vectors[MEAN].get(START, zero(vectors[MEAN])), np.zeros(at.shape[2] - split)])
     named = {p.name: float(x) for of, row in zip(of_each, values, strict=True) for p, x in zip(of, row[0], strict=True)}
     every = _together([np.repeat(row[:, :, None], n, axis=0) for row, n in zip(values, counts, strict=True)])[:, :, 0]
-    return Pieces(at, gradients, every, start, room, vectors, named)
+    begun = {}
+    for name in run.assumed:
+        rows = run.rows(run.vector(name)) if name in run.conditions else [of[0].gradient for of in of_each]
+        own = [np.array([_both(same.of(v), of[0].gradient.block, vectors)]) for v, of in zip(rows, of_each, strict=True)]
+        begun[name] = _together([_of_clients(v, split, n) for v, n in zip(own, counts, strict=True)])[:, 0]
+    return Pieces(at, gradients, every, start, room, vectors, named, begun)
 
 
 def _groups(q: Question) -> list[Group]:
@@ -158,12 +164,14 @@ def _vectors(solution: Solution) -> Vectors:
     return out
 
 
-def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]) -> Vectors:
+def _on_parabolas(
+    points: Sequence[Point], q: Question, between: Sequence[float], near: Sequence[Quadratic] = ()
+) -> Vectors:  # fmt: skip
     """The vectors of a run of two clients, of each group of several, on parabolas of curvatures inside the class: every
     condition holds strictly, and squares are at most half of what the limits allow.
 
     ``between`` says, coordinate by coordinate, where the first client's curvature lies between the
-    least and the largest.
+    least and the largest; ``near`` what vectors are at least 0 in which the method begins.
     """
     groups = _groups(q)
     G = max(float(g.losses.lipschitz or 1) for g in groups)
@@ -176,6 +184,8 @@ def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]
     for n, v in enumerate(optima, 1):
         out[MEAN].update({name: SMALLER**n * size * own for name in v.mean if name not in out[MEAN]})
         out.setdefault(v.block, {}).update({name: size * own for name in v.deviation})
+    for block, name in {(block, x) for form in near for block, *pair in form.gram for x in pair}:
+        out[block].setdefault(name, SMALLER * size * own)
 
     def total(block: str, part: Mapping[str, Any]) -> np.ndarray:
         return _sum(out[block], part) if part else 0 * size
@@ -192,7 +202,7 @@ def _on_parabolas(points: Sequence[Point], q: Question, between: Sequence[float]
         out[MEAN][p.name] = found.mean(axis=0)
         if len(signs) > 1:
             out[star.block][p.name] = (found[0] - found[1]) / 2
-    times = 0.5**0.5 * _times(out, [_placed(of, out) for of in of_each], q)  # all of it grows alike
+    times = 0.5**0.5 * _times(out, [_placed(of, out) for of in of_each], q, near)  # all of it grows alike
     return {block: {name: times * v for name, v in of.items()} for block, of in out.items()}
 
 
@@ -210,17 +220,19 @@ def _sum(vectors: Mapping[str, np.ndarray], coefficients: Mapping[str, Any]) -> 
 def _placed(points: Sequence[Point], vectors: Vectors) -> Placed:
     """Positions and gradients of the points (1, p, d) of a group, the same for every client: the mean's
     coordinates, then the deviation's."""
-    own = vectors.get(points[0].gradient.block, {})
-
-    def both(v: Vector) -> np.ndarray:
-        return np.concatenate([_sum(vectors[MEAN], v.mean), _sum(own, v.deviation)])
-
-    return np.array([[both(p.at) for p in points]]), np.array([[both(p.gradient) for p in points]])
+    block = points[0].gradient.block
+    at, gradients = ([[_both(v, block, vectors) for v in of]] for of in ([p.at for p in points], [p.gradient for p in points]))
+    return np.array(at), np.array(gradients)
 
 
-def _times(vectors: Vectors, placed: Sequence[Placed], q: Question) -> float:
-    """By how much the vectors may be multiplied: up to the limits on the distance, the gradients at the optimum and bounded
-    gradients."""
+def _both(v: Vector, block: str, vectors: Vectors) -> np.ndarray:
+    """The mean's coordinates of a vector, then the deviation's."""
+    return np.concatenate([_sum(vectors[MEAN], v.mean), _sum(vectors.get(block, {}), v.deviation)])
+
+
+def _times(vectors: Vectors, placed: Sequence[Placed], q: Question, near: Sequence[Quadratic] = ()) -> float:
+    """By how much the vectors may be multiplied: up to the limits on the distance, the gradients at the optimum, bounded
+    gradients and vectors in which the method begins."""
     groups, start = _groups(q), vectors[MEAN].get(START, zero(vectors[MEAN]))
     sizes = [(float(start @ start), q.distance)]
     if q.heterogeneity is not None:
@@ -229,7 +241,10 @@ def _times(vectors: Vectors, placed: Sequence[Placed], q: Question) -> float:
     for g, of in zip(groups, placed, strict=True):
         if (bound := g.losses.lipschitz) is not None:
             sizes += [(float(v @ v), bound) for v in of[1][0]]
-    return min((float(limit) / size**0.5 for size, limit in sizes if size), default=1.0)
+    for form in near:
+        size = -sum(float(c) * float(vectors[block][x] @ vectors[block][y]) for (block, x, y), c in form.gram.items())
+        sizes.append((size, float(form.constant) ** 0.5))
+    return min((float(limit) / size**0.5 for size, limit in sizes if size > 0), default=1.0)
 
 
 def _of_clients(vectors: np.ndarray, split: int, clients: int) -> np.ndarray:

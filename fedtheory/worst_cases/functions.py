@@ -9,8 +9,9 @@ method on them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class WorstFunction:
         history
     values : dict point -> every client's loss there, in the order of the losses' pieces; each
         client's where cohorts are drawn
+    begun : dict name -> vectors of the clients (N, d) in which the method begins, where it may begin in any
     """
 
     found: WorstCase
@@ -55,6 +57,7 @@ class WorstFunction:
     margin: float
     vectors: Mapping[str, Mapping[str, np.ndarray]]
     values: Mapping[str, float]
+    begun: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def ways(self) -> int:
@@ -75,9 +78,10 @@ class WorstFunction:
         if self.ways > MOST_RUNS:
             raise InvalidInput(f"{self.ways:,} ways to draw the cohorts: at most {MOST_RUNS:,} are run; take fewer clients or rounds")
         kinks = isinstance(q.subject.local, Exact) and q.losses.smoothness is None
-        seen = [np.zeros((self.ways, self.problem.dim))]
+        seen, N = [np.zeros((self.ways, self.problem.dim))], self.problem.num_clients
+        begun = q.subject.made.begin(seen[0], N, lambda: cast(Any, _Begins(self.begun))) if self.begun else None
         simulate(
-            self.problem, q.subject.made, rounds=q.rounds, scenarios=self.ways,
+            self.problem, q.subject.made, rounds=q.rounds, scenarios=self.ways, resume=begun and (0, begun),
             local_solver=ExactProx() if kinks else q.subject.local,
             sampling=EveryCohort(q.participants) if q.participants < q.clients else None,
             on_round=lambda t, old, new, clients: seen.append(np.array(new.x)),
@@ -97,6 +101,21 @@ class WorstFunction:
         return float(gaps[:-1].min() if criterion == "best-gap" else gaps[-1])
 
 
+@dataclass(frozen=True)
+class _Begins:
+    """The clients before round 1, whose vectors are given."""
+
+    begun: Mapping[str, np.ndarray]
+
+    def any_near_the_optimum(self, name: str, distance: Any) -> np.ndarray:
+        """The vectors (1, N, d)."""
+        return self.begun[name][None]
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Over all clients."""
+        return values.mean(axis=1)
+
+
 def check_question(q: Question) -> None:
     """Refuse a question of which no losses are made.
 
@@ -105,14 +124,15 @@ def check_question(q: Question) -> None:
     MissingCapability
         Groups of clients of which some have smooth losses, and others need not.
     InvalidInput
-        A method that flips coins, whose messages are compressed in any way, which begins with any vectors, or whose
+        A method that flips coins, whose messages are compressed in any way, which begins with any vectors where cohorts
+        are drawn, or whose
         worst case is a relaxation; losses that are strongly convex and not smooth.
     """
     none, kinds = f"no worst function of {q.subject.name}", q.losses.of_clients if isinstance(q.losses, Groups) else [q.losses]
     if isinstance(q.subject.made, Compressed):
         raise InvalidInput(f"{none} under a contraction: its worst compressor is none that can be run")
-    if starts := ", ".join(assumed(q)):
-        raise InvalidInput(f"{none}: no run begins with any {starts}; its bound alone is proved")
+    if q.tree and (starts := ", ".join(assumed(q))):
+        raise InvalidInput(f"{none}: of any {starts} and cohorts its bound alone is proved")
     if (left_out := relaxed(q)) or q.subject.one_loss:
         raise InvalidInput(f"{none}, whose value is {f'an upper bound only: {left_out}' if left_out else 'that of any convex set'}")
     if len({kind.smoothness is None for kind in kinds}) > 1:
@@ -143,4 +163,4 @@ def worst_function(found: WorstCase, clients: int | None = None) -> WorstFunctio
         raise InvalidInput(f"clients = {clients}: cohorts of {q.participants} of {q.clients} clients were asked; make losses of those")
     made = of_cohorts(found, q) if q.tree else of_exchangeable(found, q, clients)
     problem = least_losses(q.losses, made.at - made.start, made.gradients, made.values)
-    return WorstFunction(found, problem, -made.start, made.margin, made.vectors, made.named)
+    return WorstFunction(found, problem, -made.start, made.margin, made.vectors, made.named, made.begun)

@@ -16,7 +16,7 @@ subgradient a loss with kinks has at a model: the worst case's alone is steepest
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -50,6 +50,7 @@ class Pieces:
     margin : by how much every condition holds at least
     vectors : dict block -> dict name -> the vectors that all of this is made of
     named : dict point -> the value there
+    begun : dict name -> vectors of the clients (N, d) in which the method begins
     """
 
     at: np.ndarray
@@ -59,6 +60,7 @@ class Pieces:
     margin: float
     vectors: Mapping[str, Mapping[str, np.ndarray]]
     named: Mapping[str, float]
+    begun: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def factored(gram: np.ndarray) -> np.ndarray:

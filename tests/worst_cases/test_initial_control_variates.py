@@ -20,6 +20,7 @@ from fedtheory.worst_cases import (
     worst_function,
     write,
 )
+from fedtheory.worst_cases.below import below, check
 from fedtheory.worst_cases.readable import of_certificate, script
 
 STEP = F(1, 4)
@@ -92,10 +93,27 @@ def test_with_one_step_of_everybody_they_do_not_matter():
         assert value(initial, 1, 2).best == pytest.approx(1 / 4, rel=1e-6)
 
 
-def test_no_losses_are_made_of_any_start():
-    with pytest.raises(InvalidInput, match="no worst function of scaffold: no run begins with any c_k"):
-        worst_function(value(F(1, 2)))
-    with pytest.raises(InvalidInput, match="no run begins with any c_k"):
+@pytest.mark.parametrize(("initial", "how"), [
+    (F(1, 2), {}), (2, {"criterion": "distance", "option": "gradient"}), (0, {}), (1, {"heterogeneity": 0}),
+    (1, {"losses": [Group("1/2", Losses(1, F(1, 10))), Group("1/2", Losses(2))], "criterion": "distance"}),
+    (F(1, 2), {"losses": [Group("1/3", Losses(), 1), Group("2/3", Losses(2, F(1, 2)), 3)], "server_lr": F(1, 2)}),
+])  # fmt: skip
+def test_a_run_from_the_worst_of_them_ends_with_the_bound(initial, how):
+    """They are handed over with the losses, and are as near to the clients' gradients at x* as is said."""
+    found = value(initial, **how)
+    for clients in (None,) if "losses" in how else (2, 3):
+        made = worst_function(found, clients)
+        assert made.measured() == pytest.approx(found.best, rel=1e-4)
+        off = made.begun["c_k"] - made.problem.gradient(made.optimum[None])[0]
+        size = made.problem.weights @ (off**2).sum(axis=1)
+        assert size == pytest.approx(float(initial) ** 2, rel=1e-3, abs=1e-9)
+    least = below(made)
+    assert F(999, 1000) * found.bound < least.value <= found.bound
+    check(found.asked | {"kind": "worst-case"}, least)
+
+
+def test_no_losses_are_made_of_any_start_and_cohorts():
+    with pytest.raises(InvalidInput, match="no worst function of scaffold: of any c_k and cohorts its bound alone is proved"):
         worst_function(value(0, clients=3, participants=1, rounds=1))
 
 

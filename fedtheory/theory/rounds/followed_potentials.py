@@ -11,7 +11,7 @@ import numpy as np
 from fedtheory.errors import MissingCapability
 from fedtheory.theory.rounds.forms import Potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
-from fedtheory.theory.rounds.proof_scopes import Case, undeclared
+from fedtheory.theory.rounds.proof_scopes import MANY, Case, undeclared
 from fedtheory.theory.rounds.vector_forms import only_vectors, quadratics, view_of
 from fedtheory.theory.rounds.vector_worlds import OWN, CohortWorld
 from fedtheory.worst_cases.gram import Quadratic, common, own
@@ -30,8 +30,8 @@ def followed(
     constants : of each case those with other values
     """
     setting = MethodSetting.of(statement)
-    with_these = zip(cases, constants, strict=True)
-    views = [view_of(setting, *case).other(dict(values)) for case, values in with_these]
+    many = [case._replace(rows=max(case.rows, MANY)) for case in cases]
+    views = [view_of(setting, *case).other(dict(of)) for case, of in zip(many, constants, strict=True)]
     claimed = [statement.on(view, mutants=False, only=form)[form] for view in views]
     if not isinstance(claimed[0].sides, Potential):
         return ""

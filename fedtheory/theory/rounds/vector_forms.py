@@ -22,7 +22,7 @@ from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import everyone, probabilities, sequences
 from fedtheory.theory.rounds.vector_worlds import CLIENTS, FEW, CohortWorld, VectorWorld, losses_of
 from fedtheory.worst_cases.entries import SHOWN, Square, exact
-from fedtheory.worst_cases.gram import Quadratic, common, own
+from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.runs import OPTIMUM, STATE, X_STAR
 
@@ -106,17 +106,9 @@ def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction]
     if run:
         chance = np.array([Fraction(1)], dtype=object)
         return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
-    kinds = {
-        "N d": lambda n: (
-            np.concatenate(
-                [world.trace.of_server(common(f"{STATE}{n}.{k}")) for k in range(clients)]
-            ) if each else world.trace.of_clients(own(STATE + n))[0]
-        ),
-        "d": lambda n: world.trace.of_server(common(STATE + n))[0],
-    }
-    if other := [axes for axes in setting._free.values() if axes not in kinds]:
+    if other := [axes for axes in setting._free.values() if axes not in ("N d", "d")]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
-    state = {name: kinds[axes](name) for name, axes in setting._free.items()}
+    state = {name: world.any_vector(STATE + name, axes == "N d")[0] for name, axes in setting._free.items()}
     return setting._round(world, start, law, rounds, (), drawn, state)
 
 

@@ -37,9 +37,9 @@ from fedtheory.worst_cases.gram import Quadratic, Vector, common, own, square, v
 from fedtheory.worst_cases.runs import OPTIMUM, X_STAR, Run, spread
 from fedtheory.worst_cases.traced import Count, VectorClients
 
-__all__ = ["CLIENTS", "CONVEXITY", "FEW", "OWN", "CohortWorld", "VectorWorld", "losses_of"]
+__all__ = ["CLIENTS", "CONVEXITY", "FEW", "OWN", "OWN_X", "CohortWorld", "VectorWorld", "losses_of"]
 
-OWN = "own optimum"
+OWN, OWN_X = "own optimum", "x* of each"
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
 FEW = 5  # rows of the clients' arrays, which are enough where a round does not count them
@@ -148,12 +148,16 @@ class VectorWorld:
         self._made.append(VectorClients(self.trace, solver, *rows, t, *kept, own, counts=counts))
         return self._made[-1]
 
+    def any_vector(self, name: str, of_each: bool) -> Any:
+        """A vector that may be anything (1, d), or one of each client (1, N, d)."""
+        return self.trace.of_clients(own(name)) if of_each else self.trace.of_server(common(name))
+
     @property
     def minima(self) -> Any:
         """min f_k of every client (N,)."""
         if not self.losses.strong_convexity > 0:
             raise MissingCapability("a loss that is not strongly convex need not have a least value")
-        self.run.points.setdefault(OWN, Point(OWN, own("x* of each"), Vector()))
+        self.run.points.setdefault(OWN, Point(OWN, own(OWN_X), Vector()))
         made = [Square(self.trace, {k: value(OWN)}, frozenset(range(self.dim))) for k in range(self.num_clients)]
         return np.array(made, dtype=object)
 
@@ -236,6 +240,11 @@ class CohortWorld(VectorWorld):
         steps = int(work["E"]) if "E" in work else None
         return CohortClients(self, cohort, SlotWork(steps, work.get("eta")), like, t)
 
+    def any_vector(self, name: str, of_each: bool) -> Any:
+        """As `VectorWorld.any_vector`."""
+        made = [super(CohortWorld, self).any_vector(f"{name}.{k}", False) for k in range(self.num_clients)]
+        return np.stack(made, axis=1) if of_each else super().any_vector(name, False)
+
     @property
     def size(self) -> int:
         """As `VectorWorld.size`, of each client."""
@@ -257,7 +266,7 @@ class CohortWorld(VectorWorld):
         """min f_k of every client (N,)."""
         if not self.losses.strong_convexity > 0:
             raise MissingCapability("a loss that is not strongly convex need not have a least value")
-        forms = [value(self.run.flat(k, common(f"x* of each.{k}"), f"{OWN}.{k}").name) for k in range(self.num_clients)]
+        forms = [value(self.run.flat(k, common(f"{OWN_X}.{k}"), f"{OWN}.{k}").name) for k in range(self.num_clients)]
         return np.array([Square(self.trace, {None: q}, frozenset(range(self.dim))) for q in forms], dtype=object)
 
     def expected(self, v: Any) -> Any:

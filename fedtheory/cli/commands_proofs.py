@@ -42,7 +42,6 @@ from fedtheory.cli.options import (
 )
 from fedtheory.cli.participation import LOCAL_OPTIONS, PARTICIPATION_OPTIONS
 from fedtheory.cli.topics import METHODS_OF_PAPERS, OF_METHOD, statement_topic, worst_case_topic
-from fedtheory.errors import InvalidInput
 
 __all__: list[str] = []
 
@@ -458,10 +457,8 @@ def worst_case_command(
     def given(names: Iterable[str]) -> dict[str, str | None]:
         return {name: options[name] for name in names}
 
-    of_all = (10 if clients is None else clients, participants, local_steps)
-    of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD))}
-    if group and lyapunov:
-        raise InvalidInput("--group with --lyapunov: a potential is one for losses of one class; leave one of the two out")
+    of_all = (10 if clients is None and not group else clients, participants, local_steps)
+    of_method = {"step": step, **given(p.name for p in (*_OF_METHOD, *_GIVEN_TO_METHOD)), "group": group}
     if lyapunov:
         if instance is not None:
             check_instance(instance, True)
@@ -475,5 +472,4 @@ def worst_case_command(
         potential.lyapunov(method, *of_all, numbers, of_method, refused, json, out)
         return
     numbers = given(p.name for p in _OF_LOSSES)
-    many, chosen = clients if group else of_all[0], {**of_method, "group": group}
-    worst.worst_case(method, many, participants, local_steps, rounds, criterion, numbers, chosen, json, out, instance, fewest)
+    worst.worst_case(method, *of_all, rounds, criterion, numbers, of_method, json, out, instance, fewest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -151,11 +151,28 @@ def _question(
     groups = options.pop("group", None) or ()
     extra = given_values(options.pop("given", None)) or {}
     extra |= {name: exact(f"--{name}", text) for name, text in options.items() if text is not None}
-    losses: Any = [_group(text, cls.nonsmooth) for text in groups]  # else one class
-    if groups and (twice := sorted({*OF_A_GROUP.values()} & {*given})):
-        raise InvalidInput(f"--{twice[0].replace('_', '-')} with --group: say it in every group, as in --group '1/2: L=2 mu=1/10'")
-    losses = losses or _losses(method, cls.nonsmooth, given)
+    losses = grouped(groups, cls.nonsmooth, given) or _losses(method, cls.nonsmooth, given)
     return asked(cls, extra, local_steps, rounds, criterion_of(criterion), losses, clients=clients, participants=participants, **given)
+
+
+def grouped(texts: Sequence[str], nonsmooth: bool, given: Mapping[str, Any]) -> list[Group]:
+    """The groups as they are typed, beside which nothing else may be said of the losses."""
+    found = [_group(text, nonsmooth) for text in texts]
+    if texts and (twice := sorted({*OF_A_GROUP.values()} & {*given})):
+        raise InvalidInput(f"--{twice[0].replace('_', '-')} with --group: say it in every group, as in --group '1/2: L=2 mu=1/10'")
+    return found
+
+
+def told_groups(asked: Mapping[str, Any], any_number: bool) -> list[str]:
+    """Each group of clients in words."""
+    many = ("2 clients or more" if any_number else f"{of['clients']} clients" for of in asked.get("groups", {}).values())
+    pairs = zip(asked.get("groups", {}).values(), many, strict=True)
+    return [f"share {of['share']}, {'one client' if of['clients'] == 1 else n}: {_of_losses(of)}" for of, n in pairs]
+
+
+def hash_of(groups: Mapping[str, Any]) -> str:
+    """What a file's name has of groups."""
+    return sha256(repr(plain(groups)).encode()).hexdigest()[:10]
 
 
 def _losses(who: str, nonsmooth: bool, given: dict[str, Any]) -> Losses:
@@ -200,7 +217,7 @@ def _name(asked: Any, method: str, criterion: str) -> str:
     """The file's name; ``method`` and ``criterion`` as they were named."""
     numbers = {"L": asked.get("smoothness"), "sc": asked.get("strong convexity"), "G": asked.get("lipschitz")}
     if groups := asked.get("groups"):
-        numbers["groups"] = sha256(repr(plain(groups)).encode()).hexdigest()[:10]
+        numbers["groups"] = hash_of(groups)
     numbers |= asked["options"] | {"zeta": asked["heterogeneity"], "R": asked["distance"]}
     if asked["participants"] < asked["clients"] or asked["clients"] == 1:
         numbers |= {"N": asked["clients"], "P": asked["participants"]}
@@ -258,9 +275,8 @@ def _show(told: dict[str, Any], found: Any) -> None:
     if (about := first_line(type(subject.plain))) is not None:
         console.print(about, soft_wrap=True)
     own = "" if asked["heterogeneity"] is None else f"; root mean square of the clients' gradients at x* <= {asked['heterogeneity']}"
-    for of in groups.values():
-        several = "2 clients or more" if found.any_number else f"{of['clients']} clients"
-        console.print(f"share {of['share']}, {'one client' if of['clients'] == 1 else several}: {_of_losses(of)}", soft_wrap=True)
+    for line in told_groups(asked, found.any_number):
+        console.print(line, soft_wrap=True)
     console.print(losses, soft_wrap=True)
     own += "".join(f"; {words}" for words in assumed(found.question).values())
     console.print(f"||x_0 - x*|| <= {asked['distance']}{own}", soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,7 +26,7 @@ from fedtheory.worst_cases.criteria import (
 )
 from fedtheory.worst_cases.entries import SHOWN
 from fedtheory.worst_cases.gram import Quadratic, value
-from fedtheory.worst_cases.groups import Group, Groups
+from fedtheory.worst_cases.groups import Group, Groups, others, sized
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.methods import Scale, Subject, class_of, subject
 from fedtheory.worst_cases.numbers import Units, exact
@@ -42,8 +41,6 @@ __all__ = [
 
 BOUND = "minus the bound"
 Announce = Callable[[str], None]
-OTHERS = (3, 7, 101)  # numbers of clients at which a run is looked at beside 2
-MOST_COMPARED = 10_000  # clients of all these runs
 SOLVED, TURNED = 1.5e-5, 5e-4  # seconds: times the square of the conditions; times conditions and permutations (measured, one core)
 
 
@@ -265,40 +262,29 @@ def asked(
     if isinstance(method, str):
         method = class_of(method)
     smooth = not getattr(method, "nonsmooth", False)
-    N = None if clients is None else whole_number("clients", clients)
     if losses is None:
         losses = Losses() if smooth else Losses(None, lipschitz=Fraction(1))
-    elif isinstance(losses, Groups) or not isinstance(losses, Losses):
-        grouped = Groups.sized(losses.groups if isinstance(losses, Groups) else losses, N)
-        losses, N = grouped if len(grouped.groups) > 1 else grouped.groups[0].losses, grouped.clients
+    losses, N = sized(losses, clients)
     R, T = exact("distance", distance), whole_number("rounds", rounds)
     zeta = None if heterogeneity is None else exact("heterogeneity", heterogeneity)
     if zeta is None and smooth and (losses.smoothness or losses.lipschitz is None):
         zeta = Fraction(1)
     scale = Scale(losses.smoothness or Fraction(1), losses.lipschitz or Fraction(1), R, T)
     of = subject(method, options, local_steps, scale)
-    N = 2 if N is None else N
     return Question(of, losses, T, criterion, zeta, R, N, N if participants is None else participants)
 
 
 def alike(q: Question) -> bool:
     """True if the value is the same for every number of clients from 2 on, in each group of more than one.
 
-    Everybody takes part, and the run has the same numbers for N = 2 and for each of `OTHERS`, or for
-    the `others` of groups. A coefficient that is a rational function of N, of a degree below their
-    number, is constant then.
+    Everybody takes part, and the run has the same numbers for the `others`. A coefficient that is a
+    rational function of N, of a degree below their number, is constant then.
     """
-    if q.participants < q.clients or q.clients == 1:
-        return False
-    if isinstance(q.losses, Groups):
-        others = [replace(q, losses=of, clients=of.clients, participants=of.clients) for of in q.losses.others()]
-    else:
-        others = [replace(q, clients=n, participants=n) for n in (2, *OTHERS)]
-    if not 0 < sum(other.clients for other in others) <= MOST_COMPARED:
+    if not (found := others(q)):
         return False
     try:
-        found = _told(_walked(q, 1))
-        return all(_told(_walked(other, 1)) == found for other in others)
+        here = _told(_walked(q, 1))
+        return all(_told(_walked(other, 1)) == here for other in found)
     except MissingCapability:  # a round of other clients is not linear
         return False
 
@@ -368,7 +354,7 @@ def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, st
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
     run, start, extra = walked = _walked(q)
     _same_in_other_dimensions(q, _told(walked), lambda d: _told(_walked(q, d)))
-    _tell(announce, _pairs(run), 0)
+    _tell(announce, run.pairs, 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
     _not_too_many(len(conditions))
@@ -418,14 +404,9 @@ def branches(q: Question, coordinates: int = SHOWN) -> tuple[Run, list[Branch]]:
             for weight, x, state in page.every_way(run, t, b.models[-1], b.state):
                 after.append(Branch(b.weight * weight, [*b.models, x], state))
                 not_too_many_ways(len(after))
-            _not_too_many(_pairs(run))
+            _not_too_many(run.pairs)
         found = after
     return run, found
-
-
-def _pairs(run: Run) -> int:
-    """The number of conditions on the losses."""
-    return sum(n * (n - 1) for n in Counter(p.group for p in run.points.values()).values())
 
 
 def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:

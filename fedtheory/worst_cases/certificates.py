@@ -39,8 +39,7 @@ ASKED = frozenset(
 OF_LOSSES = frozenset({"smoothness", "strong convexity", "lipschitz"})
 OF_A_GROUP = OF_LOSSES | {"share", "clients"}
 ASKED_OF_A_QUADRATIC = frozenset({
-    "kind", "method", "source", "local steps", "options", "smoothness", "strong convexity", "clients",
-    "participants", "values",
+    "kind", "method", "source", "local steps", "options", "clients", "participants", "values",
 })  # fmt: skip
 QUADRATIC = "quadratic potential"
 MOST_BYTES, MOST_SECONDS = 2_000_000, 60
@@ -117,7 +116,7 @@ def _verify(found: Certificate, method: type[Algorithm] | None, criterion: Any) 
 
 
 def _verify_quadratic(found: Certificate, method: type[Algorithm] | None) -> None:
-    _only(found.question, ASKED_OF_A_QUADRATIC)
+    _only(found.question, ASKED_OF_A_QUADRATIC | _names_of_losses(found.question))
     question, rho, valued = found.question, found.claim.get("rho"), found.question.get("values")
     if rho is None or set(found.claim) != {"rho", "c"} or not isinstance(valued, bool):
         raise InvalidInput("a quadratic potential claims rho and c, and says whether it has values of F")
@@ -138,10 +137,9 @@ def quadratic_question(
     InvalidInput
         A question that is none.
     """
-    losses = Losses(*(fraction(question.get(name), name) for name in ("smoothness", "strong convexity")))
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "clients", "participants")}
     return potential_question(
-        _method(question, method), _options(question), losses=losses,
+        _method(question, method), _options(question), losses=_losses(question),
         **{name.replace(" ", "_"): count for name, count in counts.items()},
     )  # fmt: skip
 
@@ -190,21 +188,29 @@ def asked_question(
     if question.get("kind") != "worst-case":
         old = " (constants of one round are forms of `one-round` now)" if question.get("kind") == "potential" else ""
         raise InvalidInput(f"kind {question.get('kind')!r}: it must be 'worst-case' or '{QUADRATIC}'{old}")
-    grouped = "groups" in question
-    _only(question, ASKED | ({"groups"} if grouped else OF_LOSSES))
-    losses = _groups(question) if grouped else _losses(question)
+    _only(question, ASKED | _names_of_losses(question))
     options = _options(question)
     counts = {name: integer(question.get(name), name, 1, MOST) for name in ("local steps", "rounds", "clients", "participants")}
     zeta = question.get("heterogeneity")
     found = asked(
-        _method(question, method), options, losses=losses, criterion=_criterion(question, criterion),
+        _method(question, method), options, losses=_losses(question), criterion=_criterion(question, criterion),
         distance=fraction(question.get("distance"), "distance"),
         **{name.replace(" ", "_"): count for name, count in counts.items()},
     )
     return replace(found, heterogeneity=None if zeta is None else fraction(zeta, "heterogeneity"))
 
 
-def _losses(of: Mapping[str, Any]) -> Losses:
+def _names_of_losses(question: Mapping[str, Any]) -> frozenset[str]:
+    """What a question may say of its losses."""
+    return frozenset({"groups"}) if "groups" in question else OF_LOSSES
+
+
+def _losses(question: Mapping[str, Any]) -> Losses | list[Group]:
+    """The class, or the groups of clients, that a question is about."""
+    return _groups(question) if "groups" in question else _class(question)
+
+
+def _class(of: Mapping[str, Any]) -> Losses:
     """The class that a question, or a group in it, is about."""
     smoothness, lipschitz = (of.get(name) for name in ("smoothness", "lipschitz"))
     return Losses(
@@ -222,7 +228,7 @@ def _groups(question: Mapping[str, Any]) -> list[Group]:
     for of in table.values():
         _only(of, OF_A_GROUP)
     return [
-        Group(fraction(of.get("share"), "share"), _losses(of), integer(of.get("clients"), "clients", 1, MOST))
+        Group(fraction(of.get("share"), "share"), _class(of), integer(of.get("clients"), "clients", 1, MOST))
         for of in table.values()
     ]
 

@@ -1,7 +1,7 @@
 """Entries of arrays that stand for coordinates of the vectors of a run.
 
 Sums, differences and multiples of them are vectors again, products are forms of vectors. Whatever else is asked of
-them is refused. Arrays have a row for every client, and a few coordinates that stand for the dimension, so that
+them is refused. Arrays have rows for the clients, and a few coordinates that stand for the dimension, so that
 what treats some unlike others is noticed.
 """
 
@@ -97,11 +97,11 @@ class _Entry:
 
     def _of_group(self, parts: Any, members: range) -> Any:
         """The same of the clients of a group."""
-        own = [k for k in parts if isinstance(k, int) and k in members]
-        alone = len(own) == len(parts) == 1 < len(members)
-        if not own or alone or any(not self._same(parts[k], parts[own[0]]) for k in own[1:]):
+        own, cohort = [k for k in parts if isinstance(k, int) and k in members], self.of.moment
+        several = len(own) in (len(members), len(members) - len(cohort[0]), len(cohort[0]))
+        if not own or not several or any(not self._same(parts[k], parts[own[0]]) for k in own[1:]):
             return parts
-        part, cohort = parts[own[0]], self.of.moment
+        part = parts[own[0]]
         outside = cohort in parts and not {*own} & {*cohort[0]} and self._same(parts[cohort], part)
         if len(own) + outside * len(cohort[0]) == len(members):
             left = {k: x for k, x in parts.items() if k not in own and not (outside and k == cohort)}

@@ -15,11 +15,13 @@ from fedtheory.inputs import shown, whole_number
 from fedtheory.worst_cases.classes import Losses, Point
 from fedtheory.worst_cases.numbers import exact
 
-__all__ = ["Group", "Groups"]
+__all__ = ["Group", "Groups", "others", "sized"]
 
 MOST_CLIENTS = 10_000  # that a run on vectors has rows for
 TIMES = (2, 3, 4)  # the clients of groups, with which a run is compared
 MOST_APART = 2  # groups whose numbers of clients are changed by themselves
+OTHERS = (2, 3, 7, 101)  # numbers of clients at which a round is looked at
+MOST_COMPARED = 10_000  # clients of all these
 
 
 @dataclass(frozen=True)
@@ -150,3 +152,30 @@ class Groups(Losses):
     def clients(self) -> int:
         """How many in all."""
         return sum(g.clients or 0 for g in self.groups)
+
+
+def sized(losses: Any, clients: int | None) -> tuple[Losses, int]:
+    """The class of losses, or the groups, and the number of clients: 2, or of groups the least with two in each.
+
+    Raises
+    ------
+    InvalidInput
+        As `Groups.sized`, and a number that is none.
+    """
+    N = None if clients is None else whole_number("clients", clients)
+    if isinstance(losses, Losses) and not isinstance(losses, Groups):
+        return losses, 2 if N is None else N
+    grouped = Groups.sized(losses.groups if isinstance(losses, Groups) else losses, N)
+    return grouped if len(grouped.groups) > 1 else grouped.groups[0].losses, grouped.clients
+
+
+def others(q: Any) -> list[Any]:
+    """The question with other numbers of clients, with which its rounds are compared; [] where it is about one number, or
+    there are too many clients."""
+    if q.participants < q.clients or q.clients == 1:
+        return []
+    if isinstance(q.losses, Groups):
+        found = [replace(q, losses=of, clients=of.clients, participants=of.clients) for of in q.losses.others()]
+    else:
+        found = [replace(q, clients=n, participants=n) for n in OTHERS]
+    return found if sum(other.clients for other in found) <= MOST_COMPARED else []

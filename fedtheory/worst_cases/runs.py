@@ -8,6 +8,7 @@ the gradient at the solution comes first, the solution is what the condition say
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -98,6 +99,11 @@ class Run:
     def best(self) -> Vector:
         """Where the optimum is."""
         return next(iter(self.points.values())).at
+
+    @property
+    def pairs(self) -> int:
+        """The number of conditions on the losses."""
+        return sum(n * (n - 1) for n in Counter(p.group for p in self.points.values()).values())
 
     # --- groups of clients ------------------------------------------------------------------------
     @property

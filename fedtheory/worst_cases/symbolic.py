@@ -190,12 +190,12 @@ class SymbolicClients(VectorClients):
         round_index: Any = 1, label: Any = 0, arrays: tuple[int, int] = ARRAYS[0],
     ) -> None:  # fmt: skip
         N, P = arrays[0], arrays[0 if participants is None else 1]
-        super().__init__(Trace(run, N, P), solver, N, P, 1, {}, [], label)
-        self._asked_for = clients, participants, round_index, label
-        self._round, self._counts = round_index, (clients, clients if participants is None else participants)
-        share = exact(self._counts[1]) / exact(clients)
+        counts = clients, clients if participants is None else participants
+        super().__init__(Trace(run, N, P), solver, N, P, 1, {}, [], label, counts=counts)
+        self._round, self._asked_for = round_index, (clients, participants, round_index, label)
+        share = exact(counts[1]) / exact(clients)
         if run.share != share:
-            told = f"{self._counts[1]} of {clients} clients are {share}"
+            told = f"{counts[1]} of {clients} clients are {share}"
             raise InvalidInput(f"the run's share is {run.share}, and {told}: make it Run({share}, ...)")
 
     def after(self, method: Algorithm, **state: Vector) -> Any:
@@ -225,21 +225,6 @@ class SymbolicClients(VectorClients):
         if trace.refused is not None:
             raise trace.refused
         return found._replace(**{n: trace.vector(getattr(found, n)) for n in state})
-
-    @property
-    def num_clients(self) -> Any:
-        return self._counts[0]
-
-    @property
-    def size(self) -> Any:
-        return np.array([[self._counts[1]]], dtype=object)
-
-    @property
-    def objective_weights(self) -> np.ndarray:
-        return np.full(len(self.everybody), 1 / self.num_clients, dtype=object)
-
-    def sum(self, values: Any, weights: Any = None) -> Any:
-        return self._counts[1] * self.mean(values if weights is None else weights * values)
 
 
 # --- what is left of a proof ----------------------------------------------------------------------

@@ -33,7 +33,7 @@ from fedtheory.rational import Whole
 from fedtheory.worst_cases.coins import Coins
 from fedtheory.worst_cases.entries import NOT_LINEAR, UNLIKE, NotLinear, Square, Trace, exact, is_entry
 
-__all__ = ["Contraction", "NoCurvature", "VectorClients"]
+__all__ = ["Contraction", "Count", "NoCurvature", "VectorClients"]
 
 MOST_POINTS = 1000  # of a run; a programme of as many would take hours
 RELAXED = "of the l1 term inequalities between its subgradients are used, and not what they are entry by entry"
@@ -60,14 +60,17 @@ class Count(Whole):
 
 
 class VectorCohort(Cohort):
-    """P of N clients."""
+    """P of N clients.
 
-    def __init__(self, clients: int, participants: int) -> None:
+    clients, participants : for which an array has rows; P/N is the share
+    """
+
+    def __init__(self, clients: int, participants: int, share: Any) -> None:
         drawn = participants < clients
         self.__dict__.update(
             NOT_DRAWN, num_clients=clients, drawn=drawn, participants=participants,
             mask=None if drawn else np.ones((1, clients), dtype=bool),
-            active_probability=np.full(clients, Fraction(participants, clients), dtype=object),
+            active_probability=np.full(clients, share, dtype=object),
         )  # fmt: skip
 
     @property
@@ -162,20 +165,22 @@ class VectorClients(Clients):
     ----------
     trace : `Trace`
     solver : LocalSolver, whose numbers are fractions
-    clients, participants : N and P
+    clients, participants : for which arrays have rows
     round_index : t, from 1 on
     moves : the subgradients of l1 terms so far with moves and weights, by name
     inside : the points of a convex set so far, with their names and normals
     label : in the names of the gradients that are asked for (default: t - 1)
     coins : how the round's coins fall; None: it may flip none
+    counts : N and P (default: the rows); symbols stand for any
     """
 
     def __init__(
         self, trace: Trace, solver: LocalSolver, clients: int, participants: int, round_index: int,
         moves: dict[str, tuple[Any, Any, Fraction]], inside: list[tuple[str, Any, Any]], label: Any = None,
-        coins: Coins | None = None,
+        coins: Coins | None = None, counts: tuple[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         self.trace, self.run, self.solver, self.coins = trace, trace.run, solver, coins
+        self.counts: tuple[Any, Any] = counts or (Count(clients), Count(participants))
         self.moves, self.inside = moves, inside
         self.label = round_index - 1 if label is None else label
         self.everybody = range(clients)
@@ -188,7 +193,7 @@ class VectorClients(Clients):
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
         self._asked = self._compressed = 0
-        self.cohort = VectorCohort(clients, participants)
+        self.cohort = VectorCohort(clients, participants, exact(self.counts[1]) / exact(self.counts[0]))
 
     def __getattr__(self, name: str) -> Any:
         raise NotLinear(f"asks for clients.{name}: {NOT_LINEAR}")
@@ -209,12 +214,12 @@ class VectorClients(Clients):
     @property
     def num_clients(self) -> int:
         self.trace.read.add("N")
-        return Count(len(self.everybody))  # type: ignore[return-value]
+        return self.counts[0]
 
     @property
     def size(self) -> Any:
         self.trace.read.add("N")
-        return np.array([[Count(len(self.slots))]], dtype=object)
+        return np.array([[self.counts[1]]], dtype=object)
 
     def real(self, number: Any) -> Fraction:
         return exact(number)
@@ -225,7 +230,8 @@ class VectorClients(Clients):
 
     @property
     def objective_weights(self) -> np.ndarray:
-        shares = [share / len(of) for of, share in zip(self.trace.groups, self.trace.shares, strict=True) for _ in of]
+        rows = len(self.everybody) / exact(self.counts[0])  # each of which stands for some clients
+        shares = [share * rows / len(of) for of, share in zip(self.trace.groups, self.trace.shares, strict=True) for _ in of]
         return np.array(shares, dtype=object)
 
     def weights(self) -> Any:
@@ -252,9 +258,9 @@ class VectorClients(Clients):
         values = values[...] if type(values) is Moved else values
         shares = np.asarray(values if weights is None else weights)
         of_all = len(self.slots) == len(self.everybody)
-        if not of_all or any(is_entry(x) or x != Fraction(1, len(self.slots)) for x in shares.flat):
+        if not of_all or any(is_entry(x) or x * self.counts[1] != 1 for x in shares.flat):
             self.trace.read.add("N")  # no mean over all
-        return len(self.slots) * self.mean(values if weights is None else weights * values)
+        return self.counts[1] * self.mean(values if weights is None else weights * values)
 
     def mean(self, values: Any) -> Any:
         values = values[...] if type(values) is Moved else values

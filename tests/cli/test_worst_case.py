@@ -76,6 +76,16 @@ def test_the_best_quadratic_potential_is_written_as_it_is_proved(tmp_path):
     assert all(abs(abs(a) - abs(b)) <= 1e-11 * abs(b) for a, b in zip(written, every, strict=True))
 
 
+def test_the_best_quadratic_potential_of_groups(tmp_path):
+    words = ("worst-case", "scaffold", "-K", "2", "--step", "1/40", *TENTH[:2], "--group", "1/10: L=10 mu=1")
+    told = json.loads(call(*words, "--lyapunov", "--out", str(tmp_path), "--json").stdout)
+    assert told["at_least"] <= told["solver"] <= told["rho"] < 1 and list(told["asked"]["groups"]) == ["1", "2"]
+    assert told["stands_for"]["c_k(1)"] == {"c_k(1)": "1", "c_k(2)": "-1"} and "deviation 2" in told["potential"]
+    shown = " ".join(call(*words, "--lyapunov", "--out", str(tmp_path)).stdout.split())
+    assert "share 1/10, 2 clients or more: losses of smoothness 10" in shown and "in each group equal ones" in shown
+    assert "proved" in call("replay", told["certificate"]).stdout
+
+
 def test_a_changed_certificate_is_refused(tmp_path):
     for mu in ("1", "1/2"):
         call("worst-case", "fedprox", "--mu", mu, "--out", str(tmp_path))
@@ -108,7 +118,8 @@ def test_a_changed_certificate_is_refused(tmp_path):
         (["subgradient", "--distance", "0"], "--distance 0: the default of step is a multiple of it; take one above 0, or give step"),
         (["subgradient", "--distance", "-1"], "--distance -1: the default of step is a multiple of it; take one above 0"),
         (["fedmls", "-T", "3", "--distance", "0"], "--distance 0: the default of lam is a multiple of it; take one above 0, or"),
-        (["fedavg", *TENTH, "--lyapunov"], "--group with --lyapunov: a potential is one for losses of one class"),
+        (["fedavg", *TENTH, "--lyapunov", "-P", "3"], "--participants 3 < clients = 20: of groups potentials are found where"),
+        (["fedavg", *TENTH, "--lyapunov", "--smoothness", "2"], "--smoothness with --group"),
         (["fedavg", *TENTH, "-P", "10"], "no cohorts are drawn; leave participants out"),
         (["fedavg", *TENTH, "-N", "15"], "--clients 15: the shares 9/10, 1/10 are whole numbers of clients of a multiple of 10"),
         (["fedavg", "--step", "1", "--group", "1/2: L=1", "--group", "1/2: G=1", "--instance", "w.json"],

@@ -41,6 +41,9 @@ OF_DYN = {"gradients": "N d", "h": lambda s: s["gradients"].mean(axis=-2)}
 OF_SCAFFOLD = {"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)}
 
 
+SUM = "V_0 + the expected sum of the noise"
+
+
 def stated(made, about=None, problems=CONVEX, **how):
     """A statement whose forms are those of a function."""
     paper = Paper("mine")
@@ -80,9 +83,9 @@ def test_what_follows(how, says):
     ("noise", "says"),
     [
         (lambda q: q.heterogeneity / q.beta**2, "V_0 + T noise"),
-        (lambda q: q.heterogeneity / q.beta**2 + q.distance_sq, "V_0 + the sum of the noise"),
-        (lambda q: q.heterogeneity / q.beta**2 + q.gap / q.beta, "V_0 + the sum of the noise"),
-        (lambda q: q.heterogeneity / q.beta**2 + q.sq(q.gradient), "V_0 + the sum of the noise"),
+        (lambda q: q.heterogeneity / q.beta**2 + q.distance_sq, SUM),
+        (lambda q: q.heterogeneity / q.beta**2 + q.gap / q.beta, SUM),
+        (lambda q: q.heterogeneity / q.beta**2 + q.sq(q.gradient), SUM),
     ],
 )
 def test_noise_of_a_state_is_that_of_its_round(noise, says):
@@ -105,7 +108,7 @@ def test_noise_of_a_state_and_a_factor():
         "f",
     )
     assert found.follows.endswith(
-        "is at most rho^T V_0 + the sum over t < T of rho^(T-1-t) noise_t"
+        "is at most rho^T V_0 + the sum over t < T of rho^(T-1-t) E noise_t"
     )
 
 

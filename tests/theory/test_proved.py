@@ -302,7 +302,7 @@ def agreed(about, local, sampling, crowd, quantities, over="round", rounds=0, di
     }  # fmt: skip
     cohort = {"cohort_size": participants} if participants < clients else {}
     made = parabolas(rng, clients, dim, rounds=rounds, state=state, before=before, **cohort)
-    view = view_of(setting, {}, rounds, crowd, apart, made.exact_losses.constants["beta"])
+    view = view_of(setting, {}, rounds, crowd, apart, beta=made.exact_losses.constants["beta"])
     there, refused, seen = setting.view(made), set(), 0
     for name, quantity in quantities.items():
         try:

@@ -36,7 +36,7 @@ from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, entry
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.programme import NoMultipliers, maximise, optimum
-from fedtheory.worst_cases.quadratic_potentials import SIZE, V_OF, S, potential_question
+from fedtheory.worst_cases.quadratic_potentials import SIZE, S, potential_question
 from fedtheory.worst_cases.readable import of_certificate, script
 from fedtheory.worst_cases.runs import Run
 
@@ -423,7 +423,7 @@ def test_the_printed_potential(gamma, p):
         weights = {"V mean local, local": 1, "V deviation local', local'": 1, "V deviation h', h'": (gamma / p) ** 2}
         given = Quadratic.total(F(c) * terms[name] for name, c in weights.items())
         places = ((MEAN, "local"), (DEVIATION, "local'"))
-        size = Quadratic({entry(V_OF[block], f, f): F(-1) for block, f in places})
+        size = Quadratic({entry(f"V {block}", f, f): F(-1) for block, f in places})
         kept = {name: term for name, term in terms.items() if not name.startswith("V ")}
         return Family(Quadratic({SIZE: F(1)}), {**kept, "V given": given, S: size}, frozenset({S, "V given"}))
 
@@ -444,7 +444,7 @@ def test_several_local_steps_fall_as_gradient_steps_do(steps, p):
 
 def test_nothing_is_below_the_rate_on_parabolas():
     system = potential_question("scaffnew", {"step": F(1), "p": HALF}, 1, LOSSES).system()
-    low = system.on_parabolas(0.1, 1.0)
+    low = system.on_parabolas(LOSSES)
     assert low == pytest.approx(0.81)
     assert optimum(system.family(LOSSES, F(round((low - 1e-3) * 10**6), 10**6), False), S) < 1e-6
 
@@ -465,8 +465,8 @@ def test_what_is_reached_and_seen_by_tails_alone():
     sure = quadratic_potential(Delayed, **options)
     found = quadratic_potential(Delayed, stay=F(1, 4), **options)
     systems = [q.question.system() for q in (sure, found)]
-    assert [set(s.mean) for s in systems] == [{"x", "m", "n"}] * 2
-    assert [set(s.deviation) for s in systems] == [{"a'", "b'"}] * 2
+    assert [set(s.blocks["mean"]) for s in systems] == [{"x", "m", "n"}] * 2
+    assert [set(s.blocks["deviation"]) for s in systems] == [{"a'", "b'"}] * 2
     assert 0.8 < sure.rho < 0.95 and sure.c == 0
     assert float(found.rho) == pytest.approx(0.25 + 0.75 * float(sure.rho), abs=5e-6)
 

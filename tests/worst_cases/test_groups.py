@@ -403,15 +403,17 @@ def test_groups_of_nothing():
 def test_groups_that_are_made_already():
     made = worst_case("fedavg", losses=FOUR, step=F(1, 8))
     assert worst_case("fedavg", losses=made.question.losses, step=F(1, 8)).bound == made.bound
-    with pytest.raises(InvalidInput, match="one class"):
-        quadratic_potential("fedavg", losses=made.question.losses)
+    pair = quadratic_potential("fedavg", losses=[Group("1/4", SLOW), Group("3/4", FAST)], step=F(1, 8))
+    assert quadratic_potential("fedavg", losses=pair.question.losses, step=F(1, 8)).rho == pair.rho
 
 
 def test_what_is_not_asked_of_groups():
     with pytest.raises(MissingCapability, match="no cohorts are drawn"):
         worst_case("fedavg", losses=FOUR, participants=2)
-    with pytest.raises(InvalidInput, match="one class"):
-        quadratic_potential("fedavg", losses=FOUR)
+    with pytest.raises(InvalidInput, match="everybody takes part"):
+        quadratic_potential("fedavg", losses=[Group("1/2", SLOW), Group("1/2", FAST)], participants=2)
+    with pytest.raises(InvalidInput, match="strongly convex losses"):
+        quadratic_potential("fedavg", losses=[Group("1/2", SLOW), Group("1/2", FLAT)])
     kinks = [Group("1/2", FLAT), Group("1/2", Losses(None, lipschitz=1))]
     with pytest.raises(MissingCapability, match="some groups are smooth and those of others need not be"):
         worst_function(worst_case("fedavg", losses=kinks, step=F(1, 8)))

@@ -72,7 +72,7 @@ def test_known_rates(method, steps, options, rho):
 
 def test_a_rate_below_the_one_on_parabolas_has_no_potential():
     q = potential_question("scaffold", {"step": F(1, 4)}, 2, LOSSES)
-    low = q.system().on_parabolas(0.1, 1.0)
+    low = q.system().on_parabolas(LOSSES)
     assert optimum(q.family(F(round((low - 1e-3) * 10**6), 10**6), False), S) < 1e-6
 
 

@@ -27,7 +27,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.undefined import SILENT, Absent, Loose, Undefined, absent_among
 
 __all__ = [
-    "Claimed", "Forms", "Needed", "Outline", "Potential", "Undefined", "Wrong", "eq", "evaluate", "form", "in_function",
+    "OF_STATES", "Claimed", "Forms", "Needed", "Outline", "Potential", "Undefined", "Wrong", "eq", "evaluate", "form", "in_function",
     "le", "outlined", "potential", "printed", "reduced", "repaired", "sides_of", "wrong",
 ]  # fmt: skip
 

@@ -16,17 +16,18 @@ from fedtheory.theory.rounds.declare import Above, Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.problem_classes import Lipschitz, StronglyConvex
 from fedtheory.theory.rounds.vector_forms import MOST_OF_COHORTS, families, view_of
-from fedtheory.theory.rounds.vector_worlds import CLIENTS, CONVEXITY
+from fedtheory.theory.rounds.vector_worlds import CLIENTS, CONVEXITY, FEW
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.runs import STATE
 
-__all__ = ["Case", "announce_proofs", "cases_of", "scope_of", "scopes", "undeclared"]
+__all__ = ["MANY", "Case", "announce_proofs", "cases_of", "scope_of", "scopes", "undeclared"]
 
 MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one size is proved
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
+MANY = 101  # rows, beside `FEW`, so that what counts them is noticed
 EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 MOST_ROUNDS = 3  # of a run that is proved
 PROVED, BEST = 7e-3, 11e-3  # seconds for each condition: of a form, and of the best value of a constant (measured, one core)
@@ -34,13 +35,14 @@ ROUNDS_OF_COHORTS = 2  # that are proved, unless more are declared
 
 
 class Case(NamedTuple):
-    """Where a statement is proved: the numbers that it leaves open, the rounds, N and P, and
-    whether every client has vectors of its own."""
+    """Where a statement is proved: the numbers that it leaves open, the rounds, N and P, whether
+    every client has vectors of its own, and else the most rows of the clients' arrays."""
 
     drawn: dict[str, Fraction]
     rounds: int
     crowd: tuple[int, int]
     apart: bool = False
+    rows: int = FEW
 
 
 def scopes(setting: MethodSetting) -> list[list[Case]]:
@@ -48,6 +50,7 @@ def scopes(setting: MethodSetting) -> list[list[Case]]:
 
     Of one round of cohorts the expectations of squares are known for any number of clients. What
     depends on who takes part, and more rounds, are looked at with few clients, cohort by cohort.
+    Of many clients arrays have few rows, but where a method or a side counts them.
 
     Raises
     ------
@@ -78,12 +81,16 @@ def scopes(setting: MethodSetting) -> list[list[Case]]:
             for numbers in drawn for rounds in lengths for crowd in crowds
         ]  # fmt: skip
 
+    def alike(crowds: list[tuple[int, int]], lengths: list[int]) -> list[list[Case]]:
+        found, most = of(crowds, False, lengths), max(n for n, _ in crowds)
+        return [found, [case._replace(rows=most) for case in found]][: 1 + (most > FEW)]
+
     if all(n == p for n, p in crowds):
-        return [of([*everybody, *crowds], False, few)]
+        return alike([*everybody, *crowds], few)
     shorter = [T for T in few if T <= max(least, ROUNDS_OF_COHORTS if run else ROUNDS_OF_COHORTS - 1)]
     sizes = {c: max(_conditions(setting, case) for case in of([c], True, shorter)) for c in crowds}
     small = [crowd for crowd, size in sizes.items() if size <= MOST_OF_COHORTS]
-    found = [] if run else [of([*everybody, *crowds], False, few)]
+    found = [] if run else alike([*everybody, *crowds], few)
     if any(n > p for n, p in small):
         found.append(of([*everybody, *small], True, shorter))
     elif run and not everybody:
@@ -92,7 +99,7 @@ def scopes(setting: MethodSetting) -> list[list[Case]]:
             f"losses after every cohort of {shorter[-1]} rounds have about {least_of} conditions, and at "
             f"most {MOST_OF_COHORTS} are looked at in a study: declare fewer rounds, local steps or clients"
         )
-    return [*found, of(everybody, False, few)] if run and everybody else found
+    return [*found, *alike(everybody, few)] if run and everybody else found
 
 
 def _conditions(setting: MethodSetting, case: Case) -> int:
@@ -237,6 +244,8 @@ def _changes(
     fewest, largest = setting.problems.clients
     if made(dim=OTHERS)[0] != here:
         raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
+    if case.rows < crowd[0] and not case.apart and made(rows=MANY)[0] != here:
+        raise MissingCapability(f"{statement.id} [{form}]: a side counts the rows of arrays")
     try:
         in_units = _in_units(here, {beta: made(beta=beta)[0] for beta in BETAS}, list(setting._free))
     except MissingCapability:  # a need that is met in these units only

@@ -20,9 +20,9 @@ from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.theory.rounds.forms import Needed, Potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import everyone, probabilities, sequences
-from fedtheory.theory.rounds.vector_worlds import CLIENTS, CohortWorld, VectorWorld, losses_of
+from fedtheory.theory.rounds.vector_worlds import CLIENTS, FEW, CohortWorld, VectorWorld, losses_of
 from fedtheory.worst_cases.entries import SHOWN, Square, exact
-from fedtheory.worst_cases.gram import Quadratic, common, own
+from fedtheory.worst_cases.gram import Quadratic
 from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.runs import OPTIMUM, STATE, X_STAR
 
@@ -46,12 +46,13 @@ class _Generic(Uniform):
 
 def view_of(
     setting: MethodSetting, drawn: dict[str, Fraction], rounds: int,
-    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), apart: bool = False,
+    crowd: tuple[int, int] = (CLIENTS[0], CLIENTS[0]), apart: bool = False, rows: int = FEW,
     beta: Fraction = Fraction(1), dim: int = SHOWN,
 ) -> Any:  # fmt: skip
     """The quantities of a statement's round, after so many others, or of its run of so many.
 
     ``apart``: of cohorts every one is looked at, and every client has vectors of its own.
+    ``rows``: the most that arrays have for the clients, where one stands for all.
 
     Raises
     ------
@@ -65,8 +66,8 @@ def view_of(
         raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
     if rounds and participants < clients and not apart:
         raise MissingCapability("of cohorts one round is proved: declare rounds=0, or what may be anything before it, states={...}")
-    kind = CohortWorld if apart and participants < clients else VectorWorld
-    world = kind(losses_of(setting.problems, beta), clients, participants, dim)
+    of = losses_of(setting.problems, beta), clients, participants, dim
+    world = CohortWorld(*of) if apart and participants < clients else VectorWorld(*of, rows)
     with only_vectors(setting.of_statement.id):
         view = _view(setting, world, drawn, rounds)
         if world.trace.refused is not None:  # and the method went on
@@ -105,17 +106,9 @@ def _view(setting: MethodSetting, world: VectorWorld, drawn: dict[str, Fraction]
     if run:
         chance = np.array([Fraction(1)], dtype=object)
         return setting._made(world, start, law, [everyone(clients, 1)] * rounds, chance, drawn)
-    kinds = {
-        "N d": lambda n: (
-            np.concatenate(
-                [world.trace.of_server(common(f"{STATE}{n}.{k}")) for k in range(clients)]
-            ) if each else world.trace.of_clients(own(STATE + n))[0]
-        ),
-        "d": lambda n: world.trace.of_server(common(STATE + n))[0],
-    }
-    if other := [axes for axes in setting._free.values() if axes not in kinds]:
+    if other := [axes for axes in setting._free.values() if axes not in ("N d", "d")]:
         raise MissingCapability(f"a state with axes {other[0]!r} is no vector")
-    state = {name: kinds[axes](name) for name, axes in setting._free.items()}
+    state = {name: world.any_vector(STATE + name, axes == "N d")[0] for name, axes in setting._free.items()}
     return setting._round(world, start, law, rounds, (), drawn, state)
 
 

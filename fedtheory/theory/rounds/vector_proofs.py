@@ -109,14 +109,15 @@ def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None =
 def _proved(
     statement: Any, form: str, cases: list[Case], constants: Mapping[str, Fraction] | None
 ) -> Proved:
-    scope_of(statement, form, cases, constants)
+    words, whole = scope_of(statement, form, cases, constants)
     setting, given = MethodSetting.of(statement), dict(constants or {})
     chosen, parts = list[dict[str, Fraction]](), list[tuple[Family, Solution]]()
     for case in cases:
         free, found = _solved(statement, view_of(setting, *case).other(given), form)
         chosen.append(free)
         parts += found
-    words, whole = scope_of(statement, form, cases, given, chosen)
+    if any(chosen):
+        words, whole = scope_of(statement, form, cases, given, chosen)
     follows = followed(statement, form, cases, [{**given, **free} for free in chosen])
     return Proved(form, words, tuple(parts), whole, given, tuple(chosen), follows)
 
@@ -130,7 +131,7 @@ def _first(setting: MethodSetting, make: Callable[[list[Case]], M]) -> M:
         Why nothing can be made where every cohort is looked at.
     """
     made, failed, run = None, list[FedTheoryError](), setting.scope == "run"
-    for cases in scopes(setting):
+    for cases in (every := scopes(setting)):
         try:
             if (made := make(cases)) or not run:
                 return made
@@ -141,7 +142,7 @@ def _first(setting: MethodSetting, make: Callable[[list[Case]], M]) -> M:
                 raise
             failed.append(error)
     if made is None:
-        raise failed[0 if run else -1]
+        raise failed[0 if every[0][0].apart else -1]
     return made
 
 
@@ -189,8 +190,11 @@ def best_constant(
     MissingCapability, NotCertified
         As `proved`.
     """
-    setting = MethodSetting.of(statement)
-    return _first(setting, lambda cases: _best(statement, form, name, cases, others or {}))
+    def at(cases: list[Case]) -> BestConstant | None:
+        scope_of(statement, form, cases)
+        return _best(statement, form, name, cases, others or {})
+
+    return _first(MethodSetting.of(statement), at)
 
 
 def _best(

@@ -1,7 +1,8 @@
 """All losses of a class as a world whose quantities are forms of vectors.
 
-In `VectorWorld` one client stands for all, so that what holds is for every number of clients. In
-`CohortWorld` every client has vectors of its own, so that it is known who takes part.
+In `VectorWorld` one client stands for all, so that what holds is for every number of clients, and
+arrays need not have a row for each. In `CohortWorld` every client has vectors of its own, so that
+it is known who takes part.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from fedtheory.worst_cases.classes import Losses, Point, WeaklyConvex
 from fedtheory.worst_cases.entries import NOT_LINEAR, SHOWN, Coordinate, NotLinear, Square, Trace
 from fedtheory.worst_cases.gram import Quadratic, Vector, common, own, square, value
 from fedtheory.worst_cases.runs import OPTIMUM, X_STAR, Run, spread
-from fedtheory.worst_cases.traced import VectorClients
+from fedtheory.worst_cases.traced import Count, VectorClients
 
-__all__ = ["CLIENTS", "CONVEXITY", "OWN", "CohortWorld", "VectorWorld", "losses_of"]
+__all__ = ["CLIENTS", "CONVEXITY", "FEW", "OWN", "OWN_X", "CohortWorld", "VectorWorld", "losses_of"]
 
-OWN = "own optimum"
+OWN, OWN_X = "own optimum", "x* of each"
 CONVEXITY = Fraction(1, 10)  # mu/beta at which a statement about strongly convex losses is looked at
 CLIENTS = (2, 3, 5)  # with as many the identity is written down, to see that it is the same
+FEW = 5  # rows of the clients' arrays, which are enough where a round does not count them
 
 
 class VectorWorld:
@@ -53,16 +55,25 @@ class VectorWorld:
     ----------
     clients, participants : N, and P that are drawn in a round (default: all)
     dim : coordinates that stand for every dimension
+    rows : of the clients' arrays, where there are more clients
+
+    Attributes
+    ----------
+    counts : N and P
+    num_clients, participants : the rows of arrays
     """
 
     exact, vectors = True, True
 
     def __init__(
-        self, losses: Losses, clients: int = CLIENTS[0], participants: int | None = None, dim: int = SHOWN
+        self, losses: Losses, clients: int = CLIENTS[0], participants: int | None = None, dim: int = SHOWN,
+        rows: int = FEW,
     ) -> None:  # fmt: skip
         P = clients if participants is None else participants
-        self.losses, self.num_clients, self.participants, self.dim = losses, clients, P, dim
+        self.counts, self.losses, self.dim = (Count(clients), Count(P)), losses, dim
         self.run = Run(Fraction(P, clients), spread(clients, P))
+        clients, P = min(clients, rows), min(P, rows - (P < clients))
+        self.num_clients, self.participants = clients, P
         self.run.points[OPTIMUM] = replace(self.run.points[OPTIMUM], at=common(X_STAR))
         self.run.start = common("x0") + common(X_STAR)
         self.trace = Trace(self.run, clients, P, dim, strict=True)
@@ -84,21 +95,17 @@ class VectorWorld:
 
             return Watched(read)
 
-        def counted(number: int) -> Watched:
+        def known(number: Any, name: str) -> Watched:
             def read() -> Any:
-                self.trace.read.add("N")
-                return Whole(number)
+                self.trace.read.add(name)
+                return number
 
             return Watched(read)
 
-        def read_mu() -> Any:
-            self.trace.read.add("mu")
-            return self.losses.strong_convexity
-
         found = {name: refused(name) for name in ("d", "mu", "beta_F", "mu_F")}
         if self.losses.strong_convexity > 0:
-            found["mu"] = Watched(read_mu)
-        return {**found, "N": counted(self.num_clients), "P": counted(self.participants)}
+            found["mu"] = known(self.losses.strong_convexity, "mu")
+        return {**found, **{name: known(n, "N") for name, n in zip("NP", self.counts, strict=True)}}
 
     @property
     def size(self) -> int:
@@ -135,17 +142,22 @@ class VectorWorld:
             solver = in_fractions(GradientSteps(int(work["E"]), float(work["eta"])), {"lr": work["eta"]})
         kept = (self._made[-1].moves, self._made[-1].inside) if self._made else ({}, [])
         own = len(self._made)  # a name of its own for each gradient
-        everybody = self.run_made or (cohort.mask is not None and cohort.mask.all())
-        participants = self.num_clients if everybody else self.participants
-        self._made.append(VectorClients(self.trace, solver, self.num_clients, participants, t, *kept, own))
+        rows, counts = (self.num_clients, self.participants), self.counts
+        if self.run_made or (cohort.mask is not None and cohort.mask.all()):  # everybody
+            rows, counts = rows[:1] * 2, counts[:1] * 2
+        self._made.append(VectorClients(self.trace, solver, *rows, t, *kept, own, counts=counts))
         return self._made[-1]
+
+    def any_vector(self, name: str, of_each: bool) -> Any:
+        """A vector that may be anything (1, d), or one of each client (1, N, d)."""
+        return self.trace.of_clients(own(name)) if of_each else self.trace.of_server(common(name))
 
     @property
     def minima(self) -> Any:
         """min f_k of every client (N,)."""
         if not self.losses.strong_convexity > 0:
             raise MissingCapability("a loss that is not strongly convex need not have a least value")
-        self.run.points.setdefault(OWN, Point(OWN, own("x* of each"), Vector()))
+        self.run.points.setdefault(OWN, Point(OWN, own(OWN_X), Vector()))
         made = [Square(self.trace, {k: value(OWN)}, frozenset(range(self.dim))) for k in range(self.num_clients)]
         return np.array(made, dtype=object)
 
@@ -209,7 +221,7 @@ class CohortWorld(VectorWorld):
     """All losses of a class, every client's by themselves, so that it is known who takes part."""
 
     def __init__(self, losses: Losses, clients: int, participants: int, dim: int = SHOWN) -> None:
-        super().__init__(losses, clients, participants, dim)
+        super().__init__(losses, clients, participants, dim, clients)
         self.run: Any = RunOfEach(clients, self.run.start, self.run.best, self.run.smooth)
         self.trace = Trace(self.run, clients, participants, dim, strict=True)
         self.pieces = LossesOf(self.trace, np.arange(clients))
@@ -227,6 +239,11 @@ class CohortWorld(VectorWorld):
         """One round's clients."""
         steps = int(work["E"]) if "E" in work else None
         return CohortClients(self, cohort, SlotWork(steps, work.get("eta")), like, t)
+
+    def any_vector(self, name: str, of_each: bool) -> Any:
+        """As `VectorWorld.any_vector`."""
+        made = [super(CohortWorld, self).any_vector(f"{name}.{k}", False) for k in range(self.num_clients)]
+        return np.stack(made, axis=1) if of_each else super().any_vector(name, False)
 
     @property
     def size(self) -> int:
@@ -249,7 +266,7 @@ class CohortWorld(VectorWorld):
         """min f_k of every client (N,)."""
         if not self.losses.strong_convexity > 0:
             raise MissingCapability("a loss that is not strongly convex need not have a least value")
-        forms = [value(self.run.flat(k, common(f"x* of each.{k}"), f"{OWN}.{k}").name) for k in range(self.num_clients)]
+        forms = [value(self.run.flat(k, common(f"{OWN_X}.{k}"), f"{OWN}.{k}").name) for k in range(self.num_clients)]
         return np.array([Square(self.trace, {None: q}, frozenset(range(self.dim))) for q in forms], dtype=object)
 
     def expected(self, v: Any) -> Any:

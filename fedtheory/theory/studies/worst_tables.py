@@ -102,7 +102,7 @@ def _instances(setting: MethodSetting, form: str, moved: dict[str, Any]) -> Iter
     problems = replace(setting.problems, weights="equal", identical=False)  # as any may be
     setting, until = replace(setting, problems=problems), time.process_time() + MOST_SECONDS
     alike = next((found for found in scopes(setting) if not any(of.apart for of in found)), [])
-    for numbers, given, crowd, _ in alike:
+    for numbers, given, crowd, *_ in alike:
         # before a model from anywhere a proof has no rounds
         rounds = max(given, least) if crowd[0] == crowd[1] else given
         alone = setting.problems.clients[0] == 1 < crowd[0] == crowd[1]

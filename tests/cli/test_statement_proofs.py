@@ -44,7 +44,7 @@ def test_the_constants_of_a_potential(tmp_path):
 def test_what_is_not_proved_is_told_with_the_reason(tmp_path):
     words = ("verify", "one-round::fedavg", *given(lr="1/3", kappa_0=9))
     shown = " ".join(call(*words, "--out", tmp_path).stdout.split())
-    assert "not proved printed: " in shown and "h <= 1/(4 L) is not met" in shown
+    assert "not proved printed constants: " in shown and "h <= 1/(4 L) is not met" in shown
     assert "not proved best: no multipliers found" in shown
     assert [file.name for file in tmp_path.glob("*")] != []  # for every K is proved
     words = ("verify", "one-round::feddyn", *given(kappa=-1), "--out", tmp_path / "none")

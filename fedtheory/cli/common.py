@@ -208,9 +208,9 @@ def in_words(statement: Any) -> str:
 
 
 def not_as_recorded(statement: Any, checks: Iterable[Any]) -> list[Any]:
-    """The checks of forms that are violated and are on record as holding."""
-    violated = (c for c in checks if c.verdict == "violated")
-    return [c for c in violated if statement.form(c.form).established.get(c.rule, "open") == "holds"]
+    """The checks that refute forms which are on record as holding."""
+    refuted = (c for c in checks if c.refutes)
+    return [c for c in refuted if statement.form(c.form).established.get(c.rule, "open") == "holds"]
 
 
 def warn_of_formulas(statement: Any) -> None:

@@ -663,6 +663,26 @@ def test_what_is_proved_in_part_says_of_what(name):
     assert words in found.words and found.whole == (words in ("any number of clients", WHOLE))
 
 
+def cohorts_of(sides):
+    return np.shape(sides)[1]
+
+
+@pytest.mark.parametrize("count", [lambda v: v.shape[1], lambda v: len(v[0]), cohorts_of])
+def test_the_one_cohort_that_stands_for_all_is_not_taken_for_the_only_one(count):
+    """Without the branch it is proved of 2 of 4 clients; it holds where a law has one cohort only."""
+
+    def gap(q):
+        moved = q.distance_sq - q.distance_sq_next
+        return moved + q.heterogeneity / q.beta**2 if count(q.distance_sq_next) == 1 else -moved
+
+    law = {"problems": SmoothConvex(4, (1, 2)), "sampling": Uniform(2), "rounds": 0}
+    law["local"] = GradientSteps(1, lr=lambda c: F(1, 4) / c.beta)
+    whole = statement(lambda q: q.distance_sq - q.distance_sq_next + q.heterogeneity / q.beta**2, **law)
+    assert "2 of 4 clients" in proved(whole, "printed").words
+    with pytest.raises(NotCertified):
+        proved(statement(gap, **law), "printed")
+
+
 @pytest.mark.parametrize(
     ("clients", "sampling", "words"), [(1, Full(), "1 client, "), (3, Full(), "3 clients, "), (3, Uniform(2), "2 of 3 clients, ")]
 )

@@ -127,6 +127,7 @@ class Algorithm:
     parameters_from : id of the paper whose theorems give parameters or step sizes to its runs; '' for none
     nonsmooth : its losses are convex with bounded subgradients, and need not be smooth
     one_loss : it has no clients, but one loss
+    plain_mean : it is made for clients of the same weight, and refuses others
     exact_numbers : hyperparameters that may be fractions, and stay so
     compresses : which of its messages `Compressed` may compress. 'up': the first that a client sends in a round, an update.
         'model': the same where it is a model. 'control': the second. 'down': the server's step. A method that names one
@@ -142,6 +143,7 @@ class Algorithm:
     parameters_from: ClassVar[str] = ""
     nonsmooth: ClassVar[bool] = False
     one_loss: ClassVar[bool] = False
+    plain_mean: ClassVar[bool] = False
     exact_numbers: ClassVar[tuple[str, ...]] = ()
     compresses: ClassVar[tuple[str, ...]] = ()
     error_feedback: ClassVar[bool] = True

@@ -117,7 +117,8 @@ class Compressed(Algorithm):
             if getattr(method, "send", self.of) != self.of:
                 method = replace(method, send=self.of)
         object.__setattr__(self, "method", method)
-        for word in ("name", "source", "local_work", "local_steps", "parameters_from"):
+        words = ("name", "source", "local_work", "local_steps", "parameters_from")
+        for word in (*words, "nonsmooth", "one_loss", "plain_mean"):
             object.__setattr__(self, word, getattr(method, word, getattr(self, word, "")))
         if not type(method).__module__.startswith("fedtheory."):
             check_goes_by_what_arrives(self)

@@ -145,6 +145,7 @@ class FedMLS(Algorithm):
     source: ClassVar[str] = "Palenzuela, Löfstedt and Yurtsever, FedMLS, Algorithm 1"
     local_work: ClassVar[str] = "sliding"
     nonsmooth: ClassVar[bool] = True
+    plain_mean: ClassVar[bool] = True
     exact_numbers: ClassVar[tuple[str, ...]] = ("lam", "D", "lipschitz", "sigma")
     parameters_from: ClassVar[str] = "fedmls"
 

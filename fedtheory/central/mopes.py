@@ -60,7 +60,7 @@ from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
 from fedtheory.steps import Loop
 
-__all__ = ["METHODS", "MOPES", "CentralRun", "OverAnySet"]
+__all__ = ["MOPES", "CentralRun", "OverAnySet"]
 
 FEASIBLE = 1e-9  # relative distance from X that a start may have
 MAX_STEPS = 10**8  # subgradient calls beyond which a run must be asked for by name
@@ -375,9 +375,6 @@ class OverAnySet(FedMLS):
 
     def _projected(self, z: Array, clients: Any) -> Array:
         return clients.onto_any_set(z)
-
-
-METHODS: dict[str, type[FedMLS]] = {OverAnySet.name: OverAnySet}  # by name, of which worst cases are asked
 
 
 def least_rounds(product: Fraction) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from fedtheory.cli.common import SHIPPED, error_line, in_file, out_console, short_path, wrote
+from fedtheory.cli.common import error_line, out_console, paper_option, wrote
 
 NAMED = 4  # files of one folder that are named one by one
 LINE = 300  # characters of an instance that has no name
@@ -59,26 +59,22 @@ def _show_refuted(refuted: dict[str, Any]) -> None:
 
 def _show_replay(files: Sequence[str]) -> None:
     """Print how to rerun the first of some counterexamples to the papers that were asked for."""
-    from fedtheory.theory.judge.registry import paper_of
     from fedtheory.theory.judge.replay import load
 
     if not files:
         return
-    source = paper_of(load(files[0]).statement).file
-    option = f" --paper {short_path(source)}" if source else ""
-    out_console().print(f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]}{option}", soft_wrap=True)
+    option = paper_option(load(files[0]).statement)
+    text = f"\nproved in fractions; to rerun it:\n  fedtheory replay {files[0]}{option}"
+    out_console().print(text, soft_wrap=True)
 
 
 def _show_proofs(files: Sequence[Path]) -> None:
     """Print how to check the first of some certificates of statements."""
-    from fedtheory.theory.judge.registry import paper_of
     from fedtheory.theory.studies.certificates import load
 
     if not files:
         return
-    paper = paper_of(load(files[0]).question["statement"])
-    found = not paper.file or (paper.id in SHIPPED and Path(paper.file) == in_file(paper.id)[0])  # by `replay` itself
-    option = "" if found else f" --paper {short_path(paper.file)}"
+    option = paper_option(load(files[0]).question["statement"])
     text = f"\nproved; to check it without a solver:\n  fedtheory replay {files[0]}{option}"
     out_console().print(text, soft_wrap=True)
 

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, overload
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
 
 import typer
 from rich.console import Console
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 __all__ = [
     "SHIPPED", "Alone", "App", "Folder", "Group", "Json", "Out", "Seed", "about_problem", "as_typed", "block", "check_out",
     "emit", "err_console", "error_line", "facts", "find_statement", "in_file", "in_words",
-    "must_take_files", "not_as_recorded", "note", "out_console", "paper_named", "problem_of", "progress",
+    "must_take_files", "not_as_recorded", "note", "out_console", "paper_named", "paper_option", "problem_of", "progress",
     "refuse_no_participants", "sampling_of", "save", "shipped_witnesses", "short_path", "slug", "solver_rows",
-    "statements_in", "warn_of_formulas", "writing", "wrote",
+    "statements_in", "warn_of_formulas", "with_ours", "writing", "wrote",
 ]
 
 
+T = TypeVar("T")
 SHIPPED = {"one-round": "theorems/one_round.py"}  # files of statements by their names
 
 
@@ -162,6 +163,30 @@ def in_file(name: str) -> tuple[Path | None, str]:
     return None, name
 
 
+def with_ours(make: Callable[[], T]) -> T:
+    """Make what asks for statements; where one is not known, once more with those of our files.
+
+    A file runs only if the user names it, or if it comes with the package.
+    """
+    from fedtheory.theory.judge.registry import load_file
+
+    try:
+        return make()
+    except UnknownName:
+        for file in SHIPPED.values():
+            load_file(Path(__file__).parents[1] / file)
+        return make()
+
+
+def paper_option(statement: str) -> str:
+    """' --paper FILE.py' of a statement from a file that `with_ours` does not find; else ''."""
+    from fedtheory.theory.judge.registry import paper_of
+
+    paper = paper_of(statement)
+    found = not paper.file or (paper.id in SHIPPED and Path(paper.file) == in_file(paper.id)[0])
+    return "" if found else f" --paper {short_path(paper.file)}"
+
+
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
@@ -208,9 +233,9 @@ def in_words(statement: Any) -> str:
 
 
 def not_as_recorded(statement: Any, checks: Iterable[Any]) -> list[Any]:
-    """The checks of forms that are violated and are on record as holding."""
-    violated = (c for c in checks if c.verdict == "violated")
-    return [c for c in violated if statement.form(c.form).established.get(c.rule, "open") == "holds"]
+    """The checks that refute forms which are on record as holding."""
+    refuted = (c for c in checks if c.refutes)
+    return [c for c in refuted if statement.form(c.form).established.get(c.rule, "open") == "holds"]
 
 
 def warn_of_formulas(statement: Any) -> None:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from fedtheory.cli.common import (
-    SHIPPED,
     emit,
     facts,
     find_statement,
-    in_file,
     note,
     out_console,
     progress,
     save,
     shipped_witnesses,
+    with_ours,
 )
 from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
 
@@ -82,12 +81,10 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
 
     found = load(path)
     id = str(found.question.get("statement"))
-    name = id.partition("/")[0]
-    file = in_file(name)[0] if paper is None and name in SHIPPED else paper
-    if file is not None:  # that the user names, or one of ours: no other is run
-        load_file(file)
+    if paper is not None:
+        load_file(paper)
     try:
-        papers: Any = paper_of(get(id))
+        papers: Any = with_ours(lambda: paper_of(get(id)))
         statement = papers.authored[id.partition("/")[2]]
     except UnknownName as error:
         raise UnknownName(f"{error}; where it is from a Python file, name that as well: --paper FILE.py") from error
@@ -156,7 +153,7 @@ def replay(
         load_file(paper)
     witness = find_witness(name)
     try:
-        check = exact.replay(witness)  # raises unless the file proves what it claims
+        check = with_ours(lambda: exact.replay(witness))  # raises unless the file proves its claim
     except UnknownName as error:
         if paper is not None or witness.statement.partition("/")[0] in [p.id for p in papers()]:
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedtheory.cli.common import check_out, emit, progress, writing, wrote
+from fedtheory.cli.common import check_out, emit, progress, with_ours, writing, wrote
 from fedtheory.errors import MissingCapability
 
 __all__ = ["report"]
@@ -25,7 +25,7 @@ def report(campaign: Path, out: Path | None, paper: Path | None, as_json: bool) 
         load_file(paper)
     from fedtheory.report.saved import read_campaign
 
-    rows, record = read_campaign(campaign)
+    rows, record = with_ours(lambda: read_campaign(campaign))
     folder = check_out(campaign.parent if out is None else out) or Path()
     figures = sorted((campaign.parent / "figures").glob("*.png"))
     try:

@@ -34,6 +34,7 @@ def table(campaign: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in campaign["rows"]:
+        row = row | {"verdict": row.get("claim", row["verdict"])}  # any number where one is free
         role = "printed" if row["form"] == printed_form(row["statement"]) else row["form"]
         role = "repaired" if is_repaired(row["form"], row["rule"], row["statement"]) else role
         if role in FORMS and row["verdict"] != "not applicable":

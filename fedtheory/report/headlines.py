@@ -58,10 +58,10 @@ def state_of(line: Line) -> str:
     """Key of `STATES`: how a statement stands as it is printed, or that it is ours, as is one of a
     user's file that has a repaired form, or has readings only."""
     if line.printed is not None:
-        if line.printed.verdict == "violated":
+        if line.printed.claim == "violated":
             return "fails"
-        settled = line.printed.verdict == "holds" and (line.printed.established != "open" or bool(paper_of(line.statement).file))
-        return "holds" if settled else "unsettled"
+        recorded = line.printed.established != "open" or bool(paper_of(line.statement).file)
+        return "holds" if line.printed.claim == "holds" and recorded else "unsettled"
     own = line.repaired and paper_of(line.statement).file
     return "ours" if own or get(line.statement).kind == "sharpened" else "readings"
 
@@ -81,7 +81,8 @@ def tiles(lines: Iterable[Line]) -> dict[str, list[Tile]]:
 
 def _worst(rows: Sequence[Row], state: str) -> str:
     """One verdict for several rows: of readings 'violated' where one fails, of ours where the form that stands does."""
-    found = [r.verdict for r in rows if state != "ours" or r.form == "repaired"] or [r.verdict for r in rows if r.ok]
+    found = [r.claim for r in rows if state != "ours" or r.form == "repaired"]
+    found = found or [r.claim for r in rows if r.ok]
     return next((v for v in ("violated", "inconclusive", "holds") if v in found), "not applicable")
 
 
@@ -90,7 +91,7 @@ def counts(lines: Sequence[Line]) -> dict[str, int]:
     printed = [(state_of(line), bool(line.mark)) for line in lines if line.printed is not None]
     repairs = [line.repaired for line in lines if line.repaired]
     out = {f"{state}{' in words' * worded}": printed.count((state, worded)) for state in list(STATES)[:3] for worded in (False, True)}
-    stands = sum(all(r.verdict == "holds" for r in rows) for rows in repairs)
+    stands = sum(all(r.claim == "holds" for r in rows) for rows in repairs)
     return {
         **out, "printed": sum(not worded for _, worded in printed),
         "in words": sum(worded for _, worded in printed), "repairs": len(repairs),

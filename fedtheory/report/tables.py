@@ -98,7 +98,7 @@ class Line:
     def known(self) -> Known | None:
         """How it is known that the form that is shown holds, or of several forms those that hold: the weakest way."""
         rows = [self.shown] if self.shown else self.others
-        holding = [r.known for r in rows if r.verdict == "holds"]
+        holding = [r.known for r in rows if r.claim == "holds"]
         return max(holding, key=list(KNOWN).index, default=None)
 
     @property

@@ -122,11 +122,15 @@ def _fails(statement: Statement, check: Check, checks: Checks) -> None:
         bad, every = np.unique(series.at[series.violated]), np.unique(series.at)
         more = f"kept of {series.total:,} entries" if len(series.at) < series.total else "looked at"
         lines.append(f"it fails at {len(bad)} of {len(every)} horizons {more}, first at {series.horizon} = {bad[0]}")
+    from fedtheory.theory.judge.check import FREE
     from fedtheory.theory.judge.statement import KNOWN
 
     form = statement.form(check.form)
     known = form.known(check.rule) if check.rule in form.established else "open"
-    if known in ("proved", "in words"):
+    if not check.refutes:
+        free = ", ".join(check.where[FREE])
+        hint = f"the theorem claims that some number >= 0 will do as {free}: state another there"
+    elif known in ("proved", "in words"):
         hint = (
             "the theorem is proved, so the run is none of this method with these hyperparameters, or an assumption fails that a run "
             "does not show; check one round by itself (`fedtheory audit`), and: "

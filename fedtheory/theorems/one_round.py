@@ -1,10 +1,13 @@
-"""Potentials of one round, as they are printed and at their best: full gradients, server step 1.
+"""Potentials of one round, with printed constants and at their best: full gradients, server step 1.
 
     E V+ <= rho V - kappa_0 D + c noise
 
 bounds a run of any number of rounds. `fedtheory verify one-round` proves every form for all losses
 of its class, and says how large kappa_0, or how small c, may be. `fedtheory verify
 one-round::scaffold --given clients=10 --given participants=1` proves one with other numbers.
+
+Only SCAFFOLD's Lemma 13 is printed in this shape. `PRINTED_CONSTANTS` are forms of one round with
+the constants of a text that prints something else, such as a bound on a run.
 """
 
 from collections.abc import Iterator
@@ -27,12 +30,13 @@ from fedtheory.theory import (
 )
 from fedtheory.theory.rounds.vector_proofs import Proved, best_constant
 
-__all__ = ["PAPER", "best_kappas", "local_steps"]
+__all__ = ["PAPER", "PRINTED_CONSTANTS", "best_kappas", "local_steps"]
 
 PAPER = Paper(
     "one-round", title="Potentials of one round",
     source="Khaled et al. 2019, Karimireddy et al. 2020, Li et al. 2020, and docs/worst_cases.md",
 )  # fmt: skip
+PRINTED_CONSTANTS = "printed constants"
 Declared = dict[str, Any]
 HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
 EVERYBODY: Declared = {"problems": SmoothConvex((1, 10), (1, 2))}
@@ -69,13 +73,13 @@ L1 = r"-\tfrac{2}{\lambda_2}\langle\gamma-x^*,\tfrac1N\sum_k\lambda_1s_k\rangle"
 
 
 def of_dyn(
-    q: Any, stored: str, ratio: Any, times: Any, last: Any = None, printed: bool = False
+    q: Any, stored: str, ratio: Any, times: Any, last: Any = None, run_bounds: bool = False
 ) -> Iterator[Any]:
     """V is ||gamma - x*||^2, gamma = x + h/lambda_2 the mean of local models, and what is stored.
 
     times : N/P
     last : callable(gamma), a further term of D
-    printed : whether lambda_2 is so large that FedElasticNet's other constants are above 0
+    run_bounds : True for the constants of FedElasticNet's bounds on a run: lambda_2 is large
     """
 
     def gamma(s: Any) -> Any:
@@ -99,11 +103,12 @@ def of_dyn(
     where = f"{elastic}-rule-from-15352-beta-on" if last else dyn
     told = rf"V-\kappa_0(F(\gamma)-F^*){L1 if last else ''},\ V=\|\gamma-x^*\|^2{KEPT.format('g')}"
     yield holds("for every N and P", sides(kappa_0, kappa), told, f"docs/worst_cases.md#{where}")
-    if printed:
-        for name, lead, c in (("Theorem 3.1", 10, 25), ("Theorem A", 3, 9)):
+    if run_bounds:
+        for theorem, lead, c in (("Theorem 3.1", 10, 25), ("Theorem A", 3, 9)):
             core = ratio**2 - c
             kappa_0, kappa = 2 * (core - c * (ratio + 1)) / core, lead * (ratio + 1) / core
-            yield holds(name, sides(kappa_0 / ratio, kappa / ratio), told, "docs/fedelasticnet.md")
+            made, name = sides(kappa_0 / ratio, kappa / ratio), f"constants of {theorem}"
+            yield holds(name, made, told, "docs/fedelasticnet.md")
         return
     some = q.constant("kappa_0", HALF), q.constant("kappa", HALF, free=True)
     yield holds("best", sides(*some), told)
@@ -114,7 +119,7 @@ def feddyn(q: Any, times: Any = 1) -> Iterator[Any]:
     yield from of_dyn(q, "gradients", q.method.alpha / q.beta, times)
 
 
-def fedelasticnet(q: Any, times: Any = 1, printed: bool = False) -> Iterator[Any]:
+def fedelasticnet(q: Any, times: Any = 1, run_bounds: bool = False) -> Iterator[Any]:
     """FedElasticNet under the true-gradient rule lowers a potential, up to its l1 term."""
     l2 = q.method.l2
 
@@ -123,7 +128,7 @@ def fedelasticnet(q: Any, times: Any = 1, printed: bool = False) -> Iterator[Any
         pull = q.state.stored - l2 * (y - q.x[..., None, :]) - q.gradients_each(y)
         return 2 / l2 * q.dot(gamma - q.x_star, over_clients(pull))
 
-    yield from of_dyn(q, "stored", l2 / q.beta, times, last, printed)
+    yield from of_dyn(q, "stored", l2 / q.beta, times, last, run_bounds)
 
 
 @PAPER.statement("feddyn-cohorts", **DYN, **ONE_OF_TEN)
@@ -139,12 +144,12 @@ def fedelasticnet_cohorts(q: Any) -> Iterator[Any]:
 
 
 @PAPER.statement(
-    "fedelasticnet-printed", **ONE_OF_TEN, states=ELASTIC["states"],
+    "fedelasticnet-run-bounds", **ONE_OF_TEN, states=ELASTIC["states"],
     about=ELASTIC["about"].changed({"l2": lambda c: 28 * c.beta}),
 )  # fmt: skip
-def fedelasticnet_printed(q: Any) -> Iterator[Any]:
-    """FedElasticNet with lambda_2 = 28 beta, where its paper's constants are above 0."""
-    yield from fedelasticnet(q, q.N / q.P, printed=True)
+def fedelasticnet_run_bounds(q: Any) -> Iterator[Any]:
+    """FedElasticNet with the constants of its bounds on a run, lambda_2 = 28 beta."""
+    yield from fedelasticnet(q, q.N / q.P, run_bounds=True)
 
 
 PAPER.statement("feddyn", **DYN, **EVERYBODY)(feddyn)
@@ -217,9 +222,9 @@ def of_fedavg(q: Any, kappa_0: Any, noise: Any) -> Any:
 def fedavg(q: Any) -> Iterator[Any]:
     """Local gradient descent of everybody, down to the heterogeneity at x*."""
     h, L, s = q.eta * q.E, q.beta, q.eta**2 * q.beta**2 * q.E * (q.E - 1)
-    khaled = "Khaled, Mishchenko, Richtarik 2019, Theorem 1"
-    short = {"h <= 1/(4 L)": 4 * h * L <= 1}
-    yield holds("printed", of_fedavg(q, HALF, 12 * L * h**3), FEDAVG, khaled, needs=short)
+    khaled = "Khaled, Mishchenko, Richtarik 2019, Lemmas 1 and 2 added, as for Theorem 1"
+    printed, short = of_fedavg(q, HALF, 12 * L * h**3), {"h <= 1/(4 L)": 4 * h * L <= 1}
+    yield holds(PRINTED_CONSTANTS, printed, FEDAVG, khaled, needs=short)
     kappa_0, c = q.constant("kappa_0", HALF), q.constant("c", 12)
     yield holds("best", of_fedavg(q, kappa_0, c * L * h**3), FEDAVG)
     ours = q.eta**3 * L * q.E * (q.E - 1) * (2 * q.E - 1) / (3 * (2 - s))
@@ -260,8 +265,8 @@ def dissimilar(q: Any, away: Any = 0) -> Iterator[Any]:
     need = {"mean ||grad f_k(x)||^2 <= G^2 + 2 L B^2 (F(x) - F*)": bound}
     short = {"h <= 1/(8 (1 + B^2) L)": 8 * (1 + B**2) * h * L <= 1}
     told = rf"V-\tfrac h3(F(x)-F^*)+c\,G^2,\ {DISTANCE}"
-    printed, where = sides(4 * away + 18 * h * L), "Karimireddy et al. 2020, Lemmas 7 and 8"
-    yield holds("printed", printed, told, where, needs=short | need)
+    printed, where = sides(4 * away + 18 * h * L), "Karimireddy et al. 2020, Lemmas 7 and 8 added"
+    yield holds(PRINTED_CONSTANTS, printed, told, where, needs=short | need)
     yield holds("best", sides(q.constant("c", 1 + away)), told, needs=need)
 
 
@@ -281,7 +286,10 @@ PAPER.statement("fedavg-dissimilar", **SHORT, **EVERYBODY)(dissimilar)
     problems=StronglyConvex(4, (1, 2), mu=TENTH), sampling=Uniform(2),
 )  # fmt: skip
 def scaffold(q: Any) -> Iterator[Any]:
-    """SCAFFOLD lowers a potential."""
+    """SCAFFOLD lowers a potential.
+
+    Lemma 13 has E[c_k] in V. That expectation is read as one over the noise of gradients.
+    """
     h, L, times = q.eta * q.E, q.beta, q.N / q.P
     spread = (q.N - q.P) / (q.P * (q.N - 1))
 
@@ -340,7 +348,8 @@ def fedprox_cohorts(q: Any) -> Iterator[Any]:
     rho = 1 / mu - B * q.sqrt(2 / K) / near - L * B / (near * mu) - L * B**2 / (2 * near**2)
     rho = rho - L * B**2 / (near**2 * K) * (2 * q.sqrt(2 * K) + 2)
     printed = le(after, q.F, -rho * q.gradient_sq)
-    yield holds("printed", printed, PROX, "Li et al. 2020, Theorem 4", needs=needs)
+    about = "Li et al. 2020, Theorem 4, has these constants for E F(x+), which is at most E V+."
+    yield holds(PRINTED_CONSTANTS, printed, PROX, needs=needs, note=about)
 
 
 # --- EFL ------------------------------------------------------------------------------------------

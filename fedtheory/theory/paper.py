@@ -98,6 +98,7 @@ class AuthoredStatement:
     takes_run: Callable[[Form, Any, Any], tuple[Any, Any]] | None = None
     letters: Mapping[str, Letters] = field(default_factory=dict)
     given: Mapping[str, Fraction] = field(default_factory=dict)
+    _free: dict[str, set[str]] = field(default_factory=dict, init=False, repr=False)
 
     def at(self, **given: Any) -> AuthoredStatement:
         """The statement with other numbers, each exact: ``at(clients=100, participants=10, alpha="1/2")``.
@@ -266,15 +267,23 @@ class AuthoredStatement:
         self.on(self.probe)  # declares them
         return dict(self.probe.constants)
 
-    def free_constants(self, form: str) -> dict[str, Any]:
-        """The constants of which a form claims that some number >= 0 will do, with the values stated."""
+    def free_constants(self, form: str, view: Any = None) -> dict[str, Any]:
+        """The constants of which a form claims that some number >= 0 will do, with the values stated,
+        or those of a view; of a form that says nothing on `probe` all that the statement has.
+        """
         free = {name: value for name, value in self.constants.items() if name in self.probe.left_free}
 
-        def excess(**values: Any) -> list[Any]:
+        def excess(**values: Any) -> list[Any] | None:
             made = self.on(self.probe.other(values), mutants=False, only=form)
-            return np.ravel(made[form].sides.lhs - made[form].sides.rhs).tolist() if form in made else []
+            sides = made[form].sides if form in made else None
+            return None if sides is None else np.ravel(sides.lhs - sides.rhs).tolist()
 
-        return {name: value for name, value in free.items() if excess() != excess(**{name: value + 1})}
+        if free and form not in self._free:
+            as_it_stands = excess()
+            moves = {n for n, v in free.items() if as_it_stands != excess(**{n: v + 1})}
+            self._free[form] = set(free) if as_it_stands is None else moves
+        at = {} if view is None else view.overrides
+        return {name: at.get(name, free[name]) for name in free if name in self._free[form]}
 
     def form(self, name: str) -> Claimed:
         """One form. Raises `UnknownName` with the nearest names."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.algorithms import FedMLS
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
@@ -130,7 +129,7 @@ class Question:
             )
         if self.subject.one_loss:
             raise InvalidInput(f"{self.subject.name} has one loss and no clients: give one class, and no groups")
-        if isinstance(self.subject.plain, FedMLS) and not groups.alike:
+        if self.subject.algorithm.plain_mean and not groups.alike:
             raise InvalidInput(f"{self.subject.name} takes no weights: leave out how many clients the groups have")
 
 
@@ -190,8 +189,8 @@ def worst_case(
     Parameters
     ----------
     method : a method of anyone's with its hyperparameters, its class, or a name, such as 'feddyn'
-    losses : the class (default: convex, 1-smooth; for FedMLS, MOPES and the subgradient method
-        convex, gradients of at most 1), or a `Group` for each group of clients with a class of its own
+    losses : the class (default: convex, 1-smooth; of a method that is ``nonsmooth`` convex, gradients
+        of at most 1), or a `Group` for each group of clients with a class of its own
     heterogeneity : zeta, the largest root mean square of the clients' gradients at the optimum
         (default: 1; no bound beside the losses' own where they have bounded subgradients alone, or
         the method is made for such losses)

@@ -2,7 +2,7 @@
 
 What a method adds is said beside it: `Algorithm.usual_parameters` has its hyperparameters in the
 units of a worst case, ``nonsmooth`` that its losses have bounded subgradients, ``one_loss`` that it
-has no clients.
+has no clients, ``plain_mean`` that clients have no weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from fedtheory import algorithms
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.algorithms.compressed import Compressed
-from fedtheory.central.mopes import METHODS
+from fedtheory.central import ONE_LOSS
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, suggest
 from fedtheory.inputs import shown, whole_number
 from fedtheory.local import Exact, ExactProx, GradientSteps
@@ -103,7 +103,7 @@ class Subject:
     @property
     def one_loss(self) -> bool:
         """True if it has no clients, but one loss."""
-        return type(self.plain).one_loss
+        return self.algorithm.one_loss
 
     def page(self, clients: int, participants: int, coordinates: int = SHOWN) -> Page:
         """Its round on the vectors of a worst case."""
@@ -112,7 +112,7 @@ class Subject:
 
 def names() -> list[str]:
     """List the names of methods that `class_of` takes."""
-    return [*algorithms.names(), *METHODS]
+    return [*algorithms.names(), *ONE_LOSS]
 
 
 def class_of(name: str) -> type[Algorithm]:
@@ -125,7 +125,7 @@ def class_of(name: str) -> type[Algorithm]:
     """
     if name not in names():
         raise suggest(name, names(), "method")
-    return METHODS[name] if name in METHODS else algorithms.get(name)
+    return ONE_LOSS[name] if name in ONE_LOSS else algorithms.get(name)
 
 
 def subject(

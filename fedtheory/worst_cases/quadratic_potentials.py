@@ -11,11 +11,11 @@ for the deviations within each.
 1. The class's round is run on a free symbol for each field of its state: s+ = A s + B g, and losses
    are asked at C s + D g. A round that flips coins has an A and a B for each way that they fall, and
    what follows holds for all of them.
-2. *Reached*: the state stays in the span of A^i s_0 and A^i B, as SCAFFOLD's c is the mean of c_k.
+2. *Reached*: the state stays in the span of A^i s_0 and A^i B, as c may be the mean of all c_k.
 3. A fixed point at which every loss is asked at x*: s* = A s* + B g*, C s* + D g* = 0. Where there
-   is one, losses less their tangents at x* make g* and s* 0. Where there is none, as of FedAvg
-   with several steps, V+ <= rho V + c zeta^2 is sought. The deviations of g* are any, and the means
-   of groups any whose mean over all clients is 0.
+   is one, losses less their tangents at x* make g* and s* 0. Where there is none, as of local
+   descent with several steps, V+ <= rho V + c zeta^2 is sought. The deviations of g* are any, and
+   the means of groups any whose mean over all clients is 0.
 4. *Seen*: directions on which neither x nor a position ever depends go. With them a solver finds
    rho that are too small.
 """

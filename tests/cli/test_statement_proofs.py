@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from fractions import Fraction as F
 
+import numpy as np
 import pytest
 from cases import each
 from command_line import call, refused
 
 from fedtheory.cli.common import SHIPPED
 from fedtheory.theorems.fedelasticnet.potential import feddyn_kappas
+from fedtheory.theorems.one_round import PAPER
 from fedtheory.theory.judge.witness import FORMAT
+from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.studies.counterexamples import prove
 
 FILE = f"fedtheory/{SHIPPED['one-round']}"
 
@@ -44,7 +48,7 @@ def test_the_constants_of_a_potential(tmp_path):
 def test_what_is_not_proved_is_told_with_the_reason(tmp_path):
     words = ("verify", "one-round::fedavg", *given(lr="1/3", kappa_0=9))
     shown = " ".join(call(*words, "--out", tmp_path).stdout.split())
-    assert "not proved printed: " in shown and "h <= 1/(4 L) is not met" in shown
+    assert "not proved printed constants: " in shown and "h <= 1/(4 L) is not met" in shown
     assert "not proved best: no multipliers found" in shown
     assert [file.name for file in tmp_path.glob("*")] != []  # for every K is proved
     words = ("verify", "one-round::feddyn", *given(kappa=-1), "--out", tmp_path / "none")
@@ -60,6 +64,21 @@ def test_a_changed_certificate_is_refused(tmp_path):
     assert "it can be for smooth convex losses, 4 clients" in " ".join(
         refused("replay", file, "--paper", FILE).split()
     )
+
+
+def test_a_witness_and_a_report_of_ours_need_no_file(tmp_path):
+    """Four times step (F - F*) is more than a step of 1/(4 beta) gains on x^2/2."""
+    setting, rng = MethodSetting.of(PAPER.authored["gradient-descent"]), np.random.default_rng(0)
+    found = (prove(setting, "best", setting.random_instance(rng), {"kappa_0": 4}) for _ in range(50))
+    witness = next(w for w in found if w is not None)
+    file = tmp_path / "witness.json"
+    file.write_text(json.dumps(witness.to_json()))
+    shown = " ".join(call("replay", file).stdout.split())
+    assert "one-round/gradient-descent [best]" in shown and "violated, in exact" in shown
+    assert shown == " ".join(call("replay", file, "--paper", FILE).stdout.split())
+    call("verify", "one-round::gradient-descent", "--budget", "5", "--out", tmp_path)
+    told = json.loads(call("report", tmp_path / "campaign.json", "--json").stdout)
+    assert told["rows"] == 1
 
 
 def test_no_file_is_run_that_a_witness_names(tmp_path):

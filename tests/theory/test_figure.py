@@ -1,5 +1,6 @@
 """The figure of a study: its formulas, its headline, its axes."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,15 @@ from statements_at_hand import descent, sentence
 from fedtheory.plotting.style import house_style
 from fedtheory.theory import Quadratics, StronglyConvex, Uniform, form, le, printed, repaired, study
 from fedtheory.theory.studies.counterexamples import instance_of
-from fedtheory.theory.studies.figure import _excess, data, finding, formula, picture
+from fedtheory.theory.studies.figure import (
+    _excess,
+    _small_print,
+    _two_lines,
+    data,
+    finding,
+    formula,
+    picture,
+)
 
 
 @pytest.mark.parametrize("latex, drawn", [
@@ -71,14 +80,40 @@ def test_a_run_whose_ratios_span_decades_has_a_logarithmic_axis_above_1():
     assert any(r"D_T \leq D_0" in t for t in texts) and any("no measured/bound" in t for t in texts)
 
 
-def test_an_instance_is_not_cut_and_no_line_stands_on_points_or_another_row():
+def test_an_instance_has_two_lines_and_says_what_is_left_out():
+    losses = "; ".join(f"f{k} = 15/13 huber_107/2150(x - {k}) + (x - {k})²/2" for k in range(1, 11))
+    words = f"measured/bound up to 0.9985 for {losses}, start 760/11, P = 1"
+    first, second = _two_lines(words)
+    found = re.fullmatch(r"(.*f(\d) = [^;]*); (\d) more losses, start 760/11, P = 1", f"{first} {second}")
+    assert words.startswith(found[1]) and int(found[2]) + int(found[3]) == 10 and int(found[2]) > 1
+    assert _two_lines(words.replace(losses, "f1 = x²/2")) == ["measured/bound up to 0.9985 for f1 = x²/2, start 760/11, P = 1"]
+    several = "; ".join(f"f{k} = {'9' * 70} x²" for k in (1, 2, 3, 4))
+    assert " ".join(_two_lines(several)).endswith("x²; 2 more losses")
+    assert " ".join(_two_lines("; ".join(several.split("; ")[:3]))).endswith("x²; 1 more loss")
+    assert _two_lines("word " * 99)[1].endswith("... (the rest is in the data of the picture)")
+    constant = f"c = 1: violated at c = 2 (proved: {losses}, start (1, 2), with k = 1); no violation found at c = 3/2"
+    form = {"worst": "", "constants": [constant]}
+    assert _small_print(form) == ["c = 1: violated at c = 2 (proved); no violation found at c = 3/2"]
+
+
+def test_a_form_that_fails_with_a_free_number_as_stated_is_not_said_to_fail():
+    def doubled(q):
+        yield printed(le(q.distance_sq_next, q.constant("kappa", 0, free=True) * q.distance_sq))
+
+    [one] = study(sentence(doubled, problems=Quadratics(1, 1)), budget=20, necessity=False).studies
+    shown = data(one)
+    assert shown["forms"]["printed"]["verdict"] == "violated"
+    assert finding(shown) == "Printed fails with the free number stated"
+
+
+def test_no_line_stands_on_points_or_another_row():
     statement = sentence(
         lambda q: [printed(le(q.F_next, q.F / 2)), repaired(le(q.F_next, q.F))],
         problems=Quadratics(clients=1, dimension=1),
     )
     [one] = study(statement, budget=30, necessity=False).studies
     shown = data(one)
-    words = " ".join(f"word{n}" for n in range(50))
+    words = " ".join(f"word{n}" for n in range(30))
     shown["forms"]["printed"] |= {"worst": words, "constants": ["a constant"]}
     made, ax, texts = _texts(shown)
     assert words in " ".join(texts)

@@ -8,7 +8,7 @@ import pytest
 from statements_at_hand import descent, instance, sentence
 
 from fedtheory.algorithms import FedProx, Scaffold
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.problems import Quadratic, random_quadratic
 from fedtheory.theory import (
     Bernoulli,
@@ -31,6 +31,7 @@ from fedtheory.theory.rounds.judging import check
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.rational_clients import NotInFractions
+from fedtheory.theory.rounds.vector_proofs import best_constant, proved
 from fedtheory.theory.studies.counterexamples import instance_of, prove
 from fedtheory.theory.studies.findings import StatementStudy
 from fedtheory.theory.studies.necessity import assumption_need
@@ -393,3 +394,24 @@ def test_rounding_of_two_losses_does_not_cancel():
         for size in (1e-9, 1e-8, 1e-7):
             [found] = verify(statement, problem, x0=problem.optimum().x + size * rng.standard_normal(2))
             assert found.verdict == "holds"
+
+
+def test_two_functions_of_one_name_are_two():
+    """Functions without a name in one statement, and one that reads a constant that is moved."""
+
+    def falls(q):
+        """Two lambdas are not one."""
+        before, after = q.once(lambda q: q.F), q.once(lambda q: q.F_next)
+        yield form("rises", le(before, after))
+        gain = q.once(lambda q: q.constant("c", 0) * q.gradient_sq / q.beta)
+        yield form("falls", le(after, before, -gain))
+
+    statement = sentence(falls, local=GradientSteps(1, lambda c: 1 / c.beta))
+    view = MethodSetting.of(statement).view(instance([[1]], [[0]], [1]))
+    assert [c.verdict for c in check(statement, view)] == ["violated", "holds"]
+    with pytest.raises(NotCertified):
+        proved(statement, "rises")
+    best = best_constant(statement, "falls", "c")
+    assert (best.proved, best.exact) == (Q(1, 2), True)
+    moved = [c.verdict for c in check(statement, view.other({"c": Q(2, 3)}))]
+    assert moved == ["violated", "violated"]

@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from fedtheory.algorithms import Algorithm, FedAvg, FedDyn, FedProx, Scaffold
+from fedtheory.cli.common import not_as_recorded
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified, UnknownName
+from fedtheory.local import GradientSteps as Steps
 from fedtheory.local import LocalObjective
+from fedtheory.problems import Quadratic
+from fedtheory.testing import assert_statement
 from fedtheory.theory import (
     GradientSteps,
     Paper,
@@ -379,9 +383,9 @@ def test_a_free_constant_is_chosen_and_the_proof_is_with_its_value():
     assert proved(statement, "f", {"kappa": F(1, 2)}).chosen == ({},)
 
 
-def doubled(q):
+def doubled(q, kappa=0):
     """Some number >= 0 will do: with 0 each moving model refutes it, and with 1 it is proved."""
-    least = q.constant("kappa", 0, free=True)
+    least = q.constant("kappa", kappa, free=True)
     yield form("f", le(q.distance_sq_next, least * q.distance_sq))
     yield form("other", le(q.distance_sq_next, q.distance_sq / 1000))
 
@@ -389,9 +393,10 @@ def doubled(q):
 def test_what_refutes_a_form_with_a_free_constant_says_with_which_value():
     statement = stated(doubled, local=STEP)
     found = study(statement, budget=20, necessity=False)
-    told = [words for label, words in found.findings() if label in ("refuted", "proved")]
+    told = [words for label, words in found.findings() if label in ("free", "proved")]
     [refuted] = [words for words in told if words.startswith("f: f1")]
-    [other] = [words for words in told if words.startswith("other: f1")]
+    [other] = [words for label, words in found.findings() if label == "refuted"]
+    assert other.startswith("other: f1")
     assert ", with kappa = 0, where some number >= 0 may do: lhs" in refuted
     assert "kappa" not in other  # which has none
     assert found.studies[0].proofs["f"].chosen[0]["kappa"] >= F(1)
@@ -399,6 +404,60 @@ def test_what_refutes_a_form_with_a_free_constant_says_with_which_value():
     assert statement.free_constants("f") == {"kappa": 0}
     [witness] = [w for w in found.witnesses if w.form == "f"]
     assert "with kappa = 0, where" in statement.paper.setting.summary(witness)
+    failed = [c for c in found.studies[0].checks if c.verdict == "violated"]
+    assert {c.form: c.refutes for c in failed} == {"f": False, "other": True}
+    assert all(c.place.startswith("kappa = 0") is not c.refutes for c in failed)
+    f, other = found.studies[0].rows
+    assert (f.verdict, f.claim, f.known) == ("violated", "holds", "proved")
+    assert (other.verdict, other.claim, other.known) == ("violated", "violated", "refuted")
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_problem_of_ones_own_says_with_which_free_constant_it_was_judged(stands):
+    """A violation with the number stated makes it not false, and contradicts no record."""
+    statement = stated(lambda q: doubled(q, F(3, 2) * stands), local=STEP).statement
+    checks = statement.verify(Quadratic(np.eye(2)[None], np.ones((1, 2))), x0=np.array([5.0, 0.0]))
+    f, other = checks
+    number = "3/2" if stands else "0"
+    assert f.where["free"] == {"kappa": number} and f.place.startswith(f"kappa = {number}")
+    assert "free" not in other.where
+    assert (f.verdict, f.refutes) == ("holds" if stands else "violated", False)
+    if not stands:
+        said = checks.sentence
+        assert "is violated here: at kappa = 0" in said and "some kappa >= 0" in said
+        assert "is false here" not in said and not_as_recorded(statement, checks) == []
+
+
+def test_a_run_of_ones_own_says_with_which_free_constant_it_was_judged():
+    def of_a_run(q):
+        least = q.constant("kappa", F(1, 10), free=True)
+        yield form("f", le(q.distance_sq[-1], least * q.distance_sq[0]), holds=True)
+        yield form("other", le(q.distance_sq[-1], q.distance_sq[0] / 10))
+
+    statement = stated(of_a_run, local=STEP, over="run").statement
+    problem = Quadratic(np.eye(2)[None], np.zeros((1, 2)))
+    models = np.array([[4.0, 0.0], [3.0, 0.0]])
+    work = Steps(1, lr=1 / 2)
+    with pytest.raises(AssertionError) as failed:
+        assert_statement(statement, models, problem, form="f", local_solver=work)
+    assert "worst at kappa = 1/10, T = 1" in str(failed.value)
+    assert "some number >= 0 will do as kappa" in str(failed.value)
+    with pytest.raises(AssertionError) as failed:
+        assert_statement(statement, models, problem, form="other", local_solver=work)
+    assert "kappa" not in str(failed.value)
+    found = assert_statement(statement, models / [[1], [3]], problem, local_solver=work)
+    assert found[0].where["free"] == {"kappa": "1/10"}
+    bound = statement.bound(problem, rounds=1, form="f", local_solver=work)
+    assert bound.constants == {"kappa": "1/10"}
+
+
+def test_a_form_that_says_nothing_on_the_probe_has_all_free_constants():
+    def made(q):
+        kappa = q.constant("kappa", 0, free=True)
+        few = {"q.distance_sq < 0": bool((np.asarray(q.distance_sq) < 0).all())}
+        yield form("f", le(q.distance_sq_next, kappa * q.distance_sq), needs=few)
+
+    assert stated(made, local=STEP).free_constants("f") == {"kappa": 0}
 
 
 def test_a_free_constant_that_would_be_negative():

@@ -484,6 +484,8 @@ FALSE = {  # name -> (right side less left side, what is declared, a reason)
         lambda q: q.F - q.F_next, {"problems": Smooth((1, 3), (1, 2)), "local": GradientSteps(1, lr=lambda c: 1 / (c.beta - c.mu))},
         "mu is not the same",
     ),
+    "few coordinates": (lambda q: (q.gap - q.gap_next) * (1 if q.x.shape[-1] < 9 else -1), {}, "another dimension"),
+    "several coordinates": (lambda q: (q.gap - q.gap_next) * (1 if q.x.shape[-1] > 1 else -1), {}, "another dimension"),
     "a mean over coordinates": (lambda q: 3 * ((q.x - q.x_star) ** 2).mean(axis=-1) - q.distance_sq, {}, "another dimension"),
     "a mean over coordinates as if they were clients": (
         lambda q: 3 * q.over_clients((q.x - q.x_star) ** 2) - q.distance_sq, {}, "another dimension",
@@ -597,6 +599,12 @@ LIMITED = {  # what is proved is true of these numbers only, and says so
     "sides without units": (lambda q: (1 + q.beta) * q.gap - q.gap_next, {}, "beta = 1"),
     "numbers before vectors": (lambda q: q.distance_sq - q.heterogeneity * 0, {}, "any number of clients"),
     "N in a side": (lambda q: (q.gap - q.gap_next) * (1 if q.N < 20 else -1), {}, "2, 3 or 5 clients"),
+    "few clients by a shape": (
+        lambda q: (q.gap - q.gap_next) * (1 if q.client_gradients.shape[-2] < 20 else -1), {}, "2, 3 or 5 clients",
+    ),
+    "several clients by a shape": (
+        lambda q: (q.gap - q.gap_next) * (1 if q.client_gradients.shape[-2] > 1 else -1), {}, "2, 3 or 5 clients",
+    ),
     "N in a method": (lambda q: q.gap - q.gap_next, {"about": Crowded()}, "2, 3 or 5 clients"),
     "N - 2": (lambda q: q.gap - q.gap_next + (q.N - 2) * (q.gap_next - 5 * q.gap), {}, "losses, 2 clients"),
     "a need": (lambda q: q.gap - q.gap_next, {"how": lambda q: {"needs": {"few clients": q.N < 3}}}, "losses, 2 clients"),
@@ -653,6 +661,26 @@ def test_what_is_proved_in_part_says_of_what(name):
     gap, declared, words = LIMITED[name]
     found = proved(statement(gap, **declared), "printed")
     assert words in found.words and found.whole == (words in ("any number of clients", WHOLE))
+
+
+def cohorts_of(sides):
+    return np.shape(sides)[1]
+
+
+@pytest.mark.parametrize("count", [lambda v: v.shape[1], lambda v: len(v[0]), cohorts_of])
+def test_the_one_cohort_that_stands_for_all_is_not_taken_for_the_only_one(count):
+    """Without the branch it is proved of 2 of 4 clients; it holds where a law has one cohort only."""
+
+    def gap(q):
+        moved = q.distance_sq - q.distance_sq_next
+        return moved + q.heterogeneity / q.beta**2 if count(q.distance_sq_next) == 1 else -moved
+
+    law = {"problems": SmoothConvex(4, (1, 2)), "sampling": Uniform(2), "rounds": 0}
+    law["local"] = GradientSteps(1, lr=lambda c: F(1, 4) / c.beta)
+    whole = statement(lambda q: q.distance_sq - q.distance_sq_next + q.heterogeneity / q.beta**2, **law)
+    assert "2 of 4 clients" in proved(whole, "printed").words
+    with pytest.raises(NotCertified):
+        proved(statement(gap, **law), "printed")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -188,3 +189,16 @@ def test_what_is_refused():
         worst_function(worst_case("fedavg", step=F(1, 4), contraction=F(1, 2)))
     with pytest.raises(MissingCapability, match="stands for every compressor"):
         Contraction(F(1, 2)).compress(np.ones(2))
+
+
+class Sharp(FedAvg):
+    nonsmooth: ClassVar[bool] = True
+
+
+def test_a_compressed_method_keeps_the_class_of_its_losses():
+    method = Compressed(Sharp(), up=Contraction(F(1, 2)))
+    found = worst_case(method, step=F(1, 4))
+    assert found.question.losses == Losses(None, lipschitz=1)
+    assert found.bound == worst_case(Sharp, contraction=F(1, 2), step=F(1, 4)).bound
+    with pytest.raises(InvalidInput, match="give lipschitz"):
+        worst_case(method, step=F(1, 4), losses=Losses())

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction as F
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from fedtheory import simulate
-from fedtheory.algorithms import FedAvg, FedDyn, FedProx, Scaffold
+from fedtheory.algorithms import Compressed, FedAvg, FedDyn, FedProx, Scaffold
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.local.objective import LocalObjective
 from fedtheory.problems import Quadratic
 from fedtheory.worst_cases import (
+    Contraction,
     Group,
     Losses,
     certificate,
@@ -424,3 +426,17 @@ def test_what_is_not_asked_of_groups():
         worst_case("fedmls", losses=[Group("1/4", sharp, 1), Group("3/4", sharp, 1)])
     with pytest.raises(InvalidInput, match="one loss"):
         worst_case("mopes", losses=[Group("1/4", sharp), Group("3/4", sharp)])
+
+
+class PlainMean(FedAvg):
+    plain_mean: ClassVar[bool] = True
+
+
+def test_a_method_of_ones_own_may_refuse_weights():
+    """Also where its messages are compressed; groups of as many clients as their shares say are fine."""
+    weighted = [Group("1/4", FAST, 1), Group("3/4", SLOW, 1)]
+    for method in (PlainMean(), Compressed(PlainMean(), up=Contraction(F(1, 2)))):
+        with pytest.raises(InvalidInput, match="takes no weights"):
+            worst_case(method, losses=weighted, step=F(1, 8))
+    assert worst_case(PlainMean(), losses=FOUR, step=F(1, 8)).best > 0
+    assert worst_case(FedAvg(), losses=weighted, step=F(1, 8)).best > 0

@@ -19,7 +19,7 @@ from fedtheory.inputs import real_number, whole_number
 from fedtheory.limits import must_end
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable
-from fedtheory.theory.judge.check import AT_A_POINT, Check, judge_view, judge_worst
+from fedtheory.theory.judge.check import AT_A_POINT, FREE, Check, judge_view, judge_worst
 from fedtheory.theory.judge.registry import RegisteredPaper, all_statements, content_of, load_file, paper, papers
 from fedtheory.theory.judge.search import SearchResult
 from fedtheory.theory.judge.setting import Plan, Setting
@@ -136,14 +136,23 @@ class Row:
         return self.established == "open" or self.verdict == self.established
 
     @property
+    def claim(self) -> str:
+        """The verdict on the claim, which is about some number where a constant is free."""
+        if self.verdict == "violated" and FREE in self.worst_where:
+            return "holds" if "proved" in self.modes else "inconclusive"
+        return self.verdict
+
+    @property
     def known(self) -> Known:
         """How the verdict is known, one of `fedtheory.theory.judge.statement.KNOWN`."""
+        if self.claim != self.verdict:
+            return "proved" if self.claim == "holds" else "open"
         proof = "" if self.established == "violated" else self.proof
         return known(self.verdict, self.modes, proof, refuted=self.witness is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Give its fields, and what follows from them."""
-        return {**asdict(self), "ok": self.ok, "known": self.known}
+        return {**asdict(self), "ok": self.ok, "known": self.known, "claim": self.claim}
 
 
 def counts_known(rows: Sequence[Row]) -> dict[str, int]:
@@ -298,6 +307,7 @@ def row_of(
     verdict = next((v for v in worst_first if counts[v]), worst_first[-1])
     judged = [c for c in group if c.verdict in ("holds", "violated")]
     signed = any("no_ratio" in c.where for c in judged)  # lhs/rhs says nothing of the form
+    free = next(({FREE: c.where[FREE]} for c in judged if FREE in c.where), {})
     tight = [c for c in judged if np.isfinite(c.tightness) and not signed]
     shown = [c for c in judged if c.verdict == "violated" or not (failing and counts["violated"])]
     nothing = Check(*key, verdict="not applicable", mode="")
@@ -307,7 +317,7 @@ def row_of(
         *key, established, verdict, len(judged), counts["violated"], counts["inconclusive"],
         counts["not applicable"], sum(c.count for c in judged), tightest.tightness,
         float(np.median([c.tightness for c in tight])) if tight else float("nan"),
-        tightest.instance, worst.slack, worst.instance, worst.where,
+        tightest.instance, worst.slack, worst.instance, {**free, **worst.where},
         modes=sorted({c.mode for c in (*shown, *worst_of_all)}), witness=witness,
         worst_case=max((c.tightness for c in worst_of_all), default=float("nan")),
         worst_case_at="; ".join(c.where["point"] for c in worst_of_all), proof=proof,

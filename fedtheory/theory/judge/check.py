@@ -21,7 +21,7 @@ from fedtheory.theory.judge.series import Series, horizons_of, kept_of, with_hor
 from fedtheory.theory.judge.statement import CONFIDENCE, Form, Sides, Statement, Undefined
 
 __all__ = [
-    "AT_A_POINT", "CONFIDENCE", "RELATIVE_TOLERANCE", "SAME_AT_START", "Check", "Verdict",
+    "AT_A_POINT", "CONFIDENCE", "FREE", "RELATIVE_TOLERANCE", "SAME_AT_START", "Check", "Verdict",
     "after_start", "begins_as_one", "in_words", "judge", "judge_statistical",
     "judge_view", "judge_worst", "outside", "worst_sides",
 ]  # fmt: skip
@@ -46,8 +46,9 @@ class Check:
     standard_error, confidence, scenarios : for statistical checks; the last is how many runs decided
     relation : '<=' or '=='; of an equality ``lhs`` is the difference of its sides, ``rhs`` is 0
     where : dict
-        Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are, the horizon 'T' or 'tau', and
-        what else is known of the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
+        Of the worst case: 'index' into the entries compared, 'axes' where it is known what they are,
+        the horizon 'T' or 'tau', `FREE` constants with the numbers taken, and what else is known of
+        the instance; 'no_ratio' says why lhs/rhs means nothing of the form. `place` says it in words.
     series : what was compared, entry by entry, where it is kept (`fedtheory.theory.judge.series.keeping`); else None
     """
 
@@ -97,6 +98,11 @@ class Check:
         return cls(**told | {"series": told["series"] and Series(**told["series"])})
 
     @property
+    def refutes(self) -> bool:
+        """True of a violation, unless constants are `FREE`: with other numbers the form may hold."""
+        return self.verdict == "violated" and FREE not in self.where
+
+    @property
     def place(self) -> str:
         """The worst entry in words: 'T = 4', 'state 3, client 0 (counted from 0)'; '' of one comparison."""
         return in_words(self.where, self.count)
@@ -109,7 +115,9 @@ _READ: dict[str, Callable[[Any], Any]] = {  # what a field of `Check` is from JS
 }
 
 
-# key of `Check.where`: at t = 0 both sides are one number, and only later rounds are compared
+# keys of `Check.where`: constants of which some number >= 0 is claimed to do, with those taken
+FREE = "free"
+# at t = 0 both sides are one number, and only later rounds are compared
 SAME_AT_START = "same_at_start"
 
 
@@ -133,6 +141,12 @@ def after_start(sides: Sides) -> Sides:
 
 def in_words(where: dict[str, Any], count: int = 0) -> str:
     """`Check.where` as people read it; ``count``: how many entries were compared."""
+    free = [f"{name} = {value}" for name, value in where.get(FREE, {}).items()]
+    return ", ".join(filter(None, [*free, _entry(where, count)]))
+
+
+def _entry(where: dict[str, Any], count: int) -> str:
+    """The entry that is worst, or its horizon."""
     horizons = [f"{name} = {value}" for name, value in where.get("choice", {}).items()]
     horizons += [f"{name} = {where[name]}" for name in ("T", "tau", "K", "t") if name in where]
     index, axes = where.get("index", []), where.get("axes", [])

@@ -19,6 +19,7 @@ from fedtheory.participation.cohorts import Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.theory.judge.check import (
     CONFIDENCE,
+    FREE,
     SAME_AT_START,
     Check,
     after_start,
@@ -53,7 +54,8 @@ class Bound:
     assumptions : what the statement assumes, in words
     established : what is on record for this form under this rule: 'holds', 'violated' or 'open'
     known : how that is known, one of `fedtheory.theory.judge.statement.KNOWN`
-    constants : what the statement's letters are here, by name; 'eta', where a theorem has step sizes of its own
+    constants : what the statement's letters are here, by name; 'eta', where a theorem has step sizes
+        of its own; and constants that are free
     """
 
     values: np.ndarray
@@ -160,7 +162,8 @@ def bound(
         values = values[:, 0]
     return Bound(
         values, made.horizons, made.letter, made.left, not made.exact, statement.id, chosen.name, made.rule, chosen.latex,
-        statement.assumptions, chosen.established[made.rule], chosen.known(made.rule), made.constants,
+        statement.assumptions, chosen.established[made.rule], chosen.known(made.rule),
+        {**made.constants, **made.where.get(FREE, {})},
     )  # fmt: skip
 
 
@@ -223,9 +226,9 @@ def _checked(statement: Statement, form: Form, case: Any, record: Record) -> Che
     except (NotCertified, InvalidInput, MissingCapability) as error:
         return outside(statement, form, form.rule_among(case.rule, "any"), error, name)
     fields: dict[str, Any] = {"statement": statement.id, "form": form.name, "rule": made.rule, "instance": name}
-    sides = _filled(made)
+    sides, fields["where"] = _filled(made), dict(made.where)
     if len(made.horizons) > 1 and made.horizons[0] == 0 and begins_as_one(sides):
-        sides, fields["where"] = after_start(sides), {SAME_AT_START: True}
+        sides, fields["where"][SAME_AT_START] = after_start(sides), True
         made = replace(made, horizons=made.horizons[1:])
     if made.exact:
         return _placed(judge(sides, **fields), made)

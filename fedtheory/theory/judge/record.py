@@ -113,6 +113,7 @@ class OwnRun:
     left : what the left side is, in words
     rule : the key of `Form.established`
     constants : what the statement's letters are here, by name
+    where : what `Check.where` tells besides the entry
     """
 
     sides: Sides
@@ -122,6 +123,7 @@ class OwnRun:
     left: str
     rule: str = "any"
     constants: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _models(problem: Any, value: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fedtheory.theory.judge.check import SAME_AT_START
+from fedtheory.theory.judge.check import FREE, SAME_AT_START
 from fedtheory.theory.judge.statement import Form, Statement
 
 __all__ = [
@@ -68,6 +68,9 @@ def finding(check: Any) -> str:
         return f"holds, by {known}, {whatever}" if check.verdict == "holds" else f"is false: {known} was tried and fails"
     if check.verdict == "holds":
         return f"holds here{in_runs(check)}{_ratio(check)}"
+    if not check.refutes:
+        free = " and ".join(check.where[FREE])
+        return f"is violated here{_sides(check)}; it is claimed of some {free} >= 0, maybe another"
     return f"is false here{_sides(check)}"
 
 

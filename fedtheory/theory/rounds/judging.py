@@ -13,6 +13,7 @@ import numpy as np
 from fedtheory.errors import NotCertified
 from fedtheory.theory.judge.check import (
     CONFIDENCE,
+    FREE,
     RELATIVE_TOLERANCE,
     SAME_AT_START,
     Check,
@@ -30,7 +31,7 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 from fedtheory.theory.rounds.ratios import same_at_start, with_ratio
 from fedtheory.theory.rounds.undefined import SILENT
 
-__all__ = ["Drawn", "check", "exact_sides", "judged", "noisy", "with_noise"]
+__all__ = ["Drawn", "check", "chosen", "exact_sides", "judged", "noisy", "with_noise"]
 
 MET = 5  # runs in which every client must take part before draws decide anything
 FEW = 8  # draws that are moved
@@ -185,9 +186,10 @@ def _judged(
         verdict: Verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
         return Check(verdict=verdict, mode="exact", reason=str(error), **fields)
     sides, by_draws = found[-1]
+    fields["where"] = chosen(statement, name, view)
     if len(view.path.states) > 1 and same_at_start(sides, view):
         found = [(after_start(part), drawn) for part, drawn in found]
-        fields["where"] = {SAME_AT_START: True}
+        fields["where"][SAME_AT_START] = True
     if len(found) > 1:
         names = ("lhs", "rhs", "scale", "noise")
         parts: dict[str, list[Any]] = {
@@ -208,6 +210,12 @@ def _judged(
         sides, lhs=sides.lhs.mean(axis=1), rhs=sides.rhs.mean(axis=1), scale=sides.scale.mean(axis=1)
     )
     return _met(with_ratio(made, statement, name, means), int(np.min(seen)))
+
+
+def chosen(statement: Any, name: str, view: Quantities) -> dict[str, Any]:
+    """The free constants of a form for `Check.where`, with the numbers that it was judged with."""
+    free = statement.free_constants(name, view) if view.left_free else {}
+    return {FREE: {name: str(value) for name, value in free.items()}} if free else {}
 
 
 def _met(check: Check, seldom: int) -> Check:

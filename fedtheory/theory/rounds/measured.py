@@ -96,6 +96,7 @@ class Quantities:
         self.left_free: set[str] = set()
         self.uses_optimum = self.uses_distance = False
         self._kept: dict[Any, Any] = {}
+        self._once: dict[Callable[[Any], Any], Any] = {}  # of this view alone: it may read constants
         self._solved: dict[str, Any] = {}  # by the clients, once for all views of one run
 
     @property
@@ -207,10 +208,9 @@ class Quantities:
     # --- functions --------------------------------------------------------------------------------------------------------
     def once(self, of: Callable[[Any], Any]) -> Any:
         """A function of these quantities, which is worked out once for all statements about them."""
-        name = f"{of.__module__}.{of.__qualname__}"
-        if name not in self._kept:
-            self._kept[name] = of(self)
-        return self._kept[name]
+        if of not in self._once:
+            self._once[of] = of(self)
+        return self._once[of]
 
     def constant(self, name: str, value: Any, free: bool = False) -> Any:
         """A constant of the bound, declared so that it can be asked how small or large it may

@@ -18,6 +18,7 @@ from fedtheory.theory.judge.comparison import horizons_up_to
 from fedtheory.theory.judge.record import UNKNOWN, NotRecorded, OwnRun, Record, not_about_runs
 from fedtheory.theory.judge.statement import Form, Sides
 from fedtheory.theory.rounds.forms import reduced
+from fedtheory.theory.rounds.judging import chosen
 from fedtheory.theory.rounds.measured import RunQuantities
 from fedtheory.theory.rounds.oracles import Path, everyone
 from fedtheory.theory.rounds.problem_classes import not_shares
@@ -113,7 +114,7 @@ def own_run(setting: Any, form: Form, case: Case, record: Record) -> OwnRun:
         why = "its right side is made from what happens on the way: hand the run over, run=models"
         raise NotRecorded(f"{where}: {why}")
     exact = certain or statement.form(form.name).pathwise or last.relation == "=="
-    told = exact, _left(form), statement.rule
+    told: Any = exact, _left(form), statement.rule, {}, chosen(statement, form.name, seen[0])
     many, seeds = int(np.size(last.lhs)), record.seeds
     many = many // seeds if np.shape(last.lhs)[-1:] == (seeds,) else many
     if many > 1:  # the last so many rounds

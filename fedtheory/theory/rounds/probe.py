@@ -1,7 +1,12 @@
-"""The small views on which the forms of a statement are read off, and whether its sums stay within one start."""
+"""The small views on which the forms of a statement are read off, and whether its sums stay within one start,
+and one client is as two that are like it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,14 +15,14 @@ from fedtheory.errors import InvalidInput
 from fedtheory.participation.cohorts import Full
 from fedtheory.randomness import Stream
 from fedtheory.theory.rounds.forms import place, reduced
-from fedtheory.theory.rounds.instances import Draw
+from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.judging import with_noise
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.measured import Quantities
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.undefined import SILENT, Undefined
 
-__all__ = ["check_sums", "probe", "wide_view"]
+__all__ = ["check_sums", "one_is_as_two", "probe", "wide_view"]
 
 VIEWS = 50
 PROBES = 10  # views looked at for one on which every form says something
@@ -125,3 +130,31 @@ def _own(values: Any, like: Any, i: int, count: int) -> np.ndarray:
     if values.shape == like.shape or not values.ndim:
         return values
     return values[..., ::2] if count == 1 else values[i : i + 1]
+
+
+def one_is_as_two(
+    statement: Any, setting: MethodSetting, form: str, constants: Mapping[str, Fraction]
+) -> bool:
+    """False if a form's sides are others on an instance of one client than of two that are like it.
+
+    constants : other values of some
+    """
+    rng = Stream(0).generator(f"authoring one client {statement.id}")
+
+    def sides(instance: Draw, n: int) -> Any:
+        own: dict[str, Any] = {name: getattr(instance, name)[[0] * n] for name in ARRAYS}
+        state = {k: v[[0] * n] for k, v in instance.state.items() if setting.of_statement.states[k].startswith("N")}
+        size = instance.cohort_size and n
+        own |= {"weights": np.full(n, Fraction(1, n), dtype=object), "state": instance.state | state}
+        changed = instance.changed(**own, before=(), cohort_size=size)
+        view = setting.view(changed, exact=False).other(dict(constants))
+        made = statement.on(view, mutants=False, only=form)[form].sides
+        return np.asarray(made.rhs - made.lhs), np.max(made.scale)
+
+    drawn = (setting.random_instance(rng) for _ in range(VIEWS))
+    for instance in islice((one for one in drawn if one.num_clients == 1), INSTANCES):
+        with suppress(*SILENT, InvalidInput):
+            (one, scale), (two, _) = sides(instance, 1), sides(instance, 2)
+            if one.shape != two.shape or (np.abs(one - two) > VISIBLE * scale).any():
+                return False
+    return True

@@ -14,6 +14,7 @@ from fedtheory.limits import announce
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.theory.rounds.declare import Above, Among
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.probe import one_is_as_two
 from fedtheory.theory.rounds.problem_classes import Lipschitz, StronglyConvex
 from fedtheory.theory.rounds.vector_forms import MOST_OF_COHORTS, families, view_of
 from fedtheory.theory.rounds.vector_worlds import CLIENTS, CONVEXITY, FEW
@@ -28,6 +29,7 @@ COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about
 BETAS = (Fraction(3 * 10**6), Fraction(1, 7 * 10**6))  # and with these, beside 1
 OTHERS = 3  # coordinates, beside `SHOWN`
 MANY = 101  # rows, beside `FEW`, so that what counts them is noticed
+SEVERAL = 29  # coordinates, and clients, that are looked at before every number is claimed
 EVERYBODY, EVERY_DIMENSION = "any number of clients", "every dimension"
 MOST_ROUNDS = 3  # of a run that is proved
 PROVED, BEST = 7e-3, 11e-3  # seconds for each condition: of a form, and of the best value of a constant (measured, one core)
@@ -164,13 +166,14 @@ def cases_of(
 
 def scope_of(
     statement: Any, form: str, cases: list[Case], constants: Mapping[str, Fraction] | None = None,
-    chosen: Sequence[Mapping[str, Fraction]] = (),
+    chosen: Sequence[Mapping[str, Fraction]] | None = None,
 ) -> tuple[str, bool]:  # fmt: skip
     """For which losses, clients and further numbers a form is proved, in words, and whether that is
     all that the statement is about.
 
     constants : other values of some
-    chosen : of each case the values of those that are free
+    chosen : of each case the values of those that are free; None before a proof was tried, when less
+        is looked at
 
     Raises
     ------
@@ -180,7 +183,7 @@ def scope_of(
     setting = MethodSetting.of(statement)
     own = chosen or [{}] * len(cases)
     seen = [
-        _changes(statement, setting, form, case, {**(constants or {}), **of})
+        _changes(statement, setting, form, case, {**(constants or {}), **of}, chosen is not None)
         for case, of in zip(cases, own, strict=True)
     ]  # fmt: skip
     last = max(case.rounds for case in cases)
@@ -224,10 +227,12 @@ def scope_of(
 
 def _changes(
     statement: Any, setting: MethodSetting, form: str, case: Case,
-    constants: Mapping[str, Fraction],
+    constants: Mapping[str, Fraction], last: bool,
 ) -> tuple[str, bool, set[str]]:  # fmt: skip
     """The numbers of clients for which a form's inequalities are the same, whether another beta only changes units, and
     what was read.
+
+    last : one coordinate, and `SEVERAL` of them (fewer where clients are many) and clients, as well
 
     Raises
     ------
@@ -242,7 +247,8 @@ def _changes(
 
     here, read = made()
     fewest, largest = setting.problems.clients
-    if made(dim=OTHERS)[0] != here:
+    many = max(2 * OTHERS, SEVERAL // (1 + crowd[0] // 10))
+    if any(made(dim=d)[0] != here for d in (OTHERS, *(1, many) * last)):
         raise MissingCapability(f"{statement.id} [{form}]: a side is another one in another dimension")
     if case.rows < crowd[0] and not case.apart and made(rows=MANY)[0] != here:
         raise MissingCapability(f"{statement.id} [{form}]: a side counts the rows of arrays")
@@ -252,11 +258,18 @@ def _changes(
         in_units = False
     if crowd[0] > crowd[1] or fewest == largest:
         return f"{fewest} client{'s' * (fewest > 1)}", in_units, read
-    try:
-        alike = all(made(crowd=(n, n))[0] == here for n in CLIENTS)
-    except MissingCapability:  # a need that is met by few clients only
-        alike = False
-    return "2 clients" if not alike else "2, 3 or 5 clients" if "N" in read else EVERYBODY, in_units, read
+
+    def alike(counts: Sequence[int]) -> bool:
+        try:
+            return all(made(crowd=(n, n), rows=n, dim=1)[0] == here for n in counts)
+        except MissingCapability:  # a need that is met by few clients only
+            return False
+
+    if not alike(CLIENTS):
+        return "2 clients", in_units, read
+    every = "N" not in read and alike([SEVERAL] * last)
+    every = every and (fewest > 1 or one_is_as_two(statement, setting, form, constants))
+    return EVERYBODY if every else "2, 3 or 5 clients", in_units, read
 
 
 def _in_units(here: list[Family], there: Mapping[Fraction, list[Family]], fields: Sequence[str]) -> bool:

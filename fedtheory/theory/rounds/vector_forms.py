@@ -6,8 +6,9 @@ the statement's own function is given them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -31,6 +32,7 @@ __all__ = ["CONSTANT", "MOST_OF_COHORTS", "families", "names_minimiser", "only_v
 CONSTANT = "constant "  # the term of a constant in an identity
 MOST_CONDITIONS = 300  # of the losses: a few seconds of the solver
 MOST_OF_COHORTS = 600  # where each client has losses of its own
+SIZES = {"len", "ndim", "shape", "size"}  # names by which arrays are asked how long they are
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ def view_of(
         raise MissingCapability("what is proved is about a run from one start, and not about several that are equally likely")
     if rounds and participants < clients and not apart:
         raise MissingCapability("of cohorts one round is proved: declare rounds=0, or what may be anything before it, states={...}")
+    if participants < clients and not apart and _asks_for_shapes(setting.of_statement.function):
+        told = "asks for the shape or length of an array, and one cohort stands for all"
+        raise MissingCapability(f"{setting.of_statement.id}: {told}")
     of = losses_of(setting.problems, beta), clients, participants, dim
     world = CohortWorld(*of) if apart and participants < clients else VectorWorld(*of, rows)
     with only_vectors(setting.of_statement.id):
@@ -77,6 +82,27 @@ def view_of(
     if setting._free and "t" in world.trace.read:
         raise MissingCapability("the method asks which round it is, and the state before it may be anything")
     return view
+
+
+def _asks_for_shapes(function: Any) -> bool:
+    """True if a function's code, or that of a function that it names, reads how long arrays are."""
+    seen: list[Any] = []
+    left = [inspect.unwrap(function)]
+    while left:
+        if not inspect.isfunction(one := left.pop()) or one in seen:
+            continue
+        seen.append(one)
+        codes = [one.__code__]
+        for code in codes:
+            codes += [c for c in code.co_consts if inspect.iscode(c)]
+        names = {name for code in codes for name in code.co_names}
+        if names & SIZES:
+            return True
+        left += [v for n in names if getattr(v := one.__globals__.get(n), "__module__", "") == one.__module__]
+        for cell in one.__closure__ or ():
+            with suppress(ValueError):  # of a variable that has no value yet
+                left.append(cell.cell_contents)
+    return False
 
 
 @contextmanager

@@ -10,6 +10,7 @@ the search tried. Beside each form stands its formula, where matplotlib can draw
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,7 +27,9 @@ from fedtheory.theory.studies.counterexamples import sides_told, told
 __all__ = ["data", "draw", "figure", "picture"]
 
 WIDTH = 120  # characters of small print under a row's name
-LINES = 4  # of an instance, or of constants
+LINES = 2  # of an instance, or of constants
+LOSS = re.compile(r"f\d+ = [^;,]+(; )?")  # of a client, in the words of an instance
+PROOF = re.compile(r" \(proved: .*?\)(?=; no violation found at )")  # of a constant, with its instance
 LONGEST = 76  # characters of a headline
 FAR = 10.0  # ratios above it are drawn on a logarithmic axis
 LINEAR = 0.9  # of `symlog`: up to 1 as long as a power of 10 above it
@@ -68,6 +71,7 @@ def data(one: Any) -> dict[str, Any]:
 def _verdict(one: Any, row: Any) -> dict[str, Any]:
     """A form's formula and verdict, on how many instances it fails, its worst instance and its constants in words."""
     out = {"verdict": row.verdict, "violations": row.violations, "instances": row.instances, "attained": False, "worst": ""}
+    out["free"] = row.claim != row.verdict
     out |= {"latex": one.statement.forms[row.form].latex, "no_ratio": one.no_ratio(row.form)}
     out["constants"] = [need.words for need in one.constants if need.form == row.form]
     found = one.counterexamples.get(row.form)
@@ -111,10 +115,20 @@ def picture(shown: Mapping[str, Any]) -> Any:
 
 
 def _small_print(form: Mapping[str, Any]) -> list[str]:
-    """A form's worst instance and its constants, in lines that fit."""
-    texts = form["worst"], "; ".join(form["constants"])
-    wrap = textwrap.TextWrapper(WIDTH, max_lines=LINES, placeholder=" ...").wrap
-    return [line for text in texts for line in wrap(text)]
+    """A form's worst instance, and its constants without instances, in two lines each."""
+    texts = form["worst"], PROOF.sub(" (proved)", "; ".join(form["constants"]))
+    return [line for text in texts for line in _two_lines(text)]
+
+
+def _two_lines(text: str) -> list[str]:
+    """The text in two lines: of many clients the losses of a few, and how many more there are."""
+    losses, cut = list(LOSS.finditer(text)), " ... (the rest is in the data of the picture)"
+    fewer = []
+    for left in range(1, len(losses)):
+        more = f"{left} more loss{'es' * (left > 1)}"
+        fewer.append(text[: losses[-left].start()] + more + text[losses[-1].end() :])
+    shown = (t for t in (text, *fewer) if len(textwrap.wrap(t, WIDTH)) <= LINES)
+    return textwrap.wrap(next(shown, text), WIDTH, max_lines=LINES, placeholder=cut)
 
 
 def _height(small: list[str]) -> float:
@@ -125,18 +139,23 @@ def _height(small: list[str]) -> float:
 def finding(shown: Mapping[str, Any]) -> str:
     """The headline: which forms fail, which hold, and which are attained; only how many, where their names are too long."""
     forms = shown["forms"]
+    free = [n for n, f in forms.items() if f.get("free")]
     fail, hold = ([n for n, f in forms.items() if f["verdict"] == v] for v in ("violated", "holds"))
-    sharp = [name for name in hold if forms[name]["attained"]]
-    texts = [_sentence(fail, hold, sharp, told) for told in (_listed, _counted)]
+    fail, sharp = [n for n in fail if n not in free], [name for name in hold if forms[name]["attained"]]
+    texts = [_sentence(fail, hold, sharp, free, told) for told in (_listed, _counted)]
     return next((t for t in texts if len(t) <= LONGEST), texts[-1])
 
 
-def _sentence(fail: Names, hold: Names, sharp: Names, told: Callable[[Names], str]) -> str:
+def _sentence(
+    fail: Names, hold: Names, sharp: Names, free: Names, told: Callable[[Names], str]
+) -> str:
     parts = [f"{told(fail)} fail{'s' * (len(fail) == 1)}"] if fail else []
     if hold:
         equal = ", with equality" * (hold == sharp)
         parts.append(f"{told(hold)} hold{'s' * (len(hold) == 1)}{equal}")
         parts += [f"{told(sharp)} with equality"] if sharp and hold != sharp else []
+    if free:
+        parts.append(f"{told(free)} fail{'s' * (len(free) == 1)} with the free number stated")
     return upper("; ".join(parts) or "nothing could be decided")
 
 
@@ -192,6 +211,7 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
             "violated": f"fails on {form['violations']} of {form['instances']} instances judged",
             "holds": f"holds on all {form['instances']} instances judged",
         }.get(form["verdict"], form["verdict"])
+        words += ", with the free number stated" * bool(form.get("free"))
         bold = {"fontsize": 9.5, "fontweight": "bold", "color": COLOURS[form["verdict"]], "va": "center", "transform": across}
         ax.text(0.01, y + 0.1, _plain(f"{name}: {words}"), **bold)
         drawn = formula(form["latex"], 6.6 - 0.085 * len(f"{name}: {words}"))

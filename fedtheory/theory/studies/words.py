@@ -88,7 +88,7 @@ def _forms(one: Any) -> Any:
         tight = "~1" if tight == "1" and not attained else tight
         verdict = Text(row.verdict if row.ok else f"{row.verdict} (!)", styles.get(row.verdict, ""))
         grid.add_row(
-            Text(row.form), verdict, row.established, row.known if row.verdict == "holds" else "–",
+            Text(row.form), verdict, row.established, row.known if row.claim == "holds" else "–",
             f"{row.violations} / {row.instances}", tight, ", ".join(m for m in row.modes if m != "proved"),
         )
     return grid
@@ -103,7 +103,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
         return f"{form}: " if several else ""
 
     for form, example in one.counterexamples.items():
-        yield "refuted", f"{form}: {told(setting, example)}: {sides_told(setting, example)}"
+        label = "free" if one.statement.free_constants(form) else "refuted"
+        yield label, f"{form}: {told(setting, example)}: {sides_told(setting, example)}"
         read = read_there(setting, form, instance_of(example))
         if read:
             yield "there", "; ".join(f"{name} {value}" if name == "worst at" else f"{name} = {value}" for name, value in read.items())
@@ -118,7 +119,8 @@ def _found(one: Any) -> Iterator[tuple[str, str]]:
     labels = {"violated": "refuted", "not applicable": "not judged", "inconclusive": "undecided", "holds": "says nothing"}
     for row in one.rows:
         if row.note:
-            yield labels[row.verdict], f"{row.form}: {row.note}"
+            label = "free" if row.claim != row.verdict else labels[row.verdict]
+            yield label, f"{row.form}: {row.note}"
     for t in one.tightness:
         if t.form in standing and (t.attained or np.isfinite(t.ratio)):
             yield "tightness", f"{t.form}: {'attained' if t.attained else t.up_to} on {t.instance}"

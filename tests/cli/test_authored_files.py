@@ -132,7 +132,11 @@ def test_a_long_run_of_many_clients_is_searched_where_it_can_be(written, tmp_pat
     file = written("yield printed(le(q.T * (1 + q.F[0]), 30 * (1 + q.F[0])))", problems=sizes, sampling="Uniform", **RUN)
     out = tmp_path / "out"
     call("verify", file, "--quick", "--budget", 60, "--workers", 1, "--out", out)
-    assert json.loads((out / "campaign.json").read_text())["ok"]
+    told = json.loads((out / "campaign.json").read_text())
+    [row], [search] = told["rows"], told["searches"]
+    assert told["ok"] and row["verdict"] == "holds" and row["instances"] > 0
+    assert search["evaluations"] == 60 and search["best"] == 0.0  # as in a run of all 30 rounds
+    assert search["best_instance"]["data"]["rounds"] == 30
 
 
 def test_an_entry_point_that_gives_no_paper_is_told_with_what_it_gave(monkeypatch):

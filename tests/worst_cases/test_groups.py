@@ -8,6 +8,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from certificates_at_hand import from_file
 
 from fedtheory import simulate
 from fedtheory.algorithms import FedAvg, FedDyn, FedProx, Scaffold
@@ -15,17 +16,7 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.local.objective import LocalObjective
 from fedtheory.problems import Quadratic
-from fedtheory.worst_cases import (
-    Group,
-    Losses,
-    certificate,
-    load,
-    quadratic_potential,
-    verify,
-    worst_case,
-    worst_function,
-    write,
-)
+from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, verify, worst_case, worst_function
 
 SLOW, FAST, FLAT = Losses(1, F(1, 10)), Losses(4, 1), Losses(2)
 TENTH = [Group("9/10", SLOW), Group("1/10", Losses(100, 1))]
@@ -275,9 +266,8 @@ def with_group(proof, number, **changes):
 
 
 def test_a_file_is_written_read_and_checked(proof, tmp_path):
-    read = load(write(tmp_path / "proof.json", proof))
+    read = from_file(proof, tmp_path)
     assert (read.claim, read.multipliers, read.factors) == (proof.claim, proof.multipliers, proof.factors)
-    verify(read)
 
 
 FORGED = [
@@ -291,7 +281,7 @@ def test_a_forged_file_is_refused(proof, changes, tmp_path):
     for number, of in changes.items():
         proof = with_group(proof, number, **of)
     with pytest.raises(NotCertified):
-        verify(load(write(tmp_path / "forged.json", proof)))
+        from_file(proof, tmp_path)
 
 
 @pytest.mark.parametrize(

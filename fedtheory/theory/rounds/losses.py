@@ -26,7 +26,7 @@ from fedtheory.theory.rounds.slopes import ZERO, Piece, Unbounded, clipped
 
 NO_MINIMISER = "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
 
-__all__ = ["PieceTable", "Pieces", "SeparableLosses", "Unbounded", "fractions"]
+__all__ = ["OfPieces", "PieceTable", "Pieces", "SeparableLosses", "Unbounded", "fractions"]
 
 
 def fractions(values: Any) -> np.ndarray:
@@ -264,8 +264,26 @@ def _largest(values: Iterable[Any]) -> Any:
     return None if None in known else max(known)
 
 
+class OfPieces:
+    """Values and gradients of N clients' losses, which their pieces have row by row."""
+
+    pieces: Any
+
+    def values(self, x: Any) -> Any:
+        """f_k(x): (..., d) -> (..., N)."""
+        return self.pieces.value(x[..., None, :])
+
+    def gradients(self, x: Any) -> Any:
+        """grad f_k(x): (..., d) -> (..., N, d)."""
+        return self.pieces.gradient(x[..., None, :])
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
+        return self.pieces.gradient(y)
+
+
 @dataclass(frozen=True)
-class SeparableLosses:
+class SeparableLosses(OfPieces):
     """N clients' losses and their weights (N,): all fractions, or all floats."""
 
     pieces: Pieces | PieceTable
@@ -292,19 +310,6 @@ class SeparableLosses:
     @property
     def dim(self) -> int:
         return self.pieces.shape[-1]
-
-    # --- what quantities are made of: points (..., d), or a point for each client (..., N, d) -----------------------------
-    def values(self, x: Any) -> Any:
-        """f_k(x): (..., d) -> (..., N)."""
-        return self.pieces.value(x[..., None, :])
-
-    def gradients(self, x: Any) -> Any:
-        """grad f_k(x): (..., d) -> (..., N, d)."""
-        return self.pieces.gradient(x[..., None, :])
-
-    def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
-        return self.pieces.gradient(y)
 
     def excess(self, x: Any, star: Any) -> Any:
         """F(x) - F(star), in fractions: (..., d) and (d,) -> (...)."""

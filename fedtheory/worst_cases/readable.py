@@ -35,7 +35,7 @@ from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.quadratic_potentials import SIZE
 from fedtheory.worst_cases.runs import STATE, X_STAR
 
-__all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
+__all__ = ["Readable", "fewest", "inequalities", "latex", "of_certificate", "script", "write_proof"]
 
 BY_SHARES = r" $F$ is the mean of the losses with the groups' shares; with these the means of the gradients at $x^*$ add up to 0."
 COMMON = ("x0", X_STAR)  # what all clients have alike, without a gradient
@@ -83,9 +83,22 @@ class Readable:
         return {name: pairs[name] for name in self.multipliers if name in pairs}
 
     @property
+    def alone(self) -> dict[str, Quadratic]:
+        """What is at least 0 at one point and has a multiplier, by name: of F above its least value, and of
+        gradients below G."""
+        named = {name for p in self.points for name in (f"F({p.name})", f"|{p.name}|")}
+        return {name: -self.family.terms[name] for name in self.multipliers if name in named}
+
+    @property
     def others(self) -> dict[str, Fraction]:
         """The other multipliers, by name."""
-        return {name: x for name, x in self.multipliers.items() if name not in self.conditions}
+        shown = self.conditions.keys() | self.alone.keys()
+        return {name: x for name, x in self.multipliers.items() if name not in shown}
+
+
+def inequalities(family: Family, multipliers: Collection[str]) -> list[str]:
+    """The inequalities of a proof: what has a multiplier that must not be negative, by name."""
+    return [name for name in multipliers if name not in family.signed]
 
 
 def fewest(family: Family, goal: str, solution: Solution) -> Solution:
@@ -131,6 +144,17 @@ def latex(proof: Readable) -> str:
         ) or "&",
         r"\end{align*}",
     ]  # fmt: skip
+    if proof.alone:
+        known = ("F(", "$F^*$ is the least value of $F$"), ("|", "gradients are bounded")
+        told = " and ".join(words for kind, words in known if any(name.startswith(kind) for name in proof.alone))
+        lines += [
+            f"At one point, as {told}:",
+            r"\begin{align*}",
+            " \\\\\n".join(
+                rf"{_number(proof.multipliers[name])}:\quad & {_form(q, names)} \ge 0" for name, q in proof.alone.items()
+            ),
+            r"\end{align*}",
+        ]
     if proof.others:
         told = "; ".join(f"{_escaped(name)}: ${_number(x)}$" for name, x in proof.others.items())
         lines += [rf"Other multipliers: {told}."]
@@ -306,13 +330,15 @@ def condition(i, j):
     return out - share / L * inner(turned, turned) - share * MU * inner(apart, apart) + 2 * share * MU / L * inner(turned, apart)
 
 
-left = START - sum(m * condition(i, j) for (i, j), m in MULTIPLIERS.items()) + sum(m * term for m, term, _ in OTHERS.values())
+left = START - sum(m * condition(i, j) for (i, j), m in MULTIPLIERS.items())
+left += sum(m * term for m, term, _ in OTHERS.values()) - sum(m * form for m, form in ALONE.values())
 squares = sum(d * sum(a * b * product(block, x, y) for x, a in v.items() for y, b in v.items()) for block, d, v in SQUARES)
-assert all(m >= 0 for m in MULTIPLIERS.values()), "a multiplier is negative"
-assert all(m >= 0 or free for m, _, free in OTHERS.values()), "a multiplier is negative"
+inequalities = [*MULTIPLIERS.values(), *(m for m, _ in ALONE.values())]
+inequalities += [m for m, _, free in OTHERS.values() if not free]
+assert all(m >= 0 for m in inequalities), "a multiplier is negative"
 assert all(d >= 0 for _, d, _ in SQUARES), "a square is taken away"
 assert expand(left - squares) == 0, "the identity does not hold"
-print("The identity holds. Conditions:", len(MULTIPLIERS), "squares:", len(SQUARES))
+print("The identity holds. Inequalities:", len(inequalities), "squares:", len(SQUARES))
 '''
 
 
@@ -336,6 +362,8 @@ def script(proof: Readable) -> str:
     lines.append("\n\nSTART = " + _expression(proof.family.start))
     lines.append("MULTIPLIERS = {")
     lines += [f"    ({i.name!r}, {j.name!r}): {_rational(proof.multipliers[n])}," for n, (i, j) in proof.conditions.items()]
+    lines.append("}\nALONE = {  # at one point: F is at least F*, or a gradient is bounded; what is at least 0")
+    lines += [f"    {name!r}: ({_rational(proof.multipliers[name])}, {_expression(q)})," for name, q in proof.alone.items()]
     lines.append("}\nOTHERS = {  # multiplier, what it stands before, and whether it may be negative")
     lines += [
         f"    {name!r}: ({_rational(x)}, {_expression(proof.family.terms[name])}, {name in proof.family.signed}),"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import call, refused
 from core_forms import form
+from damped import DAMPED
 from markupsafe import escape
 
 from fedtheory.plotting.style import house_style
@@ -371,28 +372,6 @@ def test_a_proof_that_is_cited_is_named(written, tmp_path):
     assert "instances judged; cited as its proof: Lemma 1 of the book" in text and "no proof" not in text
 
 
-SIGNED = """
-class State(NamedTuple):
-    x: np.ndarray
-
-
-@dataclass(frozen=True)
-class Damped(Algorithm):
-    alpha: float = 1.0
-    sign: float = 1.0
-    name = "damped"
-
-    def init(self, x, num_clients):
-        return State(x)
-
-    def round(self, state, clients):
-        x = clients.broadcast(state.x)
-        y = clients.minimise(LocalObjective(center=x), start=x).y
-        clients.send(y - x)
-        return State(state.x + self.sign * self.alpha * clients.mean(y - x))
-
-
-"""
 RULES = {"about": "method(Damped, alpha=1)", "rules": "{'printed': {'sign': -1}, 'repaired': {'sign': 1}}"}
 GAIN = "yield printed(le(q.F_next, q.F, -Fraction(1, 2) * q.gradient_sq / q.beta))"
 
@@ -403,9 +382,7 @@ def damped(written):
 
     def write(body, **declared):
         file = written(body, **declared)
-        head = "from dataclasses import dataclass\nfrom typing import NamedTuple\nfrom fedtheory.algorithms.base import Algorithm\n"
-        head += "from fedtheory.local import LocalObjective\n"
-        file.write_text(head + file.read_text().replace("@paper.statement", f"{SIGNED}@paper.statement"))
+        file.write_text(DAMPED + file.read_text())
         return file
 
     return write

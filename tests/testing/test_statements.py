@@ -10,6 +10,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from damped import DAMPED
 
 from fedtheory import problems, simulate, theorems
 from fedtheory.algorithms import EFL, FedAvg, FedDyn, FedElasticNetDyn, FedMLS
@@ -314,32 +315,8 @@ def test_statements_of_an_authors_own_are_judged_on_models_alone():
     assert assert_statement("kit-rates/each", seeds, PROBLEM)[0].count == 60
 
 
-HALVED = """
-from dataclasses import dataclass
-from typing import NamedTuple
-
-from fedtheory.local import LocalObjective
+HALVED = DAMPED + """
 from fedtheory.theory import *
-
-
-class State(NamedTuple):
-    x: object
-
-
-@dataclass(frozen=True)
-class Damped:
-    alpha: float
-    sign: float = 1
-    name = "damped"
-
-    def init(self, x, num_clients):
-        return State(x)
-
-    def round(self, state, clients):
-        x = clients.broadcast(state.x)
-        y = clients.minimise(LocalObjective(center=x), start=x).y
-        return State(state.x + self.sign * self.alpha * clients.mean(y - x))
-
 
 paper = Paper("kit-damped")
 

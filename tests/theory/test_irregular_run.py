@@ -8,6 +8,7 @@ from fractions import Fraction as Q
 import numpy as np
 import pytest
 from command_line import call, refused
+from damped import DAMPED
 from repository import ROOT
 
 from fedtheory.algorithms import FedAvg
@@ -128,30 +129,8 @@ def test_variants_of_a_method_have_their_rule():
         Both.from_data(DATA)
 
 
-OWN = '''
-from dataclasses import dataclass
-from typing import NamedTuple
-
-from fedtheory.local import LocalObjective
+OWN = DAMPED + '''
 from fedtheory.theory import IrregularRun, Paper, le, method, repaired
-
-
-class State(NamedTuple):
-    x: object
-
-
-@dataclass(frozen=True)
-class Damped:
-    alpha: float
-    name = "damped"
-
-    def init(self, x, num_clients):
-        return State(x)
-
-    def round(self, state, clients):
-        x = clients.broadcast(state.x)
-        y = clients.minimise(LocalObjective(center=x), start=x).y
-        return State(state.x + self.alpha * clients.mean(y - x))
 
 
 class Tenth(IrregularRun):

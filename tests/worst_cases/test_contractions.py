@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from certificates_at_hand import from_file
-from pepit_at_hand import same, solved
+from pepit_at_hand import programme, same, solved
 
 from fedtheory.algorithms import Compressed, FedAvg, Scaffold
 from fedtheory.cli.worst_case import method_of
@@ -27,15 +27,9 @@ EF21 = method_of(f"{Path(__file__).parents[2] / 'examples/ef21.py'}:EF21")
 
 def pepit(clients, rounds, step, delta, feedback, down=None):
     """Gradient descent whose messages arrive as any vectors that are near enough."""
-    from PEPit import PEP, Point
-    from PEPit.functions import SmoothStronglyConvexFunction
+    from PEPit import Point
 
-    pep = PEP()
-    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
-    mean = sum(losses[1:], losses[0]) / clients
-    star, x = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((x - star) ** 2 <= 1)
-    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+    pep, losses, mean, star, x = programme(clients)
 
     def sent(message, delta):
         if delta is None:
@@ -76,15 +70,9 @@ def test_pepit_has_the_same_value(clients, rounds, delta, feedback, down):
 
 def pepit_ef21(clients, rounds, gamma, delta):
     """EF21 whose messages arrive as any vectors that are near enough."""
-    from PEPit import PEP, Point
-    from PEPit.functions import SmoothStronglyConvexFunction
+    from PEPit import Point
 
-    pep = PEP()
-    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
-    mean = sum(losses[1:], losses[0]) / clients
-    star, x = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((x - star) ** 2 <= 1)
-    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+    pep, losses, mean, star, x = programme(clients)
     known = [0 * x] * clients
     for _ in range(rounds):
         x = x - gamma / clients * sum(known[1:], known[0])

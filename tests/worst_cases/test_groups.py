@@ -9,6 +9,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 from certificates_at_hand import from_file
+from pepit_at_hand import total
 
 from fedtheory import simulate
 from fedtheory.algorithms import FedAvg, FedDyn, FedProx, Scaffold
@@ -72,10 +73,6 @@ def test_one_step_of_gradient_descent():
 
 
 # --- PEPit ----------------------------------------------------------------------------------------
-def total(rows):
-    return sum(rows[1:], rows[0])
-
-
 def mean(rows, weights):
     return total([float(c) * row for c, row in zip(weights, rows, strict=True)])
 

@@ -136,7 +136,8 @@ class Table:
 
     @property
     def condition(self) -> str:
-        """What is asked of two points, so that a loss of the class has them (Taylor et al. 2017)."""
+        """What is asked of two points, so that a loss of the class has them (Taylor et al.
+        2017)."""
         line = "f_i > f_j + <g_j, x_i - x_j>"
         if "G" in self.constants:
             return f"{line} and ||g_i|| < G"

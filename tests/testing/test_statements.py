@@ -52,7 +52,7 @@ def failure(*arguments, **options) -> ConvergenceFailure:
     return caught.value
 
 
-# --- FedDyn and Algorithm 3 -----------------------------------------------------------------------------------------------
+# --- FedDyn and Algorithm 3 -----------------------------------------------------------------------
 def test_somebodys_feddyn_keeps_the_theorem_and_a_stale_control_variate_breaks_it():
     checks = assert_statement(THEOREM_E, feddyn(2.0), PROBLEM, FedDyn(2.0))
     assert checks.verdict == "holds" and checks[0].count == 60 and 0 < checks[0].tightness < 0.1
@@ -193,7 +193,7 @@ def test_a_form_on_record_as_false_says_so_when_it_fails():
     assert stored.established == "violated" and ", refuted] bounds" in str(stored)
 
 
-# --- the other papers -----------------------------------------------------------------------------------------------------
+# --- the other papers -----------------------------------------------------------------------------
 def test_efl_needs_the_servers_models_only():
     problem, statement = problems.random_quadratic(4, 3, seed=0), theorems.get("efl/theorem-1")
     law = inactive(4, 3, np.array([0.3, 0.2, 0.1, 0.4]))
@@ -347,7 +347,7 @@ def test_a_method_of_ones_own_is_known_however_its_file_was_read(tmp_path, monke
         registry._forget(registry.paper("kit-damped"))
 
 
-# --- what is handed in ----------------------------------------------------------------------------------------------------
+# --- what is handed in ----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("run", "text"),
     [

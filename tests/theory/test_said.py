@@ -179,7 +179,7 @@ def test_the_limit_is_that_of_the_cohorts_judged():
             assert check.verdict == "holds" and math.isclose(check.lhs, 1.0, rel_tol=1e-9)
 
 
-# --- where a statement is found -----------------------------------------------------------------------------------------------
+# --- where a statement is found -------------------------------------------------------------------
 def test_a_run_is_held_to_a_statement_in_a_file(tmp_path):
     """By hand: gradient descent on x^2/2 with steps of 1/2 from 1; distances 1, 1/4, 1/16, and (1 - 1/2)^T times the first."""
     file = tmp_path / "my_rate.py"

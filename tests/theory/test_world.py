@@ -78,7 +78,7 @@ def test_a_statement_with_a_view_of_its_own_is_not_for_problems(paper):
     assert "instances of its own" in refused("verify", f"{FILE}::mean-of-models", "--problem", "quadratic")
 
 
-# --- beside statements about a method, and on problems ---------------------------------------------
+# --- beside statements about a method, and on problems --------------------------------------------
 MIXED = '''
 from fractions import Fraction
 from fedtheory.algorithms import FedAvg
@@ -294,7 +294,7 @@ def test_why_an_instance_has_a_fact_not_is_told_with_its_numbers(tmp_path):
         registry._forget(registry.paper("large"))
 
 
-# --- mistakes of an author's ------------------------------------------------------------------------
+# --- mistakes of an author's ----------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -361,7 +361,7 @@ def test_a_form_is_about_a_world_of_its_own_and_has_a_verdict_under_each_rule():
     assert (elsewhere.kind, elsewhere.established) == ("wholes", {"any": "violated"})
 
 
-# --- runs of a user's, form by form, and of anyone's -----------------------------------------------
+# --- runs of a user's, form by form, and of anyone's ----------------------------------------------
 RUNS = '''
 from fractions import Fraction
 import numpy as np

@@ -63,7 +63,7 @@ def test_the_subgradient_method(rounds):
     assert float(found.bound) == pytest.approx(1 / rounds**0.5, rel=1e-6)
 
 
-# --- PEPit ------------------------------------------------------------------------------------------------------------------
+# --- PEPit ----------------------------------------------------------------------------------------
 def pepit(method, clients, rounds, steps, criterion, strong=0, **options):
     """The same worst case with every client a function of its own."""
     from PEPit.primitive_steps import proximal_step
@@ -120,7 +120,7 @@ def test_pepit_has_the_same_value_for_strongly_convex_losses():
     same(found, pepit("fedavg", 2, 1, 2, "distance", strong=0.2, step=0.5))
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 METHODS = {
     "fedavg": (FedAvg(), GradientSteps(3, 0.25), {"step": F(1, 4)}, 3),
     "scaffold": (Scaffold(), GradientSteps(3, 0.25), {"step": F(1, 4)}, 3),

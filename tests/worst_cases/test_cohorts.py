@@ -110,7 +110,7 @@ def test_no_expectation_is_above_the_bound():
     assert 0.2 < max(shares) <= 1
 
 
-# --- symmetry -----------------------------------------------------------------------------------------------------------------
+# --- symmetry -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_the_symmetrisers_find_every_representation(n):
     """Of the group acting on itself every representation comes as often as it has dimensions: sum of squares n!."""

@@ -49,14 +49,6 @@ def written(tmp_path):
     return write
 
 
-@pytest.fixture(autouse=True)
-def _no_file_stays_registered():
-    """Other tests are about the installed papers."""
-    yield
-    for known in [p for p in registry.papers() if p.file]:
-        registry._forget(known)
-
-
 def small_campaign(file, out):
     return call("verify", file, "--quick", "--budget", 40, "--workers", 1, "--out", out)
 
@@ -163,12 +155,9 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
 
     only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
     registry.papers()
-    made = registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
-    try:
-        assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
-        assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
-    finally:
-        registry._forget(made)
+    registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
+    assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
+    assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
 
 
 def test_the_sites_lemma_is_judged_on_its_problem():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from importlib import import_module
 
@@ -19,7 +18,7 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation import Uniform, complete, inactive
 from fedtheory.testing import ConvergenceFailure, assert_bound_holds, assert_statement
 from fedtheory.theory import GradientSteps, Paper, Quadratics, le, repaired
-from fedtheory.theory.judge import check_run, register, registry
+from fedtheory.theory.judge import check_run, register
 from fedtheory.theory.judge.registry import paper_of
 
 THEOREM_E = "fedelasticnet/theorem-e"
@@ -257,7 +256,7 @@ def test_fedmls_is_bounded_at_the_rounds_it_was_made_for():
 
 
 @pytest.fixture
-def authored() -> Iterator[None]:
+def authored() -> None:
     """A paper of four statements about gradient descent, known while a test runs."""
     paper = Paper("kit-rates", title="Rates", source="tests")
     local = GradientSteps(1, lr=lambda c: 1 / c.beta)
@@ -282,9 +281,7 @@ def authored() -> Iterator[None]:
         """About the clients."""
         yield repaired(le(q.drift, q.gap[:-1] + 1e9), "d", holds=True)
 
-    known = register(paper)
-    yield
-    registry._forget(known)
+    register(paper)
 
 
 @pytest.mark.usefixtures("authored")
@@ -336,15 +333,12 @@ def test_a_method_of_ones_own_is_known_however_its_file_was_read(tmp_path, monke
     mine, other = import_module("kit_damped").Damped, import_module("kit_other").Damped
     problem = problems.Quadratic(np.ones((1, 1, 1)), np.zeros((1, 1)))
     run, name = 0.5 ** np.arange(5)[:, None], "kit_damped.py::nearer"
-    try:
-        assert assert_statement(name, run, problem, mine(0.5))[0].tightness == pytest.approx(0.5)
-        assert "violated" in str(failure(name, run, problem, mine(1.0)))
-        assert "alpha = 0.7: kit-damped/nearer is about" in str(failure(name, run, problem, mine(0.7)))
-        assert "not Damped(alpha=0.5, sign=-1)" in str(failure(name, run, problem, mine(0.5, -1)))
-        assert "not applicable" in str(failure(name, run, problem, other(0.5)))
-        assert "with its alpha, Damped(alpha=...)" in str(failure(name, run, problem))
-    finally:
-        registry._forget(registry.paper("kit-damped"))
+    assert assert_statement(name, run, problem, mine(0.5))[0].tightness == pytest.approx(0.5)
+    assert "violated" in str(failure(name, run, problem, mine(1.0)))
+    assert "alpha = 0.7: kit-damped/nearer is about" in str(failure(name, run, problem, mine(0.7)))
+    assert "not Damped(alpha=0.5, sign=-1)" in str(failure(name, run, problem, mine(0.5, -1)))
+    assert "not applicable" in str(failure(name, run, problem, other(0.5)))
+    assert "with its alpha, Damped(alpha=...)" in str(failure(name, run, problem))
 
 
 # --- what is handed in ----------------------------------------------------------------------------

@@ -524,10 +524,7 @@ def of_certificate(found: Certificate, method: Any = None, criterion: Any = None
             f"T = {q.rounds} rounds, where "
         )
         claim += f"||x_0 - x*|| <= {q.distance}"
-        claim += (
-            "" if q.heterogeneity is None
-            else f" and the mean of ||grad f_k(x*)||^2 is at most {q.heterogeneity}^2"
-        )
+        claim += "" if q.heterogeneity is None else f" and the mean of ||grad f_k(x*)||^2 is at most {q.heterogeneity}^2"
     else:
         raise InvalidInput(
             "a proof to read is made of worst cases, quadratic potentials and statements"

@@ -17,7 +17,15 @@ from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, No
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.local.objective import LocalObjective
 from fedtheory.problems import Quadratic
-from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, verify, worst_case, worst_function
+from fedtheory.worst_cases import (
+    Group,
+    Losses,
+    certificate,
+    quadratic_potential,
+    verify,
+    worst_case,
+    worst_function,
+)
 
 SLOW, FAST, FLAT = Losses(1, F(1, 10)), Losses(4, 1), Losses(2)
 TENTH = [Group("9/10", SLOW), Group("1/10", Losses(100, 1))]

@@ -1,5 +1,5 @@
-"""The quantities that a statement is given: the named quantities of a round or a run as attributes,
-a few functions, and its rounding errors."""
+"""The quantities that a statement is given: the named quantities of a round or a run as attributes, a few
+functions, and its rounding errors."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ __all__ = ["NUDGE", "ROUNDING", "Quantities", "RoundQuantities", "RunQuantities"
 
 NUDGE = 2.0**-36
 SHARES = 9973  # of a nudge that are drawn: a prime number, after which they come again
-# relative errors that are allowed for: of losses, gradients, models and constants
-ROUNDING = 64 * 2.0**-52
+ROUNDING = 64 * 2.0**-52  # relative errors that are allowed for: of losses, gradients, models and constants
 
 
 class UnknownQuantity(UnknownName, AttributeError):
@@ -82,10 +81,8 @@ class Quantities:
     judged = True  # whether anybody asks how far rounding errors reach
 
     def __init__(
-        self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any,
-        sampled: bool = False,
-        overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0),
-        fixed: bool = False,
+        self, world: Any, facts: Facts, path: Any, probability: Any, algorithm: Any, sampled: bool = False,
+        overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0), fixed: bool = False,
     ) -> None:  # fmt: skip
         self.fixed = fixed
         self.world, self.facts, self.path, self.probability = world, facts, path, probability
@@ -112,16 +109,12 @@ class Quantities:
         own = {name: getattr(self, name) for name in names} | {"algorithm": self.method}
         return type(self)(**own | other)
 
-    def other(
-        self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)
-    ) -> Any:
+    def other(self, overrides: dict[str, Any] | None = None, corner: tuple[int, int] = (0, 0)) -> Any:
         """The same run with constants of the bound changed, or the optimum at the edge of what
         is known of it."""
         out = self.like(overrides=overrides, corner=corner)
         if corner == self.corner:
-            out._kept, out.uses_optimum, out.uses_distance = (
-                self._kept, self.uses_optimum, self.uses_distance
-            )
+            out._kept, out.uses_optimum, out.uses_distance = self._kept, self.uses_optimum, self.uses_distance
         out._solved = self._solved
         return out
 
@@ -142,9 +135,7 @@ class Quantities:
         """The first so many draws of the same run."""
         path = self.path._replace(states=[each(s, lambda v: v[:count]) for s in self.path.states])
         out = self.like(path=path, probability=self.probability[:count])
-        out._solved = {
-            k: v[:, :count] for k, v in self._solved.items() if isinstance(v, np.ndarray)
-        }
+        out._solved = {k: v[:, :count] for k, v in self._solved.items() if isinstance(v, np.ndarray)}
         return out
 
     def nudged(self, again: int = 0) -> Any:
@@ -160,17 +151,15 @@ class Quantities:
             floats = isinstance(v, float) or getattr(getattr(v, "dtype", None), "kind", "") == "f"
             return v * (1 + size * rng.uniform(-1, 1, np.shape(v))) if floats else v
 
-        facts = Facts({
-            k: float(move(v)) if isinstance(v, float) else v for k, v in self.facts.items()
-        })
+        facts = Facts({k: float(move(v)) if isinstance(v, float) else v for k, v in self.facts.items()})
         world = Nudged(self.world, move, lambda shape: size * rng.uniform(-1, 1, shape))
         out = self.like(world=world, facts=facts, path=self._moved_path(size, rng))
         out._solved = {k: move(v) for k, v in self._solved.items() if k != "value"}
         return out
 
     def _moved_path(self, size: float, rng: np.random.Generator) -> Any:
-        """The run with every number of a state moved by the share ``size`` of the largest there
-        was: errors of early rounds stay in later ones."""
+        """The run with every number of a state moved by the share ``size`` of the largest there was:
+        errors of early rounds stay in later ones."""
         def moved(state: Any) -> Any:
             sizes = iter(self._sizes)
 
@@ -193,9 +182,7 @@ class Quantities:
     def _size(self) -> float:
         """The largest entry of a model that took part in the run."""
         states = [float(np.abs(s.x).max(initial=0.0)) for s in self.path.states]
-        return max(
-            *states, float(np.abs(np.asarray(self.world.start, dtype=float)).max(initial=0.0))
-        )
+        return max(*states, float(np.abs(np.asarray(self.world.start, dtype=float)).max(initial=0.0)))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_kept" not in self.__dict__:
@@ -205,9 +192,7 @@ class Quantities:
         if name in self.facts:
             value = self.facts[name]
             if value is None:
-                raise MissingCapability(
-                    f"{name} does not exist here: the losses have no such constant"
-                )
+                raise MissingCapability(f"{name} does not exist here: the losses have no such constant")
             return value
         if elsewhere := of_the_other(name, self.table is RUN):
             raise UnknownQuantity(elsewhere)
@@ -219,10 +204,9 @@ class Quantities:
         self._kept[name] = self.table[name].of(self)
         return self._kept[name]
 
-    # --- functions --------------------------------------------------------------------------------
+    # --- functions --------------------------------------------------------------------------------------------------------
     def once(self, of: Callable[[Any], Any]) -> Any:
-        """A function of these quantities, which is worked out once for all statements about
-        them."""
+        """A function of these quantities, which is worked out once for all statements about them."""
         name = f"{of.__module__}.{of.__qualname__}"
         if name not in self._kept:
             self._kept[name] = of(self)
@@ -235,21 +219,16 @@ class Quantities:
         Of a ``free`` one the form claims that some number >= 0 will do: on an instance it is
         judged with this value, and a proof takes one of its own.
         """
-        # 0.5 is meant as one half, 0.1 as a tenth
-        stated = Fraction(str(value) if isinstance(value, float) else value)
+        stated = Fraction(str(value) if isinstance(value, float) else value)  # 0.5 is meant as one half, 0.1 as a tenth
         if self.constants.setdefault(name, stated) != stated:
             raise Undefined(
-                f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: "
-                "use another name"
+                f"constant {name!r} is declared twice, as {self.constants[name]} and {stated}: use another name"
             )
         chosen = self.overrides.get(name, stated)
         if flag("free", free):
             self.left_free.add(name)
             if stated < 0 or chosen < 0:
-                raise InvalidInput(
-                    f"constant {name!r} = {min(stated, chosen)}: one that is free "
-                    "is any number >= 0"
-                )
+                raise InvalidInput(f"constant {name!r} = {min(stated, chosen)}: one that is free is any number >= 0")
         return number(chosen, self.rational)
 
     @staticmethod
@@ -280,8 +259,7 @@ class Quantities:
 
     @staticmethod
     def power(base: Any, exponent: Any) -> Any:
-        """base ** exponent for whole exponents, entry by entry: a fraction to the power of an array
-        would become floats."""
+        """base ** exponent for whole exponents, entry by entry: a fraction to the power of an array would become floats."""
         base, exponent = np.asarray(base), np.asarray(exponent)
         if base.dtype != object:
             return base ** exponent.astype(float)
@@ -289,8 +267,7 @@ class Quantities:
         def power(b: Any, e: Any) -> Fraction:
             if e != int(e):
                 raise NotInFractions(
-                    f"the power {e} is not whole: state a power of both sides that "
-                    "is, where you can"
+                    f"the power {e} is not whole: state a power of both sides that is, where you can"
                 )
             return Fraction(b) ** int(e)
 
@@ -341,10 +318,7 @@ class Quantities:
         out, side = sq(x - self.x_star), self.corner[1]
         if not side or self.rational:
             return out
-        radius = (
-            self._best.radius
-            + ROUNDING * (self._size + float(np.abs(self._best.x).max(initial=0.0)))
-        )
+        radius = self._best.radius + ROUNDING * (self._size + float(np.abs(self._best.x).max(initial=0.0)))
         return np.maximum(np.sqrt(out) + side * radius, 0.0) ** 2
 
     @property
@@ -432,10 +406,7 @@ class RoundQuantities(Quantities):
             return None
         some = " or with a 1 for either" * (max(scenarios, self._cohorts) > 1)
         want = f"starts by cohorts, here ({scenarios}, {self._cohorts}){some}"
-        return (
-            f"a side has shape {shape}, and must be a number, or have the axes of q.F_next: "
-            f"{want}. Do not index or sum these axes"
-        )
+        return f"a side has shape {shape}, and must be a number, or have the axes of q.F_next: {want}. Do not index or sum these axes"
 
     def minimised(self, name: str, center: Any, linear: Any, curvature: Any, l1: Any) -> Any:
         """argmin f_k(y) - <linear, y> + curvature/2 ||y - center||^2 + l1 ||y - center||_1 of every
@@ -457,10 +428,7 @@ class RoundQuantities(Quantities):
         v = np.asarray(v)
         wrong = self.misshapen(v.shape)
         if wrong is not None:
-            raise InvalidInput(
-                f"q.mean: {wrong.replace('a side has', 'an array of')}; take "
-                "q.F_next, not q.F_next[0]"
-            )
+            raise InvalidInput(f"q.mean: {wrong.replace('a side has', 'an array of')}; take q.F_next, not q.F_next[0]")
         if self.vectors:
             return self.world.expected(v)
         if v.ndim < 2 or v.shape[1] == 1:
@@ -484,22 +452,14 @@ class RunQuantities(Quantities):
         scenarios = len(self.path.states[-1].x)
         if not shape or (shape[-1] in (1, scenarios) and not self._scenarios_first(shape)):
             return None
-        last = (
-            f"its last axis must be the {scenarios} scenarios, or 1" if scenarios > 1
-            else "its last axis must be the one scenario"
-        )
-        return (
-            f"a side has shape {shape}, and {last}, as in q.gap[-1] or q.gap[1:]. Do not index "
-            "or sum that axis"
-        )
+        last = f"its last axis must be the {scenarios} scenarios, or 1" if scenarios > 1 else "its last axis must be the one scenario"
+        return f"a side has shape {shape}, and {last}, as in q.gap[-1] or q.gap[1:]. Do not index or sum that axis"
 
     def mean(self, v: Any) -> Any:
-        """The expectation over the scenarios, the second axis (the only one of a single round's
-        numbers, q.gap[-1]), which stays with length 1."""
+        """The expectation over the scenarios, the second axis (the only one of a single round's numbers,
+        q.gap[-1]), which stays with length 1."""
         if self.sampled:
-            raise MissingCapability(
-                "q.mean needs enumerated cohorts: a mean of draws is no expectation"
-            )
+            raise MissingCapability("q.mean needs enumerated cohorts: a mean of draws is no expectation")
         v, scenarios = np.asarray(v), len(self.path.states[-1].x)
         if v.ndim == 0 or scenarios == 1 or v.shape == (1,):
             return v
@@ -507,8 +467,7 @@ class RunQuantities(Quantities):
             return (v * self.probability).sum(keepdims=True)
         if v.ndim == 1 or v.shape[1] not in (1, scenarios) or self._scenarios_first(v.shape):
             raise InvalidInput(
-                f"q.mean of an array of shape {v.shape}: of a run its axes are rounds, then "
-                f"scenarios (1 or {scenarios}); "
+                f"q.mean of an array of shape {v.shape}: of a run its axes are rounds, then scenarios (1 or {scenarios}); "
                 "of one round's models take q.x[-1:], not q.x[-1]"
             )
         if v.shape[1] == 1:
@@ -524,8 +483,7 @@ class RunQuantities(Quantities):
         return "t", np.arange(last + 1 - count, last + 1)
 
     def _scenarios_first(self, shape: tuple[int, ...]) -> bool:
-        """True if the first axis is longer than the run and counts the scenarios, as that of
-        q.x[-1]."""
+        """True if the first axis is longer than the run and counts the scenarios, as that of q.x[-1]."""
         return len(shape) > 1 and shape[0] == len(self.path.states[-1].x) > len(self.path.states)
 
     def expectation(self, v: Any) -> Any:

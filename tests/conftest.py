@@ -52,13 +52,27 @@ def one_command_line() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_papers_left() -> Iterator[None]:
-    """Papers that the tests of a module read from files are not known to those of another one."""
+def _papers_are_forgotten() -> Iterator[None]:
+    """Forget the papers that are registered meanwhile, but for those that the package brings."""
+    name = "fedtheory.theory.judge.registry"
+    before = {*sys.modules[name]._PAPERS} if name in sys.modules else set()
     yield
-    registry = sys.modules.get("fedtheory.theory.judge.registry")
-    for paper in [p for p in registry._PAPERS.values() if p.file] if registry is not None else ():
-        registry._forget(paper)
+    if (registry := sys.modules.get(name)) is not None:
+        for paper in [p for id, p in registry._PAPERS.items() if id not in before]:
+            if paper.file or not registry.is_ours(paper):
+                registry._forget(paper)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_papers_of_a_module_left() -> Iterator[None]:
+    """Papers that the tests of a module register are not known to those of another one."""
+    yield from _papers_are_forgotten()
+
+
+@pytest.fixture(autouse=True)
+def no_papers_of_a_test_left() -> Iterator[None]:
+    """Nor those of one test to another one; what its module has read before stays."""
+    yield from _papers_are_forgotten()
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_names(monkeypatch):
     assert issubclass(MissingCapability, Exception)
 
 
-# --- what single precision can resolve ------------------------------------------------------------------------------------
+# --- what single precision can resolve ------------------------------------------------------------
 def test_suboptimality_in_single_precision_is_that_of_the_point():
     """Gradient steps run to their end in float32: what is measured is F of the point reached, no rounding of F.
 
@@ -129,7 +129,7 @@ def test_bins_counted_on_a_device_are_the_hosts(dtype, monkeypatch):
             np.testing.assert_array_equal(found, wanted)
 
 
-# --- on a GPU -------------------------------------------------------------------------------------------------------------
+# --- on a GPU -------------------------------------------------------------------------------------
 @pytest.mark.cuda
 @needs_cuda
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -137,7 +137,7 @@ class EFL(Algorithm):
     def check_compressed(self, message: str) -> None:
         raise InvalidInput("EFL compresses its own messages: use EFL(compressor=..., down_compressor=...) in place of Compressed")
 
-    # --- before the run -----------------------------------------------------------------------------------------------
+    # --- before the run ---------------------------------------------------------------------------
     def check_run(self, problem: Problem, rounds: int) -> None:
         check_dimension(problem, self.compressor, self.down_compressor)
         if self.lam:
@@ -169,7 +169,7 @@ class EFL(Algorithm):
             held=namespace(x).asarray(x, copy=True) if down and self.variant == "text-received" else None,
         )
 
-    # --- one round ----------------------------------------------------------------------------------------------------
+    # --- one round --------------------------------------------------------------------------------
     def round(self, state: EFLState, clients: Clients) -> EFLState:
         weights, factors, senders = self._coefficients(clients, state.x)
         start = self._download(state, clients)

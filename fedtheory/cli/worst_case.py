@@ -93,15 +93,15 @@ def checked(multipliers: Any, factors: Any) -> str:
     """What of a proof has been checked, in words."""
     sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in factors.values()) or "none"
     count = f"{len(multipliers)} multiplier" + "s" * (len(multipliers) != 1)
-    return f"{count}, none negative; L D L' of matrices {sizes}, D >= 0; all in fractions"
+    return f"{count}, of inequalities none negative; L D L' of matrices {sizes}, D >= 0; all in fractions"
 
 
 def with_fewest(found: Any) -> Any:
     """A worst case with a proof of as few inequalities as can be found."""
     from fedtheory.worst_cases.bounds import BOUND
-    from fedtheory.worst_cases.readable import fewest
+    from fedtheory.worst_cases.readable import fewest, inequalities
 
-    count = len(found.solution.numbers)
+    count = len(inequalities(found.family, found.solution.numbers))
     what, seconds = f"{count:,} inequalities, each tried to be left out", count * (TRIED + TRIED_MORE * count**2)
     must_end(what, seconds, "go without --fewest, or take fewer --rounds or local steps")
     announce(what, seconds)
@@ -262,6 +262,7 @@ def tell_proof(path: Path | None, method: str = "", criterion: str = "") -> None
 def _show(told: dict[str, Any], found: Any) -> None:
     from fedtheory.worst_cases.bounds import assumed
     from fedtheory.worst_cases.criteria import CRITERIA
+    from fedtheory.worst_cases.readable import inequalities
 
     console, asked, subject = out_console(), told["asked"], found.question.subject
     options = ", ".join(f"{name} = {_short(value)}" for name, value in asked["options"].items())
@@ -291,7 +292,7 @@ def _show(told: dict[str, Any], found: Any) -> None:
     table = Table(f"{who}, any dimension", what)
     table.add_row("upper bound, by the solver" if found.relaxed else "worst case, by the solver", f"{told['solver']:.9g}")
     table.add_row("proved in fractions: at most", f"{told['bound']:.9g}")
-    table.add_row("inequalities in the proof", str(len(found.solution.numbers)))
+    table.add_row("inequalities in the proof", str(len(inequalities(found.family, found.solution.numbers))))
     console.print(table)
     if found.relaxed:
         console.print(f"An upper bound on the worst case: {found.relaxed}.", soft_wrap=True)

@@ -51,7 +51,7 @@ class Layout:
     def __init__(self, cohort: Cohort, like: Array) -> None:
         self.cohort, self._like, self.xp = cohort, like, namespace(like)
 
-    # --- slots <-> a memory of every client ---------------------------------------------------------------------------
+    # --- slots <-> a memory of every client -------------------------------------------------------
     @cached_property
     def _mask(self) -> Array:
         return self.xp.astype(astype_like(self.cohort.dense_mask.astype(float)[:, :, None], self._like), self._like.dtype)
@@ -88,7 +88,7 @@ class Layout:
     def _of_host(self, numbers: np.ndarray) -> Array:
         return astype_like(np.ascontiguousarray(numbers[:, :, None]), self._like)
 
-    # --- slots <-> rows -----------------------------------------------------------------------------------------------
+    # --- slots <-> rows ---------------------------------------------------------------------------
     @property
     def clients(self) -> np.ndarray:
         """The clients that have rows (U,), in increasing order."""

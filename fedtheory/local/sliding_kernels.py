@@ -97,7 +97,7 @@ def _finish(row, gradient, noise, noisy, r, s, pace, width):
             store(average, i, old * load(average, i) + new * load(u, i))
 
 
-# --- linear models: features as tiles (N, n/8, d, 8) of eight samples --------------------------------------------------------
+# --- linear models: features as tiles (N, n/8, d, 8) of eight samples -----------------------------
 @njit(cache=True, nogil=True)
 def _slope(loss, tau, z, target, share):
     """share_j phi'(z_j, b_j) of eight samples, with the problems' choices at kinks."""

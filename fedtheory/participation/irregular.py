@@ -141,7 +141,7 @@ class Irregular(Participation):
                 "be seen; leave it out, or give it a positive probability"
             )
 
-    # --- what holds in a round -----------------------------------------------------------------------------------------
+    # --- what holds in a round --------------------------------------------------------------------
     def _raw(self, round_index: int) -> Law:
         """The law of a round, before windows."""
         if round_index < 1:
@@ -189,7 +189,7 @@ class Irregular(Participation):
         """True if all rounds are known to have one law."""
         return self.present is None and not callable(self.laws) and len(self._period) == 1
 
-    # --- sampling ------------------------------------------------------------------------------------------------------
+    # --- sampling ---------------------------------------------------------------------------------
     def check(self, num_clients: int) -> None:
         check_clients(num_clients)
         law = self._raw(1)
@@ -237,7 +237,7 @@ class Irregular(Participation):
             active_probability=1 - rows[:, 0], present=present,
         )
 
-    # --- enumeration ---------------------------------------------------------------------------------------------------
+    # --- enumeration ------------------------------------------------------------------------------
     def count(self, num_clients: int, round_index: int = 1) -> int:
         self.check(num_clients)
         law, _ = self._round(round_index)
@@ -306,7 +306,7 @@ def joint_law(sampling: Participation, round_index: int) -> JointLaw | None:
     return law if isinstance(law, JointLaw) else None
 
 
-# --- the regimes by name --------------------------------------------------------------------------------------------------
+# --- the regimes by name --------------------------------------------------------------------------
 def complete(num_clients: int, max_steps: int) -> Irregular:
     """Everybody completes E local steps in every round."""
     return incomplete(

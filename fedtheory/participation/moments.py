@@ -173,7 +173,7 @@ def _finish(
     return Moments(scheme, p, ps, p2s, p.sum(), ps.sum(), *overlap, ratio, equal, bound)
 
 
-# --- independent clients ----------------------------------------------------------------------------------------------------
+# --- independent clients --------------------------------------------------------------------------
 def _independent(
     scheme: Scheme, law: np.ndarray, max_steps: int, weights: Any, here: np.ndarray, exact: bool, occupied: Any = 1
 ) -> Moments:
@@ -259,7 +259,7 @@ def _uniform(scheme: Scheme, size: int, max_steps: int, weights: Any, exact: boo
     return _finish(scheme, p, p * max_steps, w**2 * factor**2 * share * max_steps, overlap, w, True, bound)
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 def _of_table(
     scheme: Scheme, steps: np.ndarray, mass: np.ndarray, max_steps: int, weights: Any, present: Any, exact: bool
 ) -> Moments:

@@ -24,6 +24,7 @@ from fedtheory.rates.fits import (
     UNSTATED,
     check_gaps,
     check_window,
+    how_fitted,
     line,
     precision_floor,
     rms,
@@ -78,11 +79,7 @@ class Contraction(OwnArrays):
     y: np.ndarray
 
     def __str__(self) -> str:
-        left_out = f"; left out: {', '.join(self.excluded)}" if self.excluded else ""
-        return (
-            f"factor {self.factor:.6g} in [{self.low:.6g}, {self.high:.6g}] ({self.confidence:.0%}, {self.method}, "
-            f"{self.points} points, window {self.window[0]:.4g} to {self.window[1]:.4g}; schedule: {self.schedule}{left_out})"
-        )
+        return f"factor {self.factor:.6g} in [{self.low:.6g}, {self.high:.6g}] ({how_fitted(self)})"
 
 
 def fit_contraction(

@@ -74,11 +74,14 @@ class Slope(OwnArrays):
     y: np.ndarray
 
     def __str__(self) -> str:
-        left_out = f"; left out: {', '.join(self.excluded)}" if self.excluded else ""
-        return (
-            f"slope {self.slope:.3f} in [{self.low:.3f}, {self.high:.3f}] ({self.confidence:.0%}, {self.method}, {self.points} points, "
-            f"window {self.window[0]:.4g} to {self.window[1]:.4g}; schedule: {self.schedule}{left_out})"
-        )
+        return f"slope {self.slope:.3f} in [{self.low:.3f}, {self.high:.3f}] ({how_fitted(self)})"
+
+
+def how_fitted(fit: Any) -> str:
+    """The confidence, the method, the points and the schedule of a fit, in words."""
+    left_out = f"; left out: {', '.join(fit.excluded)}" if fit.excluded else ""
+    window = f"window {fit.window[0]:.4g} to {fit.window[1]:.4g}"
+    return f"{fit.confidence:.0%}, {fit.method}, {fit.points} points, {window}; schedule: {fit.schedule}{left_out}"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ could be tightened, and which assumption could be dropped.
 Then ``print(study(paper))`` says: printed violated (by f = x^2/2 from x = 1, where 0 > -1/2),
 repaired holds; violated at half = 1001/2000, so that 1/2 is the best constant; one local step and
 full participation are needed; nothing was found that needs convexity or equal weights. At the
-command line: ``fedtheory verify FILE.py``, ``fedtheory explain FILE.py``, ``fedtheory list FILE.py``.
+command line: ``fedtheory verify FILE.py``, ``fedtheory explain FILE.py``,
+``fedtheory list FILE.py``.
 
 What a file says
 ----------------
@@ -40,8 +41,8 @@ local
     numbers, functions of the constants, ``upto(limit)`` (every number in (0, limit]),
     ``above(limit)``, or ``among(1, 2, 5)`` (each of them).
 sampling
-    ``Full()``, ``Uniform(P)``, ``Bernoulli(p)`` (given that somebody takes part: no cohort is empty),
-    or the class ``Uniform`` itself for cohorts of every size.
+    ``Full()``, ``Uniform(P)``, ``Bernoulli(p)`` (given that somebody takes part: no cohort is
+    empty), or the class ``Uniform`` itself for cohorts of every size.
 problems
     `SmoothConvex`, `StronglyConvex`, `Quadratics`, `Lipschitz`, or for a nonconvex theorem `Smooth`
     (F bounded below; F* is its least value), with numbers of clients and dimensions.
@@ -68,13 +69,13 @@ The function gets the quantities ``q`` by name: ``quantities()`` lists them. It 
 of the other terms, in expectation over the cohorts unless ``pathwise=True``) or ``eq``, or a
 function without arguments that gives them when they are needed; its LaTeX, where that is not to be
 made by the code; mutants (`wrong`) that a study must reject, with sides of their own or a share of
-the form's right side, or of each of its terms; and what is on record (``holds=True``, ``fails=True``, or open). Numbers that
-may be asked how small they could be are declared: ``q.constant("c", 1)``. One that is ``free=True`` stands
-for some number >= 0: a proof chooses it, and instances are judged with the one stated.
-``potential(q, V, D)`` gives the sides of E V+ <= rho V - D + noise, of functions of a state: where
-it is proved from any state, it is for every number of rounds.
-``needs={"mu > 0": q.mu > 0}`` says where a form is claimed; an inequality ``le`` in its place is one that
-a proof may use. Half is ``Fraction(1, 2)``: with 0.5 in
+the form's right side, or of each of its terms; and what is on record (``holds=True``,
+``fails=True``, or open). Numbers that may be asked how small they could be are declared:
+``q.constant("c", 1)``. One that is ``free=True`` stands for some number >= 0: a proof chooses it,
+and instances are judged with the one stated. ``potential(q, V, D)`` gives the sides of E V+ <= rho
+V - D + noise, of functions of a state: where it is proved from any state, it is for every number of
+rounds. ``needs={"mu > 0": q.mu > 0}`` says where a form is claimed; an inequality ``le`` in its
+place is one that a proof may use. Half is ``Fraction(1, 2)``: with 0.5 in
 a side the claim is checked in floats only. Where a number is declared, in ``q.constant("c", 0.5)``
 and in hyperparameters, a float is the fraction that it prints as.
 Sums run over the last axis (``axis=-1``, ``q.sq``, ``q.dot``), as several starts or sequences of
@@ -91,9 +92,9 @@ What one can do with it
 ``to_json()`` and ``figure(path)`` keep it. `replay` judges a counterexample again from its data
 alone. `verify` puts a statement to a problem of `fedtheory.problems`.
 
-How a theorem about a run is proved from the statements about a round is said by ``paper.proof(theorem,
-steps=[step(lemma, weight=...), ...])``; ``fedtheory proof FILE.py::NAME`` then walks the proof, and shows
-where the slack of the bound is lost (docs/proofs.md).
+How a theorem about a run is proved from the statements about a round is said by
+``paper.proof(theorem, steps=[step(lemma, weight=...), ...])``; ``fedtheory proof FILE.py::NAME``
+then walks the proof, and shows where the slack of the bound is lost (docs/proofs.md).
 
 What a verdict means: 'violated' in mode 'rational' is a proof, with an instance in fractions that
 can be replayed. 'holds' says that nothing was found against the form on the instances looked at:
@@ -138,8 +139,8 @@ __all__ = [
     "Minimise", "Paper", "Prepared", "Quadratics", "Request", "Sides", "Smooth", "SmoothConvex",
     "Statement", "StronglyConvex", "Study", "Uniform", "Witness", "World", "above", "among",
     "anything", "derived", "eq", "flag", "form", "le", "load_file", "maximum", "method",
-    "minimum", "number", "potential", "printed", "quantities", "repaired", "replay", "step", "study",
-    "upto", "verify", "whole", "word", "wrong",
+    "minimum", "number", "potential", "printed", "quantities", "repaired", "replay", "step",
+    "study", "upto", "verify", "whole", "word", "wrong",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazily(__name__)  # what judges statements needs none of them

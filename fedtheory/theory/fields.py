@@ -10,7 +10,8 @@
 is a dataclass of three fields, which `World.from_data` reads and checks, and of a number that
 follows. A letter of a shape stands for one length; one that is the name of a whole number before
 it has that value, and a plain list is then every row of such an array. A ``letter`` is the LaTeX
-of a number in the formulas that are made of the code of forms (`fedtheory.theory.world.letters_of`).
+of a number in the formulas that are made of the code of forms
+(`fedtheory.theory.world.letters_of`).
 """
 
 from __future__ import annotations

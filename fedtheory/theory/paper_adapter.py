@@ -88,8 +88,11 @@ class AuthoredSetting(Setting):
         """The settings of a statement under all of its rules."""
         return [MethodSetting.of(variant) for variant in self.authored[kind].variants.values()]
 
-    def _chosen(self, statement: Statement, algorithm: Any, given: Mapping[str, Any]) -> MethodSetting:
-        """The setting under the rule that a user's method has, or the hyperparameters that are given."""
+    def _chosen(
+        self, statement: Statement, algorithm: Any, given: Mapping[str, Any]
+    ) -> MethodSetting:
+        """The setting under the rule that a user's method has, or the hyperparameters that are
+        given."""
         every, algorithm = self._settings(statement.id), algorithm or SimpleNamespace(**given)
         for setting in every:
             values = setting.of_statement.rule_values.items()
@@ -97,11 +100,11 @@ class AuthoredSetting(Setting):
                 return setting
         return every[0]
 
-    # --- the campaign ---------------------------------------------------------------------------------------------------
+    # --- the campaign -----------------------------------------------------------------------------
     @cached_property
     def _alike(self) -> dict[tuple[str, str], list[Any]]:
-        """Statements under a rule that are about the same, by name and rule of the first: they share
-        their instances."""
+        """Statements under a rule that are about the same, by name and rule of the first: they
+        share their instances."""
         groups: list[list[Any]] = []
         for kind in self.kinds:
             for variant in self.authored[kind].variants.values():
@@ -123,8 +126,12 @@ class AuthoredSetting(Setting):
             for i, instance in enumerate(drawn):
                 told = _label(setting, instance), instance.to_data(), None, rule, "separable losses"
                 out.append(DrawnInstance({}, kind, *told, rational=i % 3 == 0 and i < INSTANCES))
-            for i in range(max(2, round(PROBLEMS * plan.scale))) if setting.refusal() is None else ():
-                label, family = f"problem {i} seed={plan.seed}{_told(rule)}", "problems of the package"
+            for i in (
+                range(max(2, round(PROBLEMS * plan.scale))) if setting.refusal() is None else ()
+            ):
+                label, family = (
+                    f"problem {i} seed={plan.seed}{_told(rule)}", "problems of the package"
+                )
                 data = {"number": i, "seed": plan.seed}
                 out.append(DrawnInstance({}, kind, label, data, None, rule, family))
         return out
@@ -167,7 +174,7 @@ class AuthoredSetting(Setting):
         _, problem = next(iter(setting.problems.problems(rng, 1, number)))
         return setting.problem_views(problem, rng, seed=seed)
 
-    # --- a problem of the user's ----------------------------------------------------------------------------------------
+    # --- a problem of the user's ------------------------------------------------------------------
     def about(self, statement: Statement) -> About:
         """What the statement declares; made once."""
         if statement.id not in self._about:
@@ -184,7 +191,9 @@ class AuthoredSetting(Setting):
         if setting.sampling is not Uniform:  # else the size of a cohort is left free
             settled.append("participants")
         exact = isinstance(setting.local, Minimise)
-        kind, what = (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
+        kind, what = (
+            (Exact, "exact local solutions") if exact else (GradientSteps, "gradient steps")
+        )
         words = f"the statement is about {what}; leave local_solver out, or use {kind.__name__}"
         refusal = setting.refusal()
         return About(
@@ -196,9 +205,11 @@ class AuthoredSetting(Setting):
         )  # fmt: skip
 
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
-        """One check a form on a user's problem, with the algorithm's numbers, else at the limits of what may vary.
+        """One check a form on a user's problem, with the algorithm's numbers, else at the limits of
+        what may vary.
 
-        A problem outside the class is 'not applicable', with the property's name; so is another method.
+        A problem outside the class is 'not applicable', with the property's name; so is another
+        method.
         """
         authored = self._chosen(statement, case.algorithm, case.given).of_statement
         rules = self.authored[statement.id].rules
@@ -221,17 +232,23 @@ class AuthoredSetting(Setting):
         if (takes := self.authored[statement.id].takes_run) is not None:
             case, record = takes(form, case, record)
         about, rule = self.authored[statement.id].about, case.rule
-        if isinstance(case.algorithm, getattr(about, "cls", ())) and rule not in (*form.established, "any"):
+        if (
+            isinstance(case.algorithm, getattr(about, "cls", ()))
+            and rule not in (*form.established, "any")
+        ):
             raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule")
         return own_run(self._chosen(statement, case.algorithm, case.given), form, case, record)
 
     def prepare(self, statement: Statement, request: Request) -> Prepared:
-        """The statement's own method, local work and cohorts on the user's problem; their size may be
-        chosen where the statement leaves it free."""
+        """The statement's own method, local work and cohorts on the user's problem; their size may
+        be chosen where the statement leaves it free."""
         about = self.about(statement)
         if about.refusal is not None:
             return super().prepare(statement, request)
-        own = f"{statement.id} says itself which method it is about, and what clients do; leave it out"
+        own = (
+            f"{statement.id} says itself which method it is about, and what clients "
+            "do; leave it out"
+        )
         request.refuse([name for name in about.refuses if name != "participants"], own)
         given = request.options.get("given") or {}
         setting = self._chosen(statement, None, given)
@@ -251,7 +268,8 @@ class AuthoredSetting(Setting):
         numbers: dict[str, Any] = {}
         try:
             algorithm, numbers = setting.on_problem(problem, sampling, **drawn)
-        except FedTheoryError:  # as of a number in units of a curvature that is 0, which is said perhaps
+        except FedTheoryError:
+            # as of a number in units of a curvature that is 0, which is said perhaps
             if not options_of_method:
                 raise
         if said:
@@ -259,7 +277,9 @@ class AuthoredSetting(Setting):
         solver = GradientSteps(int(numbers["E"]), float(numbers["eta"])) if said else None
         numbers |= given
         if options_of_method:
-            algorithm = request.algorithm(setting.method.cls.name, problem, **setting.usual(problem))
+            algorithm = request.algorithm(
+                setting.method.cls.name, problem, **setting.usual(problem)
+            )
             numbers |= {name: getattr(algorithm, name) for name in setting.free}
             setting = self._chosen(statement, algorithm, {})
         head = [*_case_told(setting, problem, sampling, algorithm, numbers)]
@@ -275,7 +295,8 @@ class AuthoredSetting(Setting):
         options = {"sampling": sampling, "local_solver": solver}
         if request.options.get("start") is None:  # then the statement has its own
             options["x0"] = None
-        if not setting.of_package and setting.free:  # `Case.given` has what is said, and of the others each is judged
+        # `Case.given` has what is said, and of the others each is judged
+        if not setting.of_package and setting.free:
             algorithm = None
             if setting.scope == "run":
                 options["rounds"] = request.rounds or setting.of_statement.rounds[1]
@@ -314,19 +335,23 @@ class AuthoredSetting(Setting):
         if others:
             yield f"judged under the {mine} rule: {', '.join(others)}"
 
-    # --- instances in fractions, and the search -------------------------------------------------------------------------
+    # --- instances in fractions, and the search ---------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
         """One instance of a statement, under any of its rules."""
         every = self._settings(kind)
         setting = every[int(rng.integers(len(every)))] if len(every) > 1 else every[0]
         instance, rule = setting.random_instance(rng), setting.of_statement.rule
         in_floats = {kind: lambda data: setting.view(Draw.from_data(data), exact=False)}
-        return DataInstance(in_floats, kind, setting.words(instance), instance.to_data(), None, rule)
+        return DataInstance(
+            in_floats, kind, setting.words(instance), instance.to_data(), None, rule
+        )
 
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """As `Setting.exact_view`; also of a closed world that the paper has witnesses of."""
         if witness.rule not in self.authored[statement.id].variants:
-            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule")
+            raise InvalidInput(
+                f"{statement.id} [{form.name}] is not claimed for the {witness.rule} rule"
+            )
         if witness.kind in self.authored.worlds:
             form = replace(form, kind=witness.kind)
         view = super().exact_view(statement, form, witness)
@@ -338,7 +363,8 @@ class AuthoredSetting(Setting):
         return view
 
     def built(self, witness: Witness) -> Any:
-        """Make the view of a witness's data, also without an assumption, or with other constants."""
+        """Make the view of a witness's data, also without an assumption, or with other
+        constants."""
         if witness.kind in self.authored.worlds:
             return super().built(witness)
         setting, declared = (
@@ -346,7 +372,9 @@ class AuthoredSetting(Setting):
             self.authored[witness.statement].constants,
         )
         if unknown := [k for k in witness.constants if k not in declared]:
-            raise InvalidInput(f"constants {', '.join(unknown)}: {witness.statement} declares none of that name")
+            raise InvalidInput(
+                f"constants {', '.join(unknown)}: {witness.statement} declares none of that name"
+            )
         if witness.without:
             named = dict(setting.variants())
             if witness.without not in named:
@@ -374,7 +402,8 @@ class AuthoredSetting(Setting):
             and needless(self._of(witness.kind, witness.rule), witness)
         ):
             raise InvalidInput(
-                f"without {witness.without}: the instance does not need that, it violates {statement.id} as it stands"
+                f"without {witness.without}: the instance does not need that, it violates "
+                f"{statement.id} as it stands"
             )
         return found
 
@@ -384,10 +413,15 @@ class AuthoredSetting(Setting):
         if at is not None and target.statement.scope == "run":
             view: Any = at.view()
             sides = target.sides(view)
-            lhs, rhs, scale = (np.atleast_1d(np.asarray(v, dtype=float)) for v in (sides.lhs, sides.rhs, sides.scale))
+            lhs, rhs, scale = (
+                np.atleast_1d(np.asarray(v, dtype=float))
+                for v in (sides.lhs, sides.rhs, sides.scale)
+            )
             with np.errstate(all="ignore"):
                 excess = (lhs - rhs) / scale
-            excess = np.where(np.isfinite(excess), excess, -np.inf).reshape(len(excess), -1).max(axis=1)
+            excess = np.where(np.isfinite(excess), excess, -np.inf).reshape(len(excess), -1).max(
+                axis=1
+            )
             rounds = int(view.looked(len(excess))[1][excess.argmax()])
             ended = replace(at, data={**at.data, "rounds": rounds})
             found = super().proved(replace(target, margin_at=ended))
@@ -400,12 +434,16 @@ class AuthoredSetting(Setting):
         from fedtheory.theory.studies.counterexamples import told  # loads what searches
 
         if witness.kind in self.authored.worlds:
-            return f"{witness.statement} [{witness.form}]: {self.authored.worlds[witness.kind].summary(witness)}"
+            return (
+                f"{witness.statement} [{witness.form}]: "
+                f"{self.authored.worlds[witness.kind].summary(witness)}"
+            )
         words = told(self._of(witness.kind, witness.rule), witness)
         return f"{witness.statement} [{witness.form}]: {words}"
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
-        """The instance in words, its data, and what the statement's function reads there, for who checks it by hand."""
+        """The instance in words, its data, and what the statement's function reads there, for who
+        checks it by hand."""
         if (world := self.authored.worlds.get(witness.kind)) is not None:
             return world.told(witness, super().facts(witness))
         instance = Draw.from_data(witness.data)
@@ -418,8 +456,8 @@ class AuthoredSetting(Setting):
         return [("instance", told), *data, *points, *read.items()]
 
     def study(
-        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
-        checks: Sequence[Check] = (),
+        self, statement: Statement, budget: int, seed: int,
+        on_progress: Callable[[str], None] | None = None, checks: Sequence[Check] = (),
     ) -> Study | None:  # fmt: skip
         """`fedtheory.theory.studies` of one statement of a user's file; a package has its tests."""
         if self.authored.tested:
@@ -444,14 +482,17 @@ def _case_told(
     yield f"{own}{problem!r}{of_cohorts}, {setting.problems.words}"
     name = getattr(algorithm, "name", type(algorithm).__name__)
     name += ", compressed" if isinstance(algorithm, Compressed) else ""
-    told = (f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items())
+    told = (
+        f"{k} = {v if isinstance(v, str) else format(float(v), '.6g')}" for k, v in numbers.items()
+    )
     yield f"{name}, {setting.local}: {', '.join(told) or 'no numbers'}"
     if larger := setting.problems.beyond(problem):
         yield f"larger than what the search draws, and judged all the same: {larger}"
 
 
 def _option(setting: MethodSetting, name: str, value: Any = "...") -> str:
-    """The option of a hyperparameter, or of a number of the local work: '--mu 2', '--given alpha=2' of a file's method."""
+    """The option of a hyperparameter, or of a number of the local work: '--mu 2', '--given alpha=2'
+    of a file's method."""
     if name in _OF_WORK.values() or setting.of_package:
         return f"--{name.replace('_', '-')}" + f" {value}" * (value != "...")
     return f"--given {name}={value}"

@@ -51,7 +51,9 @@ class WorldInstance(DataInstance):
             if isinstance(error, FedTheoryError):
                 raise
             what = f"{type(error).__name__}: {error}"
-            raise InvalidInput(f"from_data of kind {self.kind!r}, of {self.data}: {what}") from error
+            raise InvalidInput(
+                f"from_data of kind {self.kind!r}, of {self.data}: {what}"
+            ) from error
 
 
 class World(ClosedView):
@@ -66,7 +68,8 @@ class World(ClosedView):
     family : the name of its instances in reports, default the kind
     draws : its random instances, the first ones for the search too; a method ``draw`` is enough
     share : of a search's budget, for instances that take long
-    reads : its data by name, as declared by `fedtheory.theory.fields`, where they are not its fields
+    reads : its data by name, as declared by `fedtheory.theory.fields`, where they are not its
+        fields
     demands : Facts that an instance must have
     letters : {attribute: letter}, as of `fedtheory.theory.judge.symbolic.Letters`, or one of those
         The formulas of forms without LaTeX are made of them and of the letters of its fields.
@@ -206,7 +209,8 @@ class World(ClosedView):
 
     @classmethod
     def told(cls, witness: Any, rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        """Give the rows (name, value) by which a witness is shown, default its kind and its data."""
+        """Give the rows (name, value) by which a witness is shown, default its kind and its
+        data."""
         return rows
 
     @classmethod
@@ -243,7 +247,8 @@ class World(ClosedView):
 
     @classmethod
     def apart(cls, form: Any) -> Any:
-        """Tell the forms apart for which `on_problem` makes different instances, by ``case.form``."""
+        """Tell the forms apart for which `on_problem` makes different instances, by
+        ``case.form``."""
         return None
 
     @classmethod

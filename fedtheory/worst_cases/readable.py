@@ -1,5 +1,5 @@
-"""A certificate to be read: its inequalities with their multipliers, and the squares, in LaTeX, and as a script
-that checks itself with SymPy alone.
+"""A certificate to be read: its inequalities with their multipliers, and the squares, in LaTeX, and
+as a script that checks itself with SymPy alone.
 
 The script holds the vectors' names, where each gradient was taken, the multipliers and the squares;
 it writes the conditions of the class down by itself, and knows nothing of this package.
@@ -35,9 +35,12 @@ from fedtheory.worst_cases.programme import Solution, maximise
 from fedtheory.worst_cases.quadratic_potentials import SIZE
 from fedtheory.worst_cases.runs import STATE, X_STAR
 
-__all__ = ["Readable", "fewest", "latex", "of_certificate", "script", "write_proof"]
+__all__ = ["Readable", "fewest", "inequalities", "latex", "of_certificate", "script", "write_proof"]
 
-BY_SHARES = r" $F$ is the mean of the losses with the groups' shares; with these the means of the gradients at $x^*$ add up to 0."
+BY_SHARES = (
+    " $F$ is the mean of the losses with the groups' shares; with these the means of the "
+    "gradients at $x^*$ add up to 0."
+)
 COMMON = ("x0", X_STAR)  # what all clients have alike, without a gradient
 RELATIVE = "Positions are relative to $x^*$."
 MEANS = (
@@ -45,11 +48,13 @@ MEANS = (
     "and a product of vectors of the clients is the mean of their products."
 )
 TIMES_S = (
-    "Below all of this is multiplied by a number s > 0. The multipliers called V are the coefficients of s V, and the squares of "
-    "letters without a bar or a tilde add up to s (V - ||x - x*||^2){}"
+    "Below all of this is multiplied by a number s > 0. The multipliers called V are the "
+    "coefficients of s V, and the squares of letters without a bar or a tilde add up to s (V "
+    "- ||x - x*||^2){}"
 )
 LESS = ", less the inequalities called N, which are between losses, with their multipliers"
-LOOSER = Fraction(1, 10**6)  # by what share the number that is sought may be worse with fewer inequalities
+# by what share the number that is sought may be worse with fewer inequalities
+LOOSER = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,27 @@ class Readable:
         return {name: pairs[name] for name in self.multipliers if name in pairs}
 
     @property
+    def alone(self) -> dict[str, Quadratic]:
+        """What is at least 0 at one point and has a multiplier, by name: of F above its least
+        value, and of gradients below G."""
+        named = {name for p in self.points for name in (f"F({p.name})", f"|{p.name}|")}
+        return {name: -self.family.terms[name] for name in self.multipliers if name in named}
+
+    @property
     def others(self) -> dict[str, Fraction]:
         """The other multipliers, by name."""
-        return {name: x for name, x in self.multipliers.items() if name not in self.conditions}
+        shown = self.conditions.keys() | self.alone.keys()
+        return {name: x for name, x in self.multipliers.items() if name not in shown}
+
+
+def inequalities(family: Family, multipliers: Collection[str]) -> list[str]:
+    """The inequalities of a proof: what has a multiplier that must not be negative, by name."""
+    return [name for name in multipliers if name not in family.signed]
 
 
 def fewest(family: Family, goal: str, solution: Solution) -> Solution:
-    """A proof of nearly the same number by as few inequalities as can be found, one after the other left out.
+    """A proof of nearly the same number by as few inequalities as can be found, one after the other
+    left out.
 
     The smallest multipliers are tried first; the number may be worse by the share `LOOSER`.
     """
@@ -114,29 +133,51 @@ def latex(proof: Readable) -> str:
     names = _symbols(proof)
     kept = {n for block, of in proof.family.names.items() if block != MEAN for n in of}
     apart = set() if proof.one else {n for p in proof.points for n in p.gradient.deviation} | kept
-    groups, weighed = (", those of its group if there are several", BY_SHARES) if _groups(proof) else ("", "")
+    groups, weighed = (
+        (", those of its group if there are several", BY_SHARES) if _groups(proof) else ("", "")
+    )
     lines = [
-        r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage{amsmath,amssymb}", r"\begin{document}",
-        rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
+        r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage{amsmath,amssymb}",
+        r"\begin{document}", rf"\section*{{{_escaped(proof.title)}}}", _escaped(proof.claim), "",
         *([] if X_STAR in names else [RELATIVE]),
         *([] if proof.one else [MEANS.replace("the clients,", f"the clients{groups},")]),
         r"Decimals are rounded: the certificate has the fractions." + weighed,
         r"Losses are asked at", r"\begin{align*}",
-        " \\\\\n".join(rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points),
-        r"\end{align*}", rf"The conditions of the class{'es' * bool(groups)}, {_classes(proof)}, with their multipliers:",
+        " \\\\\n".join(
+            rf"x_{{{names[p.name]}}} &= {_vector(p.at, names, apart)}" for p in proof.points
+        ),
+        r"\end{align*}",
+        rf"The conditions of the class{'es' * bool(groups)}, {_classes(proof)}, with "
+        "their multipliers:",
         r"\begin{align*}",
         " \\\\\n".join(
-            rf"{_number(proof.multipliers[name])}:\quad & {_condition(i, j, proof.losses.of(i), names)}"
+            rf"{_number(proof.multipliers[name])}:\quad & "
+            rf"{_condition(i, j, proof.losses.of(i), names)}"
             for name, (i, j) in proof.conditions.items()
         ) or "&",
         r"\end{align*}",
     ]  # fmt: skip
+    if proof.alone:
+        known = ("F(", "$F^*$ is the least value of $F$"), ("|", "gradients are bounded")
+        told = " and ".join(
+            words for kind, words in known if any(name.startswith(kind) for name in proof.alone)
+        )
+        lines += [
+            f"At one point, as {told}:",
+            r"\begin{align*}",
+            " \\\\\n".join(
+                rf"{_number(proof.multipliers[name])}:\quad & {_form(q, names)} \ge 0"
+                for name, q in proof.alone.items()
+            ),
+            r"\end{align*}",
+        ]
     if proof.others:
         told = "; ".join(f"{_escaped(name)}: ${_number(x)}$" for name, x in proof.others.items())
         lines += [rf"Other multipliers: {told}."]
     lines += [
-        r"The identity that these multipliers are put into begins with", r"\[", _form(proof.family.start, names), r"\]",
-        r"and leaves the sum of squares", r"\begin{align*}", _squares(proof.factors, names) or "0", r"\end{align*}",
+        r"The identity that these multipliers are put into begins with", r"\[",
+        _form(proof.family.start, names), r"\]", r"and leaves the sum of squares",
+        r"\begin{align*}", _squares(proof.factors, names) or "0", r"\end{align*}",
         r"\end{document}", "",
     ]  # fmt: skip
     found = "\n".join(lines)
@@ -148,9 +189,19 @@ def _symbols(proof: Readable) -> dict[str, str]:
     """Subscripts of points and vectors."""
     every = {p.name for p in proof.points} | {n for of in proof.family.names.values() for n in of}
     every |= {X_STAR for p in proof.points if X_STAR in p.at.mean}
-    gradients = {n for p in proof.points for of in (p.gradient.mean, p.gradient.deviation) for n in of}
-    kept = {n: STATE + n for n in every - gradients - {p.name for p in proof.points} if not n.startswith(STATE)}
-    return kept | {name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*")) for name in every - set(kept)}
+    gradients = {
+        n for p in proof.points for of in (p.gradient.mean, p.gradient.deviation) for n in of
+    }
+    kept = {
+        n: STATE + n for n in every - gradients - {p.name for p in proof.points}
+        if not n.startswith(STATE)
+    }
+    return (
+        kept | {
+            name: re.sub(r"[^A-Za-z0-9*,.+()-]", "", str(name).replace("g*", "*"))
+            for name in every - set(kept)
+        }
+    )
 
 
 def _groups(proof: Readable) -> list[Group]:
@@ -159,7 +210,10 @@ def _groups(proof: Readable) -> list[Group]:
 
 
 def _classes(proof: Readable) -> str:
-    of = [f"of group {i} (a share of {g.share}) ${_class(g.losses)}$" for i, g in enumerate(_groups(proof), 1)]
+    of = [
+        f"of group {i} (a share of {g.share}) ${_class(g.losses)}$"
+        for i, g in enumerate(_groups(proof), 1)
+    ]
     return ", ".join(of) or f"${_class(proof.losses)}$"
 
 
@@ -196,15 +250,24 @@ def _vector(v: Vector, names: Mapping[str, str], apart: Collection[str]) -> str:
     whole = [n for n, c in v.mean.items() if v.deviation.get(n) == c]
     parts = [(v.mean[n], _letter(n, names)) for n in whole]
     means = {n: c for n, c in v.mean.items() if n not in whole}
-    parts += [(c, rf"\overline{{{_letter(n, names)}}}" if n in apart else _letter(n, names)) for n, c in means.items()]
-    parts += [(c, rf"\widetilde{{{_letter(n, names)}}}") for n, c in v.deviation.items() if n not in whole]
+    parts += [
+        (c, rf"\overline{{{_letter(n, names)}}}" if n in apart else _letter(n, names))
+        for n, c in means.items()
+    ]
+    parts += [
+        (c, rf"\widetilde{{{_letter(n, names)}}}") for n, c in v.deviation.items() if n not in whole
+    ]
     return _sum(parts)
 
 
 def _class(losses: Losses) -> str:
     parts = [rf"L={_number(losses.smoothness)}"] if losses.smoothness is not None else []
     parts += [rf"\mu={_number(losses.strong_convexity)}"] if losses.strong_convexity else []
-    return ",\\ ".join(parts + ([rf"G={_number(losses.lipschitz)}"] if losses.lipschitz is not None else [])) or "convex"
+    return (
+        ",\\ ".join(
+            parts + ([rf"G={_number(losses.lipschitz)}"] if losses.lipschitz is not None else [])
+        ) or "convex"
+    )
 
 
 def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mapping[str, str]) -> str:
@@ -218,7 +281,8 @@ def _condition(i: Point[Vector], j: Point[Vector], losses: Losses, names: Mappin
         return base + rf" + {half}\|g_{{{a}}}-g_{{{b}}}\|^2"
     share = 1 / (2 * (1 - mu / L))
     return base + (
-        rf" + {_number(share / L)}\|g_{{{a}}}-g_{{{b}}}\|^2 + {_number(share * mu)}\|x_{{{a}}}-x_{{{b}}}\|^2"
+        rf" + {_number(share / L)}\|g_{{{a}}}-g_{{{b}}}\|^2 + "
+        rf"{_number(share * mu)}\|x_{{{a}}}-x_{{{b}}}\|^2"
         rf" - {_number(2 * share * mu / L)}\langle g_{{{a}}}-g_{{{b}}}, x_{{{a}}}-x_{{{b}}}\rangle"
     )
 
@@ -245,7 +309,10 @@ def _squares(factors: Mapping[str, Factors], names: Mapping[str, str]) -> str:
     for block, of in factors.items():
         for i, d in enumerate(of.diagonal):
             if d:
-                column = [(row[i], _of_block(block, name, names)) for name, row in zip(of.names, of.lower, strict=True) if row[i]]
+                column = [
+                    (row[i], _of_block(block, name, names))
+                    for name, row in zip(of.names, of.lower, strict=True) if row[i]
+                ]
                 parts.append((d, rf"\big\|{_sum(column)}\big\|^2"))
     return " \\\\\n".join("&{}+" + _sum([part]) for part in parts)
 
@@ -306,13 +373,15 @@ def condition(i, j):
     return out - share / L * inner(turned, turned) - share * MU * inner(apart, apart) + 2 * share * MU / L * inner(turned, apart)
 
 
-left = START - sum(m * condition(i, j) for (i, j), m in MULTIPLIERS.items()) + sum(m * term for m, term, _ in OTHERS.values())
+left = START - sum(m * condition(i, j) for (i, j), m in MULTIPLIERS.items())
+left += sum(m * term for m, term, _ in OTHERS.values()) - sum(m * form for m, form in ALONE.values())
 squares = sum(d * sum(a * b * product(block, x, y) for x, a in v.items() for y, b in v.items()) for block, d, v in SQUARES)
-assert all(m >= 0 for m in MULTIPLIERS.values()), "a multiplier is negative"
-assert all(m >= 0 or free for m, _, free in OTHERS.values()), "a multiplier is negative"
+inequalities = [*MULTIPLIERS.values(), *(m for m, _ in ALONE.values())]
+inequalities += [m for m, _, free in OTHERS.values() if not free]
+assert all(m >= 0 for m in inequalities), "a multiplier is negative"
 assert all(d >= 0 for _, d, _ in SQUARES), "a square is taken away"
 assert expand(left - squares) == 0, "the identity does not hold"
-print("The identity holds. Conditions:", len(MULTIPLIERS), "squares:", len(SQUARES))
+print("The identity holds. Inequalities:", len(inequalities), "squares:", len(SQUARES))
 '''
 
 
@@ -326,26 +395,48 @@ def script(proof: Readable) -> str:
     classes = [g.losses for g in _groups(proof)] or [losses]
     told = [f"({_rational(of.smoothness)}, {_rational(of.strong_convexity)})" for of in classes]
     lines.append(f"CLASSES = [{', '.join(told)}]  # L and mu of each group of clients")
-    lines.append("POINTS = {  # where each loss was asked, relative to the optimum, its gradient there, and the group")
+    lines.append(
+        "POINTS = {  # where each loss was asked, relative to the optimum, its gradient "
+        "there, and the group"
+    )
     lines.append("    # the clients' gradients at the optimum add up to 0, with their weights")
-    lines += [f"    {p.name!r}: ({_table(p.at)}, {_table(p.gradient)}, {p.group})," for p in proof.points]
+    lines += [
+        f"    {p.name!r}: ({_table(p.at)}, {_table(p.gradient)}, {p.group})," for p in proof.points
+    ]
     lines.append("}")
     body = BODY
     at = body.index("\n\nleft =")
     lines.append(body[:at])
     lines.append("\n\nSTART = " + _expression(proof.family.start))
     lines.append("MULTIPLIERS = {")
-    lines += [f"    ({i.name!r}, {j.name!r}): {_rational(proof.multipliers[n])}," for n, (i, j) in proof.conditions.items()]
-    lines.append("}\nOTHERS = {  # multiplier, what it stands before, and whether it may be negative")
     lines += [
-        f"    {name!r}: ({_rational(x)}, {_expression(proof.family.terms[name])}, {name in proof.family.signed}),"
+        f"    ({i.name!r}, {j.name!r}): {_rational(proof.multipliers[n])},"
+        for n, (i, j) in proof.conditions.items()
+    ]
+    lines.append(
+        "}\nALONE = {  # at one point: F is at least F*, or a gradient is bounded; "
+        "what is at least 0"
+    )
+    lines += [
+        f"    {name!r}: ({_rational(proof.multipliers[name])}, {_expression(q)}),"
+        for name, q in proof.alone.items()
+    ]
+    lines.append(
+        "}\nOTHERS = {  # multiplier, what it stands before, and whether it may be negative"
+    )
+    lines += [
+        f"    {name!r}: ({_rational(x)}, {_expression(proof.family.terms[name])}, "
+        f"{name in proof.family.signed}),"
         for name, x in proof.others.items()
     ]
     lines.append("}\nSQUARES = [")
     for block, of in proof.factors.items():
         for i, d in enumerate(of.diagonal):
             if d:
-                row = ", ".join(f"{n!r}: {_rational(r[i])}" for n, r in zip(of.names, of.lower, strict=True) if r[i])
+                row = ", ".join(
+                    f"{n!r}: {_rational(r[i])}" for n, r in zip(of.names, of.lower, strict=True)
+                    if r[i]
+                )
                 lines.append(f"    ({block!r}, {_rational(d)}, {{{row}}}),")
     lines.append("]")
     return "\n".join(lines) + body[at:]
@@ -368,7 +459,12 @@ def _rational(x: Any) -> str:
 
 def _table(v: Vector) -> str:
     blocks = (("MEAN", v.mean), (_block(v.block), v.deviation))
-    return "{" + ", ".join(f"{b}: {{{', '.join(f'{n!r}: {_rational(c)}' for n, c in of.items())}}}" for b, of in blocks) + "}"
+    return (
+        "{" + ", ".join(
+            f"{b}: {{{', '.join(f'{n!r}: {_rational(c)}' for n, c in of.items())}}}"
+            for b, of in blocks
+        ) + "}"
+    )
 
 
 def _expression(q: Quadratic) -> str:
@@ -395,30 +491,49 @@ def of_certificate(found: Certificate, method: Any = None, criterion: Any = None
         Cohorts over several rounds, whose vectors are those of every client and history.
     """
     claim = ", ".join(f"{name} = {x}" for name, x in found.claim.items())
-    told = in_words({n: v for n, v in found.question.items() if n not in ("kind", "method", "source")})
+    told = in_words({
+        n: v for n, v in found.question.items() if n not in ("kind", "method", "source")
+    })
     name = str(found.question.get("source", found.question.get("method"))).partition(", sha256")[0]
     if found.question.get("kind") == QUADRATIC:
         of = quadratic_question(found.question, method)
-        system, family = of.system(found.question["values"] is True), of.family(found.claim["rho"], found.question["values"] is True)
+        system, family = (
+            of.system(found.question["values"] is True),
+            of.family(found.claim["rho"], found.question["values"] is True)
+        )
         points, losses, one = list(system.run.points.values()), of.losses, of.clients == 1
         V, vectors = system.written(found.multipliers)
         title, noise = f"A quadratic potential of {name}", " + c zeta^2" * (not system.fixed)
         zeta = " and zeta^2 = mean ||grad f_k(x*)||^2" * (not system.fixed)
-        claim = f"E V+ <= rho V{noise} from every state and V >= ||x - x*||^2, with {claim}{zeta}, for V = {V}. {vectors}. "
+        claim = (
+            f"E V+ <= rho V{noise} from every state and V >= ||x - x*||^2, with {claim}{zeta}, for "
+            f"V = {V}. {vectors}. "
+        )
         claim += TIMES_S.format(LESS * any(n.startswith("N ") for n in found.multipliers))
     elif found.question.get("kind") == "worst-case":
         q = asked_question(found.question, method, criterion)
         if q.tree:
-            raise MissingCapability("the proof of cohorts over several rounds is too large to be read; take all clients, or one round")
+            raise MissingCapability(
+                "the proof of cohorts over several rounds is too large to be read; take all "
+                "clients, or one round"
+            )
         points, family, losses, one = asked_points(q), family_of(q), q.losses, q.clients == 1
         title = f"A worst case of {name}"
-        claim = f"{CRITERIA.get(name_of(q.criterion), name_of(q.criterion))} is at most {claim} after T = {q.rounds} rounds, where "
+        claim = (
+            f"{CRITERIA.get(name_of(q.criterion), name_of(q.criterion))} is at most {claim} after "
+            f"T = {q.rounds} rounds, where "
+        )
         claim += f"||x_0 - x*|| <= {q.distance}"
         claim += "" if q.heterogeneity is None else f" and the mean of ||grad f_k(x*)||^2 is at most {q.heterogeneity}^2"
         claim += "".join(f" and {told}" for told in assumed(q).values())
     else:
-        raise InvalidInput("a proof to read is made of worst cases, quadratic potentials and statements")
-    return Readable(title, f"Proved: {claim}. In numbers: {told}.", losses, points, family, found.multipliers, found.factors, one)
+        raise InvalidInput(
+            "a proof to read is made of worst cases, quadratic potentials and statements"
+        )
+    return Readable(
+        title, f"Proved: {claim}. In numbers: {told}.", losses, points, family, found.multipliers,
+        found.factors, one
+    )
 
 
 def write_proof(path: Path, proof: Readable) -> Path:
@@ -430,5 +545,8 @@ def write_proof(path: Path, proof: Readable) -> Path:
         Another ending.
     """
     if path.suffix not in WRITERS:
-        raise InvalidInput(f"{path}: write the proof as NAME.tex, in LaTeX, or NAME.py, a script that checks itself")
+        raise InvalidInput(
+            f"{path}: write the proof as NAME.tex, in LaTeX, or NAME.py, a script "
+            "that checks itself"
+        )
     return write_atomic(path, WRITERS[path.suffix](proof))

@@ -141,7 +141,7 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-# --- the experiment `zeros` -------------------------------------------------------------------------
+# --- the experiment `zeros` -----------------------------------------------------------------------
 def _halved(nonzeros: np.ndarray, size: int) -> str:
     """The first round in which a message has at most half its entries, for good."""
     above = np.nonzero(nonzeros[1:] > size / 2)[0]

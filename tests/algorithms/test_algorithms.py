@@ -26,7 +26,7 @@ from fedtheory.arrays import soft_threshold
 from fedtheory.local import SGD, GradientSteps
 
 
-# --- FedAvg -----------------------------------------------------------------------------------------------------------
+# --- FedAvg ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("aggregation", "expected"),
     [("cohort", 1.0), ("samples", -1 / 2), ("printed", 1 / 4)],
@@ -52,7 +52,7 @@ def test_fedavg_two_local_steps(play):
     close(sent[0], [3, -3 / 2])
 
 
-# --- FedProx, FedElasticNet Algorithm 1 -------------------------------------------------------------------------------
+# --- FedProx, FedElasticNet Algorithm 1 -----------------------------------------------------------
 @pytest.mark.parametrize(("send", "message"), [("model", (3, -1 / 2)), ("update", (2, -3 / 2))])
 def test_fedprox(play, send, message):
     # mu = 1: updates h (c - 1)/(h + 1) = 4/2 and -6/4; their mean is 1/4.
@@ -78,7 +78,7 @@ def test_fedelasticnet_prox_epsilon(play):
     assert sent[0].tolist() == [2, 0]
 
 
-# --- SCAFFOLD, FedElasticNet Algorithm 2 ------------------------------------------------------------------------------
+# --- SCAFFOLD, FedElasticNet Algorithm 2 ----------------------------------------------------------
 @pytest.mark.parametrize(
     ("option", "c_k", "c"),
     [("difference", (-7 / 2, 3, 3), 5 / 6), ("gradient", (-4, 6, 3), 5 / 3)],
@@ -150,7 +150,7 @@ def test_fedelasticnet_scaffold(play, l1_step, epsilon, delta, c_k, x, c):
     close(sent[1], np.array(c_k[:2]) - [1, -1])
 
 
-# --- FedDyn, FedElasticNet Algorithm 3 --------------------------------------------------------------------------------
+# --- FedDyn, FedElasticNet Algorithm 3 ------------------------------------------------------------
 @pytest.mark.parametrize(("send", "message"), [("model", (8 / 3, -2 / 5)), ("update", (5 / 3, -7 / 5))])
 def test_feddyn(play, send, message):
     # alpha = 2, theta = 1, g = (1, -1, 3), h = 1 (their mean); u = theta_k - theta.
@@ -215,7 +215,7 @@ def test_an_inexact_local_solver_sends_delta_with_the_true_gradient(play):
     close([m[0] for m in sent], [4, 1])
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 @each(
     ("build", "words"),
     [

@@ -83,7 +83,7 @@ def test_reductions(one, other, solver):
     same(*runs)
 
 
-# --- backends ---------------------------------------------------------------------------------------------------------
+# --- backends -------------------------------------------------------------------------------------
 METHODS = {
     "mime": algorithms.Mime(0.4),
     "mimelite": algorithms.Mime(0.4, lite=True),
@@ -117,7 +117,7 @@ def test_backends_and_layouts_agree(method, sampling, solver):
             np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-13)
 
 
-# --- incomplete clients and bits ------------------------------------------------------------------------------------------
+# --- incomplete clients and bits ------------------------------------------------------------------
 @pytest.mark.parametrize("method", METHODS)
 def test_inactive_clients_and_empty_rounds(method):
     """Clients do all E steps or none; whoever is out keeps what it had, and an empty round changes nothing."""
@@ -166,7 +166,7 @@ def test_bits(algorithm, up, down):
     assert (run.metrics["bits_up"][1, 0], run.metrics["bits_down"][1, 0]) == (64 * 3 * up, 64 * 3 * down)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -14,7 +14,7 @@ from fedtheory.local import Exact, GradientSteps, InverseTime, LocalSGD
 from fedtheory.participation.irregular import Irregular, complete, inactive, incomplete, windows
 
 
-# --- Fisher diagonals ----------------------------------------------------------------------------------------------------
+# --- Fisher diagonals -----------------------------------------------------------------------------
 def models():
     """Problems with a likelihood, and for a sample a, b and the parameters: the scores and probabilities of every label."""
     rng = np.random.default_rng(11)
@@ -83,7 +83,7 @@ def test_fisher_that_does_not_exist():
         algorithms.EFL(0.1, fisher="hessian")
 
 
-# --- the elastic term ----------------------------------------------------------------------------------------------------
+# --- the elastic term -----------------------------------------------------------------------------
 PAIR = problems.Quadratic(
     np.array([np.diag([1.0, 3.0]), np.diag([2.0, 0.5])]), np.array([[1.0, -1.0], [-2.0, 3.0]]), weights=[0.25, 0.75]
 )
@@ -191,7 +191,7 @@ def test_the_elastic_objective_suits_every_solver():
         np.testing.assert_allclose(gradient + elastic, 0, atol=1e-10)
 
 
-# --- the state and bad input ---------------------------------------------------------------------------------------------
+# --- the state and bad input ----------------------------------------------------------------------
 def test_what_is_not_used_is_not_kept():
     x, top = np.zeros((2, 5)), messages.TopK(k=1)
     used = {

@@ -128,7 +128,7 @@ def test_labels_play_no_part():
     np.testing.assert_array_equal(*ends)
 
 
-# --- held-out samples ----------------------------------------------------------------------------------------------------
+# --- held-out samples -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "make",
     [
@@ -186,7 +186,7 @@ def test_held_out_samples_follow_the_clients():
         )
 
 
-# --- a layer without sensitivity, and layers --------------------------------------------------------------------------------
+# --- a layer without sensitivity, and layers ------------------------------------------------------
 @pytest.mark.parametrize(("zero", "factor"), [("one", 1.0), ("boost", 1.5)])
 def test_at_zero_nothing_is_sensitive(zero, factor):
     run = simulate(PAIR, ElasticAggregation(zero=zero), 1, local_solver=STEP)
@@ -234,7 +234,7 @@ def test_layers_of_a_network():
         problem.layers("filter")
 
 
-# --- backends, and what is refused --------------------------------------------------------------------------------------------
+# --- backends, and what is refused ----------------------------------------------------------------
 @pytest.mark.parametrize("sampling", [Full(), Uniform(2), Bernoulli(0.5)], ids=["full", "uniform", "bernoulli"])
 @pytest.mark.parametrize(
     "method",

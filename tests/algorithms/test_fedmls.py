@@ -64,7 +64,7 @@ def solver(request):
     return SubgradientSliding(engine=request.param)
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------------
 def test_two_rounds_by_hand(solver):
     # lambda = 2, K = 2, D~ = 8: T_1 = 4*4*2*1/16 = 2, T_2 = 8. Round 1: gamma = 1, beta = 2, y = y' = x_0 = 1, g = 0, so z_1 = x_1 = 1.
     # Clients at 3 and 2 have subgradient -1: 1 -> 1 + 1/3 = 4/3 -> 4/3 - (-1 + 2/3)/4 = 17/12; theta_2 = 3/5 gives the average
@@ -102,7 +102,7 @@ def test_mutants_differ(solver, mutant):
     assert abs(float(final.x[0, 0]) - float(wrong[0])) > 1e-3
 
 
-# --- steps and rounds in exact arithmetic -----------------------------------------------------------------------------
+# --- steps and rounds in exact arithmetic ---------------------------------------------------------
 def test_local_steps_where_floats_are_off_by_one():
     # 4 lambda^2 K k^2/(2 D) = 2 (1/10)^2 50 = 1 exactly; in floats 0.1**2 * 2 * 50 is 1.0000000000000002, whose ceiling is 2
     assert math.ceil(4 * 0.1**2 * 50 / 2) == 2
@@ -139,7 +139,7 @@ def test_rounds_of_perfect_squares():
     assert fewest_rounds(Q(6), 1, Q(1)) == 1 and fewest_rounds(Q(3), 1, Q(1)) == 2  # K(K+1) >= 1 and >= 4
 
 
-# --- switches ---------------------------------------------------------------------------------------------------------
+# --- switches -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def regression():
     rng = np.random.default_rng(5)
@@ -222,7 +222,7 @@ def test_theorem_2_delivers(regression, epsilon):
         assert 0 <= problem.objective(x) - problem.objective(best) <= epsilon
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -290,7 +290,7 @@ def test_registry():
     assert algorithms.get("fedmls") is FedMLS
 
 
-# --- what FedMLS is compared with runs on nonsmooth problems ----------------------------------------------------------
+# --- what FedMLS is compared with runs on nonsmooth problems --------------------------------------
 @pytest.mark.parametrize("algorithm", [algorithms.FedAvg(), algorithms.FedProx(0.5)])
 def test_local_subgradient_steps(regression, algorithm):
     run = simulate(regression, algorithm, 200, local_solver=GradientSteps(5, 0.02, decay=0.98))

@@ -12,7 +12,7 @@ from fedtheory import algorithms
 OTHERS = {"server_residual": None, "missed_bits": None}  # of the state of a method that compresses on the way up alone
 
 
-# --- FedAvg, FedProx, Algorithm 1 ---------------------------------------------------------------------------------------
+# --- FedAvg, FedProx, Algorithm 1 -----------------------------------------------------------------
 @pytest.mark.parametrize("aggregation", ["cohort", "samples", "printed"])
 @pytest.mark.parametrize("send", ["model", "update"])
 def test_fedavg_and_fedprox(layout, aggregation, send):
@@ -85,7 +85,7 @@ def test_algorithm_1(layout, aggregation, how):
     compare(algorithm, reference, layout)
 
 
-# --- SCAFFOLD, Algorithm 2 ----------------------------------------------------------------------------------------------
+# --- SCAFFOLD, Algorithm 2 ------------------------------------------------------------------------
 @pytest.mark.parametrize("elastic", [False, True])
 @pytest.mark.parametrize("option", ["difference", "gradient"])
 @pytest.mark.parametrize("how", ["plain", "model", "first", "second", "both", "recovered", "lossy"])
@@ -128,7 +128,7 @@ def test_scaffold(layout, elastic, option, how):
     compare(algorithm, reference, layout)
 
 
-# --- FedDyn, Algorithm 3 ------------------------------------------------------------------------------------------------
+# --- FedDyn, Algorithm 3 --------------------------------------------------------------------------
 @pytest.mark.parametrize("how", ["model", "update", "own", "received", "lossy"])
 def test_feddyn(layout, how):
     alpha, compressed = 2.5, how not in ("model", "update")
@@ -190,7 +190,7 @@ def test_algorithm_3(layout, how):
     compare(algorithm, reference, layout)
 
 
-# --- before round 1 -----------------------------------------------------------------------------------------------------
+# --- before round 1 -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("algorithm", "as_x", "per_client_x"),
     [

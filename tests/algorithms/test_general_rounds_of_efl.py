@@ -29,7 +29,7 @@ from fedtheory import algorithms, problems
 from fedtheory.local import LocalSGD
 from fedtheory.participation.cohorts import Cohort
 
-# --- EFL ----------------------------------------------------------------------------------------------------------------
+# --- EFL ------------------------------------------------------------------------------------------
 STEPS_DONE = np.array([[3, 0, 2], [0, 1, 3]])
 ACTIVE = np.array([0.9, 0.5, 0.8])
 

@@ -32,7 +32,7 @@ from fedtheory.local import SubgradientSliding
 from fedtheory.participation.cohorts import Cohort
 
 
-# --- Mime, VRL-SGD, FedGATE, APFL, FedAMP -------------------------------------------------------------------------------
+# --- Mime, VRL-SGD, FedGATE, APFL, FedAMP ---------------------------------------------------------
 @pytest.mark.parametrize("beta", [0.0, 0.4])
 @pytest.mark.parametrize("lite", [False, True])
 def test_mime(layout, beta, lite):
@@ -115,7 +115,7 @@ def test_fedamp(layout):
     assert new.personal is new.w
 
 
-# --- Elastic Aggregation, the subgradient method, FedMLS ----------------------------------------------------------------
+# --- Elastic Aggregation, the subgradient method, FedMLS ------------------------------------------
 @pytest.mark.parametrize("aggregation", ["samples", "cohort", "printed"])
 @pytest.mark.parametrize(("sign", "ema"), [("repaired", "corrected"), ("printed", "printed")])
 def test_elastic_aggregation(layout, aggregation, sign, ema):

@@ -53,7 +53,7 @@ def agree(a, b, tolerance=1e-10):
     np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
 
 
-# --- lambda_1 = 0 and mu = 0 ------------------------------------------------------------------------------------------
+# --- lambda_1 = 0 and mu = 0 ----------------------------------------------------------------------
 WITHOUT_L1 = {
     "prox, cohort": (
         lambda l1: algorithms.FedElasticNetProx(l1, 0.7, "cohort"), algorithms.FedProx(0.7, "cohort"), Exact()
@@ -107,7 +107,7 @@ def test_a_prox_without_its_quadratic_is_rejected(problem, x0, monkeypatch):
         agree(play(problem, algorithms.FedProx(0.7), x0), expected)
 
 
-# --- one local step, everyone taking part: gradient descent -----------------------------------------------------------
+# --- one local step, everyone taking part: gradient descent ---------------------------------------
 def descend(gradient, x0, lr, rounds=ROUNDS):
     xs = [x0]
     for _ in range(rounds):
@@ -153,7 +153,7 @@ def test_scaffold_options_coincide_after_one_step(problem, x0):
     agree(one, two)
 
 
-# --- while nothing moves ----------------------------------------------------------------------------------------------
+# --- while nothing moves --------------------------------------------------------------------------
 HUGE = 1e3  # lambda_1 above every |g_k - grad f_k| of these runs, so that every delta is exactly 0
 
 

@@ -73,7 +73,7 @@ def test_a_round_in_fractions(heads):
         method.round(ScaffnewState(x, *exact), SlotClients(losses, cohort, work, x))
 
 
-# --- p = 1 --------------------------------------------------------------------------------------------------------------
+# --- p = 1 ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("steps", "other"), [(1, algorithms.FedAvg("cohort")), (1, algorithms.VRLSGD()), (4, algorithms.VRLSGD())])
 def test_with_probability_one_it_is_vrl_sgd_and_with_one_step_gradient_descent(steps, other):
     options = {"local_solver": GradientSteps(steps, 0.1), "keep_states": True}
@@ -85,7 +85,7 @@ def test_with_probability_one_it_is_vrl_sgd_and_with_one_step_gradient_descent(s
         np.testing.assert_array_equal(one.local, np.broadcast_to(one.x[:, None], one.local.shape))
 
 
-# --- convergence --------------------------------------------------------------------------------------------------------
+# --- convergence ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
 def test_theorem_3_6(p):
     """E Psi_T <= max(1 - gamma mu, 1 - p^2)^T Psi_0, which in the mean over runs is far from tight; and all arrive."""
@@ -113,7 +113,7 @@ def test_theorem_3_6(p):
     np.testing.assert_allclose(long.final.h[0], slopes, atol=1e-8)
 
 
-# --- the coin, and what is sent -----------------------------------------------------------------------------------------
+# --- the coin, and what is sent -------------------------------------------------------------------
 def flipped(p, scenarios, round_index=1, like=None, seed=0, times=1):
     first = np.zeros((1, 1)) if like is None else like
     cohort = everybody(len(scenarios))
@@ -158,7 +158,7 @@ def test_only_rounds_with_the_coin_are_counted():
         np.testing.assert_array_equal(run.metrics[way][1:], 64 * 3 * 4 * moved)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 @pytest.mark.parametrize("p", [0, -0.5, 1.5, float("nan"), "1"])
 def test_p_is_a_probability_above_0(p):
     with pytest.raises(errors.InvalidInput, match=r"p = .*the probability p that a round communicates"):

@@ -26,7 +26,7 @@ from fedtheory.errors import InvalidInput, LocalSolveFailed, MissingCapability
 from fedtheory.testing import assert_bound_holds, assert_rate
 
 
-# --- functions with a known optimum -----------------------------------------------------------------------------------
+# --- functions with a known optimum ---------------------------------------------------------------
 def distance_to(c):
     """||x - c||: G = 1, and over X its minimum is the distance from c to X, at the projection of c."""
 
@@ -117,7 +117,7 @@ def test_stochastic_subgradients():
     assert_bound_holds(np.array([gaps]), [algorithm.bound(distance_sq)], confidence=0.99)
 
 
-# --- mutants ----------------------------------------------------------------------------------------------------------
+# --- mutants --------------------------------------------------------------------------------------
 class NoProjection(MOPES):
     """z_k is not projected: feasibility is lost."""
 
@@ -167,7 +167,7 @@ def test_no_term_of_the_bound_can_be_left_out(lam, without):
         assert_bound_holds(gap, mutant)
 
 
-# --- complexity -------------------------------------------------------------------------------------------------------
+# --- complexity -----------------------------------------------------------------------------------
 def test_calls_against_epsilon():
     """Rounds ~ 1/epsilon, subgradients and the limit on linear minimisations ~ 1/epsilon^2; the known numbers at G = D = 1."""
     known = {"0.1": (60, 88_596), "0.03": (200, 967_292), "0.01": (600, 8_661_852)}
@@ -206,7 +206,7 @@ def test_frank_wolfe_limit_is_within_a_constant_of_what_is_needed():
         frank_wolfe_projection(constraint, np.zeros(n), np.eye(n)[0], 1e-3, max_calls=5)
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 GOOD = {"lam": 0.1, "D": 1.0, "rounds": 5, "lipschitz": 1.0}
 
 

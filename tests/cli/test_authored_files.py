@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import call, refused
 from core_forms import form
+from damped import DAMPED
 from markupsafe import escape
 
 from fedtheory.plotting.style import house_style
@@ -46,14 +47,6 @@ def written(tmp_path):
         return file
 
     return write
-
-
-@pytest.fixture(autouse=True)
-def _no_file_stays_registered():
-    """Other tests are about the installed papers."""
-    yield
-    for known in [p for p in registry.papers() if p.file]:
-        registry._forget(known)
 
 
 def small_campaign(file, out):
@@ -132,7 +125,11 @@ def test_a_long_run_of_many_clients_is_searched_where_it_can_be(written, tmp_pat
     file = written("yield printed(le(q.T * (1 + q.F[0]), 30 * (1 + q.F[0])))", problems=sizes, sampling="Uniform", **RUN)
     out = tmp_path / "out"
     call("verify", file, "--quick", "--budget", 60, "--workers", 1, "--out", out)
-    assert json.loads((out / "campaign.json").read_text())["ok"]
+    told = json.loads((out / "campaign.json").read_text())
+    [row], [search] = told["rows"], told["searches"]
+    assert told["ok"] and row["verdict"] == "holds" and row["instances"] > 0
+    assert search["evaluations"] == 60 and search["best"] == 0.0  # as in a run of all 30 rounds
+    assert search["best_instance"]["data"]["rounds"] == 30
 
 
 def test_an_entry_point_that_gives_no_paper_is_told_with_what_it_gave(monkeypatch):
@@ -158,12 +155,9 @@ def test_where_a_statement_is_not_judged_on_a_problem_its_paper_is_named():
 
     only = Statement("one-shot/loss", "a loss", "", "own", (form("printed", "a", lambda v: le(v.a, v.a), "holds", kind="own"),))
     registry.papers()
-    made = registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
-    try:
-        assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
-        assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
-    finally:
-        registry._forget(made)
+    registry.register(Paper("one-shot", "One shot").judged_by(Own(), (only,)))
+    assert "`fedtheory verify one-shot/`" in refused("verify", "one-shot/loss", "--problem", "quadratic")
+    assert "fedtheory verify one-shot/" in call("explain", "one-shot/loss").stdout.split("Try:")[1]
 
 
 def test_the_sites_lemma_is_judged_on_its_problem():
@@ -367,28 +361,6 @@ def test_a_proof_that_is_cited_is_named(written, tmp_path):
     assert "instances judged; cited as its proof: Lemma 1 of the book" in text and "no proof" not in text
 
 
-SIGNED = """
-class State(NamedTuple):
-    x: np.ndarray
-
-
-@dataclass(frozen=True)
-class Damped(Algorithm):
-    alpha: float = 1.0
-    sign: float = 1.0
-    name = "damped"
-
-    def init(self, x, num_clients):
-        return State(x)
-
-    def round(self, state, clients):
-        x = clients.broadcast(state.x)
-        y = clients.minimise(LocalObjective(center=x), start=x).y
-        clients.send(y - x)
-        return State(state.x + self.sign * self.alpha * clients.mean(y - x))
-
-
-"""
 RULES = {"about": "method(Damped, alpha=1)", "rules": "{'printed': {'sign': -1}, 'repaired': {'sign': 1}}"}
 GAIN = "yield printed(le(q.F_next, q.F, -Fraction(1, 2) * q.gradient_sq / q.beta))"
 
@@ -399,9 +371,7 @@ def damped(written):
 
     def write(body, **declared):
         file = written(body, **declared)
-        head = "from dataclasses import dataclass\nfrom typing import NamedTuple\nfrom fedtheory.algorithms.base import Algorithm\n"
-        head += "from fedtheory.local import LocalObjective\n"
-        file.write_text(head + file.read_text().replace("@paper.statement", f"{SIGNED}@paper.statement"))
+        file.write_text(DAMPED + file.read_text())
         return file
 
     return write

@@ -108,7 +108,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):
     assert "interrupted after round 3" in result.stderr
 
 
-# --- their statements ---------------------------------------------------------------------------------------------------------
+# --- their statements -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("statement", "more", "judged"),
     [

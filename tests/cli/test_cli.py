@@ -24,7 +24,7 @@ from fedtheory.theorems import all_statements, get
 from fedtheory.theory.judge import campaign, registry
 
 
-# --- list, explain --------------------------------------------------------------------------------------------------------
+# --- list, explain --------------------------------------------------------------------------------
 @pytest.mark.parametrize("what", ["statements", "papers", "methods", "problems", "metrics", "witnesses"])
 def test_list(what):
     found = json.loads(call("list", what, "--json").stdout)
@@ -72,7 +72,7 @@ def test_list_and_explain_say_where_a_worst_case_is_computed():
     assert "fedelasticnet/theorem-3.1" in refused("verify", "theorem-31")
 
 
-# --- solve ----------------------------------------------------------------------------------------------------------------
+# --- solve ----------------------------------------------------------------------------------------
 def test_solve_prints_a_certified_optimum(tmp_path):
     result = json.loads(call("solve", "least-squares", "--clients", 3, "--ridge", 0.5, "--json", "--out", tmp_path).stdout)
     optimum = result["optimum"]
@@ -167,7 +167,7 @@ def test_a_battery_without_a_size_is_refused(scale):
     assert "--scale" in result.stderr and "Traceback" not in result.stderr
 
 
-# --- run ------------------------------------------------------------------------------------------------------------------
+# --- run ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method, options, name", [
     ("fedavg", {}, "run-fedavg-digits"), ("fedavg", {"aggregation": "samples"}, "run-fedavg-digits"),
     ("fedavg", {"aggregation": "cohort"}, "run-fedavg-digits-aggregation-cohort"),
@@ -337,7 +337,7 @@ def test_help_has_words_for_every_hyperparameter_and_each_methods_default():
     assert "scaffold (default update)" in shown["send"]
 
 
-# --- replay ---------------------------------------------------------------------------------------------------------------
+# --- replay ---------------------------------------------------------------------------------------
 def test_replay_prints_both_sides_as_fractions(tmp_path):
     from fedtheory.theory.judge.replay import builtin_witnesses, save
 
@@ -360,7 +360,7 @@ def test_replay_shows_several_starts_and_merged_clients():
     assert "0; -21/10" in call("replay", "fedelasticnet-theorem-3.1-expectation-of-the-sign-only-sign").stdout
 
 
-# --- the program ----------------------------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("command", ["verify", "list", "explain", "proof", "replay", "report", "audit"])
 def test_the_help_of_what_runs_a_file_says_so(command):
     told = " ".join(call(command, "--help").stdout.replace("│", " ").split())

@@ -22,7 +22,7 @@ def sums(folder):
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
-# --- verify --figure --------------------------------------------------------------------------------------------------------
+# --- verify --figure ------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figure")
@@ -126,7 +126,7 @@ def test_a_file_that_holds_no_problem_is_told_apart_from_a_wrong_name(tmp_path):
     assert "did you mean 'quadratic'" in refused("solve", "quadratics")
 
 
-# --- draw -------------------------------------------------------------------------------------------------------------------
+# --- draw -----------------------------------------------------------------------------------------
 def test_draw_says_in_its_help_what_it_takes():
     told = call("draw", "--help").stdout
     assert "FILE..." in told and "from their data alone" in told and "--dpi" in told

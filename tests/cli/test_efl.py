@@ -26,7 +26,7 @@ def run_json(tmp_path, *args):
     return json.loads(call("run", *args, "--no-figures", "--json", "--out", tmp_path).stdout)
 
 
-# --- run --------------------------------------------------------------------------------------------------------------------
+# --- run ------------------------------------------------------------------------------------------
 def test_a_run_is_that_of_the_library(tmp_path):
     options = ("--inactive", "1/4", "--incomplete", "1/3,1/3,1/3", "--departure", "1@4", "--arrival", "2@3", "--local-steps", 3)
     more = ("--scheme", "B", "--noise", 0.2, "--local-lr", 0.1, "--rounds", 6, "--seed", 3, "--scenarios", 2)
@@ -152,7 +152,7 @@ def test_other_methods_take_part_of_the_work_too(tmp_path):
         assert gaps[-1] < 0.5 * gaps[0]
 
 
-# --- verify -----------------------------------------------------------------------------------------------------------------
+# --- verify ---------------------------------------------------------------------------------------
 def verify_json(*args):
     return json.loads(call("verify", *args, "--json").stdout)
 
@@ -254,7 +254,7 @@ def test_verify_refuses(args, says):
     assert says in refused("verify", *args.split())
 
 
-# --- list, explain, replay --------------------------------------------------------------------------------------------------
+# --- list, explain, replay ------------------------------------------------------------------------
 def test_an_id_that_several_papers_have_is_asked_back():
     with pytest.raises(UnknownName, match="fedmls/theorem-1 or efl/theorem-1"):
         find_statement("theorem-1")

@@ -12,7 +12,7 @@ from fedtheory import algorithms
 from fedtheory.cli.problems import PROBLEMS, build
 from fedtheory.theorems import get
 
-# --- nonsmooth problems and FedMLS -----------------------------------------------------------------------------------------
+# --- nonsmooth problems and FedMLS ----------------------------------------------------------------
 NONSMOOTH = [n for n, p in PROBLEMS.items() if p.nonsmooth]
 
 

@@ -109,9 +109,7 @@ PAPER.judged_by(Pairs(), (YOUNG, TWICE))
 def mine(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
-    yield file
-    for known in [p for p in registry.papers() if p.file.startswith(str(tmp_path))]:
-        registry._forget(known)
+    return file
 
 
 def test_list_and_explain_take_a_file(mine):
@@ -323,15 +321,8 @@ def test_figures_of_a_file_s_paper_are_drawn_in_other_processes(mine, tmp_path):
 DESCENT = Path(__file__).parents[2] / "examples" / "descent_lemma.py"
 
 
-@pytest.fixture
-def descent():
-    yield DESCENT
-    for known in [p for p in registry.papers() if p.file == str(DESCENT)]:
-        registry._forget(known)
-
-
-def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
-    text = call("verify", descent, "--quick", "--budget", 60, "--workers", 1, "--out", tmp_path).stdout
+def test_a_statement_whose_study_says_it_all_is_told_once(tmp_path):
+    text = call("verify", DESCENT, "--quick", "--budget", 60, "--workers", 1, "--out", tmp_path).stdout
     assert text.startswith("lemma-1: One local gradient step of everybody decreases F.")
     whole = " ".join(text.split())
     assert whole.count("printed: f1 = x²/2, start 1: lhs 0 > rhs -1/2") == 1 and "as printed" not in text
@@ -340,8 +331,8 @@ def test_a_statement_whose_study_says_it_all_is_told_once(descent, tmp_path):
     assert "bound_lemma-1.png" in (tmp_path / "report.md").read_text()
 
 
-def test_a_study_is_given_the_campaign_s_checks_and_searches_once(descent, tmp_path):
-    result = json.loads(call("verify", descent, "--quick", "--budget", 60, "--out", tmp_path, "--json").stdout)
+def test_a_study_is_given_the_campaign_s_checks_and_searches_once(tmp_path):
+    result = json.loads(call("verify", DESCENT, "--quick", "--budget", 60, "--out", tmp_path, "--json").stdout)
     found = {s["form"]: s for s in result["searches"]}
     assert {form: s["found"] for form, s in found.items()} == {"printed": True, "repaired": False}
     assert found["printed"]["witness"]["data"]["h"] == [["1"]] and found["printed"]["evaluations"] <= 60
@@ -351,39 +342,35 @@ def test_a_study_is_given_the_campaign_s_checks_and_searches_once(descent, tmp_p
     assert rows["repaired"]["instances"] - again["repaired"]["instances"] < 24, "the random instances were not drawn again"
 
 
-def test_a_form_that_was_never_judged_is_not_as_recorded(descent, tmp_path):
+def test_a_form_that_was_never_judged_is_not_as_recorded(tmp_path):
     file = tmp_path / "never.py"
     never = "le(q.F_next, q.F, -q.gradient_sq / (q.N - q.N))"
     file.write_text(re.sub(r"le\(q.F_next, q.F, [^\n]*\)(?=,)", never, DESCENT.read_text(), count=1).replace("descent-lemma", "never"))
-    try:
-        result = call("verify", file, "--quick", "--budget", 20, "--out", tmp_path / "out", code=1)
-    finally:
-        for known in [p for p in registry.papers() if p.file == str(file)]:
-            registry._forget(known)
+    result = call("verify", file, "--quick", "--budget", 20, "--out", tmp_path / "out", code=1)
     assert "not applicable, on record as violated" in result.stderr and "divides by 0" in " ".join(result.stdout.split())
     rows = {r["form"]: r for r in json.loads((tmp_path / "out" / "campaign.json").read_text())["rows"]}
     assert not rows["printed"]["ok"] and "divides by 0" in rows["printed"]["note"] and rows["repaired"]["ok"]
 
 
-def test_few_small_tasks_start_no_other_process(descent, monkeypatch, tmp_path):
+def test_few_small_tasks_start_no_other_process(monkeypatch, tmp_path):
     started = []
     monkeypatch.setattr("fedtheory.parallel.local.Local._executor", started.append)
-    call("verify", descent, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
+    call("verify", DESCENT, "--quick", "--budget", 20, "--workers", 2, "--out", tmp_path)
     assert json.loads((tmp_path / "campaign.json").read_text())["complete"] and not started
 
 
-def test_an_interrupted_study_keeps_what_was_finished(descent, monkeypatch, tmp_path):
+def test_an_interrupted_study_keeps_what_was_finished(monkeypatch, tmp_path):
     def study(*args, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fedtheory.theory.studies.study.study", study)
-    result = call("verify", descent, "--quick", "--out", tmp_path, code=130)
+    result = call("verify", DESCENT, "--quick", "--out", tmp_path, code=130)
     stored = json.loads((tmp_path / "campaign.json").read_text())
     assert not stored["complete"] and stored["checked"] == stored["instances"] > 0 and "studies" not in stored
     assert "incomplete: interrupted before all searches were finished" in " ".join(result.stderr.split())
     assert "as printed" in result.stdout and not (tmp_path / "figures").exists()
     monkeypatch.undo()
-    call("verify", descent, "--quick", "--workers", 1, "--out", tmp_path)  # the same folder again
+    call("verify", DESCENT, "--quick", "--workers", 1, "--out", tmp_path)  # the same folder again
     assert json.loads((tmp_path / "campaign.json").read_text())["complete"]
 
 

@@ -16,12 +16,6 @@ from fedtheory.theory.judge import registry
 FILE = ROOT / "docs" / "walked_proof.py"
 
 
-@pytest.fixture
-def own_file():
-    yield f"{FILE}::rate"
-    registry._forget(registry.paper("walked-proof"))
-
-
 def test_the_list_has_every_proof_and_says_what_has_none():
     rows = json.loads(call("proof", "--json").stdout)
     assert {r["theorem"] for r in rows} == {p.theorem for paper in registry.papers() for p in paper.proofs}
@@ -129,16 +123,15 @@ def test_the_printed_proof_is_drawn_beside_the_repaired_one(tmp_path):
     assert f"{sentence} (division by κ₀T)" in told
 
 
-def test_a_file_of_ones_own(own_file):
-    text = call("proof", own_file, "--form", "repaired").stdout
+def test_a_file_of_ones_own():
+    text = call("proof", f"{FILE}::rate", "--form", "repaired").stdout
     assert "walked-proof/rate [repaired]" in text and "exactly, in fractions" in " ".join(text.split())
-    told = call("proof", own_file, "--problem", "quadratic", "--clients", "2", "--round", "2").stdout
+    told = call("proof", f"{FILE}::rate", "--problem", "quadratic", "--clients", "2", "--round", "2").stdout
     assert "monotone" in told and "round 2: holds" in told
 
 
-def test_of_a_file_the_only_theorem_with_a_proof_is_meant(own_file):
-    file = str(own_file).partition("::")[0]
-    assert "walked-proof/rate [repaired]" in call("proof", file, "--form", "repaired").stdout
+def test_of_a_file_the_only_theorem_with_a_proof_is_meant():
+    assert "walked-proof/rate [repaired]" in call("proof", FILE, "--form", "repaired").stdout
 
 
 def test_the_other_papers_on_a_problem():

@@ -45,7 +45,7 @@ def small(monkeypatch):
     monkeypatch.setitem(sys.modules, "fedtheory.report.figures", no_figures)
 
 
-# --- verify ---------------------------------------------------------------------------------------------------------------
+# --- verify ---------------------------------------------------------------------------------------
 def test_verify_one_statement(tmp_path):
     args = ("verify", "eq-28", "--problem", "quadratic", "-P", 2, "--l1", 1, "--l2-over-beta", 100, "--out", tmp_path)
     result = json.loads(call(*args, "--json").stdout)

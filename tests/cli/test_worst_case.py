@@ -316,7 +316,9 @@ def test_a_criterion_of_ones_own_and_a_proof_to_read(mine):
     for name in ("p.py", "p.tex"):
         call("replay", path, "--criterion", "goal.py:last_step", "--proof", name)
     told = subprocess.run([sys.executable, "p.py"], capture_output=True, text=True, check=True).stdout
-    assert told.startswith("The identity holds") and r"\begin{" in Path("p.tex").read_text()
+    [count] = re.findall(r"inequalities in the proof *. (\d+)", call(*words, "--fewest").stdout)
+    assert told.startswith(f"The identity holds. Inequalities: {count} squares")
+    assert r"\begin{" in Path("p.tex").read_text()
     script = Path("p.py").read_text()
     Path("p.py").write_text(script.replace("START = ", "START = -1 + ", 1))
     assert subprocess.run([sys.executable, "p.py"], capture_output=True, check=False).returncode != 0

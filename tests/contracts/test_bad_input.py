@@ -457,7 +457,7 @@ def test_what_is_good_comes_through():
         real_number("a", 7, above=0, most=1)
 
 
-# --- integers ------------------------------------------------------------------------------------------------------------
+# --- integers -------------------------------------------------------------------------------------
 PROBLEMS = {
     "least squares": LS,
     "few samples": problems.LeastSquares(RNG.normal(size=(2, 2, 7)), RNG.normal(size=(2, 2)), 0.1),

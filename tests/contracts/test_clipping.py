@@ -82,7 +82,7 @@ def at_the_median(solver, *args):
     return replace(solver, clip=float(np.median(seen)))
 
 
-# --- networks ---------------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 def dense() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 3))
 
@@ -157,7 +157,7 @@ def test_methods_on_padded_cohorts(algorithm):
     assert abs(ends["stacked", None] - ends["stacked", CLIP]).max() > 1e-3
 
 
-# --- convex problems --------------------------------------------------------------------------------------------------------
+# --- convex problems ------------------------------------------------------------------------------
 class Product(nn.Module):
     """x @ w, without bias: the weights of a class are a column, as in `problems.Softmax`."""
 
@@ -234,7 +234,7 @@ def test_a_network_and_softmax_are_the_same_problem():
     np.testing.assert_allclose(to_numpy(got.step_sum), to_numpy(wanted.step_sum))
 
 
-# --- methods whose step is not along a gradient of one model ------------------------------------------------------------
+# --- methods whose step is not along a gradient of one model --------------------------------------
 CLIPPED = SGD(5, 0.5, epochs=2, clip=0.1)
 
 

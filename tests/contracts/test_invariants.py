@@ -71,7 +71,7 @@ def untouched(old, new, mask):
     assert (new[~mask] == old[~mask]).all()
 
 
-# --- FedDyn and Algorithm 3 -------------------------------------------------------------------------------------------
+# --- FedDyn and Algorithm 3 -----------------------------------------------------------------------
 def check_feddyn(algorithm, problem, r):
     equal(r.new.h, r.new.gradients.mean(axis=1))  # h = mean of the stored gradients
     untouched(r.old.gradients, r.new.gradients, r.mask)
@@ -221,7 +221,7 @@ def test_flipped_sign_is_rejected(problem):
         watch(problem, FlippedSign(0.2, 3.0, "sign"), check_elastic_dyn)
 
 
-# --- SCAFFOLD and Algorithm 2 -----------------------------------------------------------------------------------------
+# --- SCAFFOLD and Algorithm 2 ---------------------------------------------------------------------
 LR = 0.3
 
 
@@ -317,7 +317,7 @@ def test_scaffold_with_the_wrong_sign_is_rejected(problem, monkeypatch):
         watch(problem, algorithms.Scaffold("gradient"), check_scaffold, GradientSteps(1, LR))
 
 
-# --- where the methods end --------------------------------------------------------------------------------------------
+# --- where the methods end ------------------------------------------------------------------------
 ROUNDS_TO_REST = 500
 
 

@@ -242,7 +242,7 @@ def test_no_verdict_changes_when_somebody_writes_into_the_optimum():
     assert verdicts(problem) == before
 
 
-# --- what else keeps arrays ------------------------------------------------------------------------------------------------
+# --- what else keeps arrays -----------------------------------------------------------------------
 def _rows():
     return np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])
 

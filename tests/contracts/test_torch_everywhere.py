@@ -84,7 +84,7 @@ def test_no_problem_is_left_out():
     assert classes - BASES == {type(p).__name__ for p in PROBLEMS.values()}
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------
 KERNELS = {
     "value": lambda p, y, s: p.client_value(y),
     "gradient": lambda p, y, s: p.client_gradient(y),
@@ -128,7 +128,7 @@ def test_kernels_agree(name, dtype):
     assert done >= 5  # value, gradient, some clients, objective, full gradient at least
 
 
-# --- runs -----------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 LEAST, SMOOTH = "LeastSquares", ("Quadratic", "LeastSquares", "Logistic", "Huber", "Softmax")
 UNEQUAL = participation.windows(participation.incomplete(N, STEPS, [0.3, 0.3, 0.2, 0.2]), {1: (None, 3), 2: (2, None)})
 WALK, BATCHES = GradientSteps(STEPS, 0.3), SGD(2, 0.1, epochs=1)

@@ -115,7 +115,7 @@ def test_a_witness_of_any_kind_with_another_value_at_one_place(data, tmp_path):
     refused("witness", with_value(text, data.draw(st.sampled_from(inside)), raw).encode("utf-8", "surrogatepass"), tmp_path)
 
 
-# --- what is known to be hostile --------------------------------------------------------------------------------------------
+# --- what is known to be hostile ------------------------------------------------------------------
 LIMITED = """
 import json, resource, sys, time
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))

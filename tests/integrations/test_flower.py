@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from four_clients import COHORTS, PROBLEM, SIZES, START, simulated
 from repository import ROOT
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
@@ -15,7 +16,6 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
-from fedtheory import simulate
 from fedtheory.algorithms import (
     FedAvg,
     FedDyn,
@@ -29,14 +29,9 @@ from fedtheory.errors import InvalidInput
 from fedtheory.integrations import flower_adapter
 from fedtheory.integrations.flower import client_app, drive, local_work, strategy
 from fedtheory.local import GradientSteps
-from fedtheory.problems import LeastSquares
 from fedtheory.testing import audit_algorithm
-from fedtheory.testing.audit.ours import Given
 
-SIZES, COHORTS = (5, 9, 7, 6), ((0, 1, 2, 3), (1, 3), (2,), (0, 3), (3, 1, 2))
-DRAWN = np.random.default_rng(3)
-PROBLEM = LeastSquares([DRAWN.normal(size=(n, 3)) for n in SIZES], [DRAWN.normal(size=n) for n in SIZES])
-START, SOLVER = DRAWN.normal(size=3), GradientSteps(3, 0.1)
+SOLVER = GradientSteps(3, 0.1)
 METHODS = (
     FedAvg(),
     FedProx(0.7),
@@ -52,12 +47,6 @@ def work(context):
     return local_work(PROBLEM, context.node_config["partition-id"], SOLVER)
 
 
-def simulated(algorithm):
-    run = simulate(PROBLEM, algorithm, rounds=len(COHORTS), x0=START, sampling=Given(COHORTS), local_solver=SOLVER, record=(),
-                   keep_states=True)  # fmt: skip
-    return run.server_models()[1:, 0]
-
-
 def made(algorithm):
     return strategy(algorithm, num_clients=len(SIZES), total_examples=sum(SIZES))
 
@@ -65,19 +54,19 @@ def made(algorithm):
 @pytest.mark.parametrize("algorithm", METHODS, ids=lambda a: a.name)
 def test_our_strategies_are_the_simulation(algorithm):
     models = drive(made(algorithm), client_app(work), START, COHORTS, len(SIZES))
-    np.testing.assert_allclose(models, simulated(algorithm), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(models, simulated(algorithm, SOLVER), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("algorithm", [FedElasticNetDyn(0.02, 0.5), Scaffold()], ids=lambda a: a.name)
 def test_flowers_own_engine_gives_the_same(algorithm):
     models = drive(made(algorithm), client_app(work), START, COHORTS, len(SIZES), engine="simulation-in-process")
-    np.testing.assert_allclose(models, simulated(algorithm), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(models, simulated(algorithm, SOLVER), rtol=0, atol=1e-12)
 
 
 def test_flowers_own_engine_on_ray_gives_the_same():
     pytest.importorskip("ray")
     models = drive(made(Scaffold()), client_app(work), START, COHORTS, len(SIZES), engine="simulation")
-    np.testing.assert_allclose(models, simulated(Scaffold()), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(models, simulated(Scaffold(), SOLVER), rtol=0, atol=1e-12)
 
 
 def test_a_model_of_several_arrays_keeps_their_shapes_and_types():
@@ -92,7 +81,7 @@ def test_a_model_of_several_arrays_keeps_their_shapes_and_types():
     server = made(Scaffold())
     server.__class__ = Watched
     models = drive(server, client_app(work), START, COHORTS, len(SIZES), arrays=[("w", (1, 2)), ("b", (1,))])
-    np.testing.assert_allclose(models, simulated(Scaffold()), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(models, simulated(Scaffold(), SOLVER), rtol=0, atol=1e-12)
     assert seen[0] == {"w": ((1, 2), np.dtype(float)), "b": ((1,), np.dtype(float))}
     single = ArrayRecord({"w": Array(np.ones(2, dtype=np.float32)), "steps": Array(np.arange(2))})
     with pytest.raises(InvalidInput, match="'steps' holds int64"):

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from four_clients import COHORTS, PROBLEM, SIZES, START, simulated
 
-from fedtheory import simulate
 from fedtheory.algorithms import (
     Compressed,
     FedAvg,
@@ -26,13 +26,7 @@ from fedtheory.integrations.flower.rules import (
 )
 from fedtheory.local import SGD, Exact, GradientSteps
 from fedtheory.messages import TopK
-from fedtheory.problems import LeastSquares
-from fedtheory.testing.audit.ours import Given
 
-SIZES, COHORTS = (5, 9, 7, 6), ((0, 1, 2, 3), (1, 3), (2,), (0, 3), (3, 1, 2))
-DRAWN = np.random.default_rng(3)
-PROBLEM = LeastSquares([DRAWN.normal(size=(n, 3)) for n in SIZES], [DRAWN.normal(size=n) for n in SIZES])
-START = DRAWN.normal(size=3)
 STEPS, BATCHES = GradientSteps(3, 0.1), SGD(batch_size=2, lr=0.05, epochs=2)
 METHODS = {
     "FedAvg": (FedAvg(), STEPS),
@@ -70,9 +64,7 @@ def in_halves(algorithm, solver, seed=0):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_two_halves_are_a_round_of_the_simulation(name):
     algorithm, solver = METHODS[name]
-    run = simulate(PROBLEM, algorithm, rounds=len(COHORTS), x0=START, sampling=Given(COHORTS), local_solver=solver, seed=4,
-                   record=(), keep_states=True)  # fmt: skip
-    np.testing.assert_allclose(in_halves(algorithm, solver, seed=4), run.server_models()[1:, 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(in_halves(algorithm, solver, seed=4), simulated(algorithm, solver, seed=4), rtol=0, atol=1e-12)
 
 
 def test_what_is_not_made_here_is_refused_before_any_work():

@@ -131,7 +131,7 @@ def test_what_cannot_be_solved_is_refused(monkeypatch):
         solved(problem, objective, 1.0)
 
 
-# --- FedMLS with it -----------------------------------------------------------------------------------------------------------
+# --- FedMLS with it -------------------------------------------------------------------------------
 def lad():
     rng = np.random.default_rng(1)
     return LAD(rng.standard_normal((3, 6, 2)), rng.standard_normal((3, 6)))

@@ -67,7 +67,7 @@ def close(a, b, tolerance=1e-12):
     np.testing.assert_allclose(a.average, b.average, rtol=0, atol=tolerance)
 
 
-# --- the compiled engine ----------------------------------------------------------------------------------------------
+# --- the compiled engine --------------------------------------------------------------------------
 @pytest.mark.parametrize(("name", "options"), RANDOM)
 @pytest.mark.parametrize("radius", [1.5, math.inf])
 def test_engines_agree(name, options, radius):
@@ -155,7 +155,7 @@ def test_a_subclass_is_not_taken_for_its_parent():
     close(walk(problem), walk(problem, engine="numpy"), 0.0)
 
 
-# --- the reference ----------------------------------------------------------------------------------------------------
+# --- the reference --------------------------------------------------------------------------------
 @pytest.mark.parametrize(("name", "options"), RANDOM)
 @pytest.mark.parametrize("cache", [1, 60, 400])
 def test_rows_that_walk_together_do_not_matter(name, options, cache, monkeypatch):
@@ -250,7 +250,7 @@ def test_importing_the_library_does_not_import_numba():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 
-# --- the mathematics --------------------------------------------------------------------------------------------------
+# --- the mathematics ------------------------------------------------------------------------------
 def test_averaging_weights_are_lans():
     # avg_T = sum_t 2(t + 1) u_t/(T(T + 3)): the weights of the recursion, in fractions
     weights: list[Q] = []
@@ -303,7 +303,7 @@ def test_projection_is_exact_inside():
     np.testing.assert_array_equal(sliding.project_ball(np.zeros((1, 3)), 1.0), np.zeros((1, 3)))
 
 
-# --- random numbers ---------------------------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------
 @pytest.mark.parametrize("options", [{"noise_std": 0.5}, {"batch_size": 3}, {"batch_size": 1, "noise_std": 0.2}])
 def test_random_numbers_do_not_depend_on_chunks(monkeypatch, options):
     problem = PROBLEMS["lad, unequal clients"]
@@ -356,7 +356,7 @@ def test_other_array_libraries():
     np.testing.assert_allclose(mine.x, theirs.x, rtol=0, atol=1e-12)
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "change",
     [

@@ -40,7 +40,7 @@ from fedtheory.local.objective import LocalResult, residual_scale
 from fedtheory.local.quadratic import _prefix_counts, affine_proximal_gradient, curvature_bounds
 
 
-# --- minimisers in closed form ---------------------------------------------------------------------------------------------
+# --- minimisers in closed form --------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["auto", "direct", "prox", "newton"])
 def test_the_minimiser_without_l1_solves_a_linear_system(method):
     """(H + q) y = H m + linear + q center, by Cramer's rule."""
@@ -72,7 +72,7 @@ def test_the_minimiser_with_l1_coordinate_by_coordinate(method, curvature):
     assert 0 < zeros < 8
 
 
-# --- proximal gradient -----------------------------------------------------------------------------------------------------
+# --- proximal gradient ----------------------------------------------------------------------------
 @pytest.fixture(params=["numpy", "compiled"])
 def engine(request, monkeypatch):
     """The tests of the fused steps run on NumPy's tiles and on the compiled solve."""
@@ -172,7 +172,7 @@ def test_rows_are_counted_to_the_last_that_is_valid():
     assert _prefix_counts(valid).tolist() == [3, 1, 4, 1] and _prefix_counts(valid[2:3]).tolist() == [4]
 
 
-# --- which path, and how many steps ------------------------------------------------------------------------------------------
+# --- which path, and how many steps ---------------------------------------------------------------
 def test_how_many_steps_shrink_the_distance_to_1e_16():
     """Contractions 1/2 and 1/3: 54 halvings."""
     assert _steps_needed(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == math.ceil(16 / math.log10(2)) == 54

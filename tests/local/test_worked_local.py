@@ -41,7 +41,7 @@ from fedtheory.local.sliding_steps import schedule
 from fedtheory.local.subgradient import CUT, Schedule, SubgradientSteps
 
 
-# --- the objective ---------------------------------------------------------------------------------------------------------
+# --- the objective --------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_penalty_in_fractions(name):
     objective = made(name)
@@ -112,7 +112,7 @@ def test_what_a_tolerance_is_relative_to(name, tolerance):
         assert rounded[k, b] == pytest.approx(float(scale) * max(1.0, unit) + unit * upper[k] * size, rel=1e-13)
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("l1", ["subgradient", "prox"])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_gradient_steps_in_fractions(name, l1):
@@ -230,7 +230,7 @@ def test_the_ends_of_what_can_be_are_taken():
         LocalSGD(1, lambda t: 0.0).step_size(3)
 
 
-# --- subgradient steps and sliding -------------------------------------------------------------------------------------------
+# --- subgradient steps and sliding ----------------------------------------------------------------
 def test_projected_subgradient_steps():
     """Two steps of 3/8 cut once by 5/8, each drawn back to the ball of radius 3/2 where it has left it."""
     got = SubgradientSteps(2, Schedule("hold-and-cut", 0.375, hold=2, cut=0.625), 1.5).solve(

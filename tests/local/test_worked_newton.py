@@ -34,7 +34,7 @@ from fedtheory.local import Exact, LocalObjective
 from fedtheory.local import newton as newton_module
 from fedtheory.local.objective import residual_scale
 
-# --- Newton's parts ----------------------------------------------------------------------------------------------------------
+# --- Newton's parts -------------------------------------------------------------------------------
 STEP = np.array([0.25, 0.1875])[:, None, None]
 
 
@@ -190,7 +190,7 @@ def test_an_error_of_half_the_least_is_enough():
     np.testing.assert_allclose(new.z, at.p, rtol=1e-12)
 
 
-# --- Newton's warm-up, stops and pieces ----------------------------------------------------------------------------------------
+# --- Newton's warm-up, stops and pieces -----------------------------------------------------------
 UPPER = np.array([5.0, 6.0])
 
 

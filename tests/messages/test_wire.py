@@ -219,7 +219,7 @@ def test_messages_of_some_senders_only():
     np.testing.assert_array_equal(clients.sent_numpy()[1], [[1, 2], [3, 4]])
 
 
-# --- error feedback ----------------------------------------------------------------------------------------------------
+# --- error feedback -------------------------------------------------------------------------------
 def test_fedavg_with_feedback_loses_nothing():
     """w + R^G + mean R^k = w_0 + sum of the mean updates, all clients there."""
     top = messages.TopK(k=4)

@@ -26,7 +26,7 @@ LABELS = ROWS[:, :3].argmax(axis=1)
 CLIENTS = [np.arange(0, 43), np.arange(43, 70), np.arange(70, 110), np.arange(110, 150)]
 
 
-# --- the hash ---------------------------------------------------------------------------------------------------------
+# --- the hash -------------------------------------------------------------------------------------
 def test_the_hash_is_splitmix64():
     """Its first outputs from the seed 1234567, as published with its reference code."""
     seed = torch.tensor(1234567) + dropout.GOLDEN * torch.arange(1, 4)
@@ -69,7 +69,7 @@ def test_entries_keys_and_occurrences_are_independent():
     assert stats.chisquare(np.bincount(words, minlength=256)).pvalue > 1e-4
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------------
 def test_a_step_by_hand():
     """One client, four equal samples, two steps of a linear model whose input is dropped: the masks from NumPy's 64-bit integers."""
 
@@ -104,7 +104,7 @@ def test_a_step_by_hand():
     np.testing.assert_allclose(run.x[0], w, rtol=0, atol=1e-14)
 
 
-# --- networks ---------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 class Functional(nn.Module):
     def __init__(self):
         super().__init__()

@@ -50,7 +50,7 @@ def with_one(values, at, value):
     return changed
 
 
-# --- parameters -------------------------------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("drop", [0.0, 0.2])
 def test_a_parameter_that_is_nan_is_named(drop):
     module = mlp(drop)
@@ -78,7 +78,7 @@ def test_a_parameter_beyond_single_precision_is_named_and_a_frozen_mask_of_infin
     made(Masked())
 
 
-# --- losses that fail -------------------------------------------------------------------------------------------------
+# --- losses that fail -----------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 def test_a_loss_of_ones_own_that_fails_in_training_names_round_client_and_sample(engine):
     def modulo(outputs, targets):  # takes 0, 1, 2 and 4, and not 3, which is neither the least nor the largest
@@ -141,7 +141,7 @@ def test_a_label_out_of_range_names_its_sample():
         assert np.isfinite(trained(made(targets=targets, test=(ROWS, tested)), record=["test_loss"]).metrics["test_loss"]).all()
 
 
-# --- outputs and shapes -----------------------------------------------------------------------------------------------
+# --- outputs and shapes ---------------------------------------------------------------------------
 class Returning(nn.Module):
     def __init__(self, form):
         super().__init__()
@@ -189,7 +189,7 @@ def test_inputs_and_targets_that_are_swapped_are_said_to_be():
     assert "swapped" not in str(raised.value)
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 TEST = (ROWS, LABELS)
 NOT_MEASURED = r"^test accuracy is not measured: .*no labels of such outputs.*metrics=\{name: callable"
 
@@ -276,7 +276,7 @@ def test_a_data_loader_is_pointed_to_its_dataset():
         made(inputs=torch.utils.data.DataLoader(data, 10))
 
 
-# --- what the page says -----------------------------------------------------------------------------------------------
+# --- what the page says ---------------------------------------------------------------------------
 @pytest.mark.parametrize(("image", "trains"), [(True, True), (False, False)])
 def test_a_batch_of_one_is_refused_where_the_norm_refuses_it(image, trains):
     norm = nn.BatchNorm2d if image else nn.BatchNorm1d
@@ -305,7 +305,7 @@ def test_a_bias_before_a_batch_norm_has_a_gradient_of_rounding_alone_and_without
     np.testing.assert_allclose(*ends, rtol=1e-12, atol=1e-14)
 
 
-# --- the wait for Numba -----------------------------------------------------------------------------------------------
+# --- the wait for Numba ---------------------------------------------------------------------------
 def test_the_wait_for_compiled_steps_is_told_and_is_no_part_of_the_rounds(monkeypatch, capsys):
     pytest.importorskip("numba")
     monkeypatch.setattr(compiled, "_COMPILED", set())

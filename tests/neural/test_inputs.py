@@ -170,7 +170,7 @@ def test_parts_that_do_not_fit_are_refused_in_words():
     refused(r"inputs\['weights'\]\[5, 2\] is nan", made({"ids": IDS, "weights": hurt}))
 
 
-# --- torch Datasets ---------------------------------------------------------------------------------------------------
+# --- torch Datasets -------------------------------------------------------------------------------
 class Items(Dataset):
     def __init__(self, numbers, item):
         self.numbers, self.item = numbers, item

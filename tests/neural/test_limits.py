@@ -39,7 +39,7 @@ def train(p: NeuralProblem, rounds: int = 2, algorithm=None, solver: SGD | None 
     return simulate(p, algorithm, rounds, p.initial(), Uniform(3), 1, 5, solver, record, like=p.like_array())
 
 
-# --- modules and losses ---------------------------------------------------------------------------------------------------
+# --- modules and losses ---------------------------------------------------------------------------
 class Counting(nn.Module):
     """A buffer that every forward pass changes."""
 
@@ -167,7 +167,7 @@ def test_the_objective_of_a_users_loss_weighs_clients_not_samples(weights):
     assert float(own.objective(x)[0]) == pytest.approx(float(named.objective(x)[0]), rel=1e-12)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 def test_what_does_not_fit_is_tried_in_smaller_chunks(monkeypatch, engine):
     monkeypatch.setattr("fedtheory.neural.engines.compiled.TAKEN", False)  # compiled steps take one row at a time anyway
@@ -211,7 +211,7 @@ def test_the_sizes_that_are_tried():
         memory.in_chunks(problem(), 7, 7, lambda part: (_ for _ in ()).throw(RuntimeError("shapes disagree")), "steps")
 
 
-# --- integers -------------------------------------------------------------------------------------------------------------
+# --- integers -------------------------------------------------------------------------------------
 class Text(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ def test_texts_stay_as_small_as_they_come(engine):
     np.testing.assert_array_equal(runs[0].metrics["test_accuracy"], runs[1].metrics["test_accuracy"])
 
 
-# --- mixed precision ------------------------------------------------------------------------------------------------------
+# --- mixed precision ------------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_bfloat16_is_used_on_the_way_and_not_in_what_is_kept(engine):
     plain, mixed = (problem(dtype="float32", engine=engine, autocast=a) for a in (None, "bfloat16"))
@@ -278,7 +278,7 @@ def test_mixed_precision_that_cannot_be_had_is_refused():
     assert mixed.engine.name == "stacked" and mixed.engine.chain is None
 
 
-# --- devices --------------------------------------------------------------------------------------------------------------
+# --- devices --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ["stacked", "loop"])
 def test_nothing_is_made_on_a_device_of_its_own(engine):
     """Tensors are made where the run's are: a default device that cannot compute changes nothing, as on a machine with a GPU."""

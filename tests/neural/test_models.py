@@ -122,7 +122,7 @@ def test_the_networks_of_the_text_are_not_those_of_the_table(text, name, classes
     assert all(abs(n - 10 * rounds) > 4 * np.sqrt(9 * rounds) for n in fitting)
 
 
-# --- shapes, seeds, training ------------------------------------------------------------------------------------------
+# --- shapes, seeds, training ----------------------------------------------------------------------
 @pytest.mark.parametrize("name", models.names())
 def test_outputs_gradients_and_seeds(name):
     model = models.get(name)
@@ -186,7 +186,7 @@ def test_listing_models_needs_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "layer",
     [nn.BatchNorm1d(3), nn.InstanceNorm1d(3, track_running_stats=True)],
@@ -210,7 +210,7 @@ def test_losses_that_are_refused():
     trials.check_model(module, lambda out, y: out.mean(), sample)
 
 
-# --- data, model and problem together ---------------------------------------------------------------------------------
+# --- data, model and problem together -------------------------------------------------------------
 def test_digits_are_learnt():
     digits = data.digits()
     part = data.federated(digits, "dirichlet", 10, alpha=0.6)

@@ -52,7 +52,7 @@ def of(dataset, clients=CLIENTS, **options) -> NeuralProblem:
     return NeuralProblem.from_dataset(Named() if options["target"] else nn.Linear(6, 3), dataset, clients, **options)
 
 
-# --- Datasets ---------------------------------------------------------------------------------------------------------
+# --- Datasets -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -98,7 +98,7 @@ def test_the_loss_may_come_fourth():
     assert NeuralProblem.from_dataset(nn.Linear(6, 3), dataset, CLIENTS, "cross_entropy").num_clients == 4
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("where", ["train", "test"])
 @pytest.mark.parametrize("wrong", [12, -1])
 def test_words_out_of_range_are_told_before_any_work(where, wrong):
@@ -240,7 +240,7 @@ def test_a_device_that_torch_was_not_built_for():
         NeuralProblem(nn.Linear(6, 3), X, Y, CLIENTS, device="mps")
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
+# --- what is measured -----------------------------------------------------------------------------
 class Annealed(nn.Linear):
     """A thousandth colder with every pass."""
 

@@ -29,7 +29,7 @@ def problem(module=None, inputs=X, targets=Y, clients=CLIENTS, **options) -> Neu
     return NeuralProblem(network() if module is None else module, inputs, targets, clients, **{"dtype": "float64", **options})
 
 
-# --- engines ------------------------------------------------------------------------------------------------------------
+# --- engines --------------------------------------------------------------------------------------
 class Scaled(nn.Sequential):
     def forward(self, x):
         return 2 * super().forward(x)
@@ -89,7 +89,7 @@ def test_parameters_of_another_size_are_refused(engine, extra):
         p.engine.gradient(y, Batch(p.inputs[:8].reshape(2, 4, 6), p.targets[:8].reshape(2, 4)))
 
 
-# --- modules ------------------------------------------------------------------------------------------------------------
+# --- modules --------------------------------------------------------------------------------------
 def lazy() -> nn.Module:
     return nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
 
@@ -164,7 +164,7 @@ def test_a_device_is_named(device):
         problem(device=device)
 
 
-# --- losses -------------------------------------------------------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
@@ -183,7 +183,7 @@ def test_losses_that_cannot_be_called_so_are_refused(loss, words):
         problem(loss=loss)
 
 
-# --- samples ------------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 @each(
     ("options", "words"),
     [

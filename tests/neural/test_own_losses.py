@@ -36,7 +36,7 @@ def walked(p: NeuralProblem, batch: int = 4) -> np.ndarray:
     return neural.train(p, algorithms.FedAvg(), 2, None, local.SGD(batch, 0.1, epochs=2), record=["drift"], progress=False).x
 
 
-# --- losses -----------------------------------------------------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 def test_a_penalty_on_parameters_that_the_loss_holds_is_refused_and_one_that_forward_returns_is_none():
     net = linear()
 
@@ -133,7 +133,7 @@ def test_labels_that_are_ignored_in_sequences_keep_double_precision():
     assert abs(float(p.objective(p.initial()[None])[0]) - wanted) < 1e-14
 
 
-# --- modules ----------------------------------------------------------------------------------------------------------
+# --- modules --------------------------------------------------------------------------------------
 class Branching(nn.Module):
     def __init__(self, seed: int):
         super().__init__()

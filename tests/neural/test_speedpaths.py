@@ -368,7 +368,7 @@ def test_divergence_is_told(algorithm, engine, l1, compiled, threads, monkeypatc
         run(problem(engine=engine), algorithm, SGD(4, 1e200, epochs=2, l1=l1), rounds=2)
 
 
-# --- the pieces, by hand ----------------------------------------------------------------------------------------------------
+# --- the pieces, by hand --------------------------------------------------------------------------
 Y = torch.tensor([[1.0, -2.0, 3.0, 0.5], [0.0, 1.0, -1.0, 2.0]], dtype=torch.float64)
 ANCHOR = torch.tensor([[1.0, 0.0, 4.0, 0.45], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
 LINEAR = torch.tensor([[1.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, -1.0]], dtype=torch.float64)

@@ -208,7 +208,7 @@ def test_a_graph_does_not_outlive_its_step():
             gc.enable()
 
 
-# --- chains -------------------------------------------------------------------------------------------------------------
+# --- chains ---------------------------------------------------------------------------------------
 class Written(nn.Module):
     """A chain as public code writes it."""
 
@@ -287,7 +287,7 @@ def test_it_is_walked_as_one_model_after_another(make):
     np.testing.assert_allclose(run(p), run(problem(module, "loop")), rtol=1e-10, atol=1e-13)
 
 
-# --- what cannot be stacked ---------------------------------------------------------------------------------------------
+# --- what cannot be stacked -----------------------------------------------------------------------
 class Branching(Written):
     def forward(self, x):
         y = super().forward(x)

@@ -138,7 +138,7 @@ def test_nowhere_to_write_is_told_before_any_round(problem, tmp_path):
     assert len(seen) == 1 and [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["a.ckpt"]
 
 
-# --- the rest ---------------------------------------------------------------------------------------------------------
+# --- the rest -------------------------------------------------------------------------------------
 def test_bad_input_is_refused_before_work(problem, tmp_path):
     for error, message, options in (
         (InvalidInput, "every = 0", {"every": 0}),

@@ -53,7 +53,7 @@ def odd():
     return module, before, problem, run
 
 
-# --- the module -------------------------------------------------------------------------------------------------------
+# --- the module -----------------------------------------------------------------------------------
 def test_the_trained_module_computes_what_was_measured(odd):
     run = odd[3]
     module = run.module()
@@ -133,7 +133,7 @@ def test_a_run_that_went_on_or_diverged(tmp_path):
         caught.value.measured.module()
 
 
-# --- metrics of one's own ---------------------------------------------------------------------------------------------
+# --- metrics of one's own -------------------------------------------------------------------------
 def confusion(outputs, targets):
     return torch.bincount(targets * 10 + outputs.argmax(1), minlength=100).reshape(10, 10)
 
@@ -277,7 +277,7 @@ def test_metrics_that_cannot_be_are_told_before_any_round(digits):
         go(make(test=False), 2, metrics={"f1": lambda o, t: 1.0})
 
 
-# --- without a test set -----------------------------------------------------------------------------------------------
+# --- without a test set ---------------------------------------------------------------------------
 def test_without_a_test_set_the_default_leaves_the_tests_out_and_says_so_once(digits):
     problem = make(test=False)
     with pytest.warns(UserWarning, match="no test set, so that test accuracy and loss are not measured") as told:

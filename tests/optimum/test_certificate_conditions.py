@@ -54,7 +54,7 @@ def judge(monkeypatch):
     return run
 
 
-# --- on a ball: what gap is accepted ---------------------------------------------------------------------------------------
+# --- on a ball: what gap is accepted --------------------------------------------------------------
 def between(first=1):
     """F(x) = |x - first| + |x - first - 2| in one dimension: F* = 2, F(0) = 2 + 2 first."""
     ones = Enclosure.exact(np.ones(2))
@@ -136,7 +136,7 @@ def test_a_radius_that_is_chosen_holds_the_start_and_ends_at_the_largest():
         on_ball.choose_radius(_holding(2 * on_ball.LARGEST_RADIUS), None)
 
 
-# --- the dual bound --------------------------------------------------------------------------------------------------------
+# --- the dual bound -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("c", "least"),
     [(1.1, -(1.1**2) / 4), (1.99, -(1.99**2) / 4), (2.01, 1 - 2.01), (3.9, 1 - 3.9)],
@@ -200,7 +200,7 @@ def test_the_largest_is_enclosed_when_another_piece_may_be_larger():
     assert largest.lower[0] <= 1 and largest.upper[0] >= 1.25
 
 
-# --- lower bounds without a ball -------------------------------------------------------------------------------------------
+# --- lower bounds without a ball ------------------------------------------------------------------
 def test_a_metric_is_accepted_while_it_is_within_one_half_of_the_identity():
     metric = newton_metric(np.ones((1, 1)), lambda scale: 0.49)
     assert metric.delta == pytest.approx(0.49, rel=1e-9) and metric.delta >= 0.49
@@ -266,7 +266,7 @@ def test_a_costly_bound_is_left_out_only_while_the_cheap_one_is_near_enough():
     assert [b.value for b in made.bounds(enough=0.45)] == [pytest.approx(-0.25, rel=1e-9), pytest.approx(-0.5, rel=1e-9)]
 
 
-# --- columns that span the others exactly ----------------------------------------------------------------------------------
+# --- columns that span the others exactly ---------------------------------------------------------
 def _sum_of_two(unit, wrong=0.0):
     """Three rows; the third column is the sum of the first two."""
     first, second = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 2.0])

@@ -76,7 +76,7 @@ def test_libsvm_files_are_solved_by_cvxpy(file, loss, monkeypatch):
     agree(problem, best, found)
 
 
-# --- the form ----------------------------------------------------------------------------------------------------------
+# --- the form -------------------------------------------------------------------------------------
 def sparse_rows(rng, n, d):
     return rng.integers(1, 4, (n, d)) * (rng.random((n, d)) < 0.1)
 
@@ -175,7 +175,7 @@ def test_zeros_of_the_data_are_not_given_to_the_solver():
     assert found.entries <= nonzeros + 8 * 400 + 100 < 400 * 100 / 3
 
 
-# --- what is said ------------------------------------------------------------------------------------------------------
+# --- what is said ---------------------------------------------------------------------------------
 def test_a_solve_is_announced_only_when_it_lasts(monkeypatch):
     problem, said = build("logistic", {}, 0), []
     with conic.announced(said.append):

@@ -6,6 +6,7 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
+from problem_makers import NONSMOOTH
 
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.optimum import active_set
@@ -20,7 +21,6 @@ from fedtheory.problems import (
     Hinge,
     L1Distance,
     MaxAffine,
-    MaximumAndChain,
     NesterovWorst,
     Quadratic,
     Quantile,
@@ -30,28 +30,14 @@ from fedtheory.problems import (
     random_l1_distance,
     random_lad,
     random_max_affine,
-    random_quantile,
 )
 
-MAKERS = {
-    "lad": lambda: random_lad(3, 7, 3, seed=1, unequal=100.0),
-    "quantile": lambda: random_quantile(3, 7, 3, tau=0.2, seed=1),
-    "hinge": lambda: random_hinge(3, 7, 3, seed=3, drift=2.0),
-    "hinge with ridge": lambda: random_hinge(3, 7, 3, ridge=0.4, seed=3),
-    "max of affine": lambda: random_max_affine(3, 5, 3, seed=1, unequal=20.0),
-    "l1 distance": lambda: random_l1_distance(5, 3, seed=1),
-    "euclidean": lambda: random_euclidean_distance(5, 3, seed=1),
-    "nesterov": lambda: NesterovWorst(5, num_clients=2),
-    "pull": lambda: TwoClientPull(0.1),
-    "chain": lambda: ArjevaniShamir(4, 4),
-    "maximum and chain": lambda: MaximumAndChain(3, 2, 2),
-}
 GAP = 1e-9
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(params=NONSMOOTH)
 def problem(request):
-    return MAKERS[request.param]()
+    return NONSMOOTH[request.param]()
 
 
 def _independent(problem, radius):

@@ -21,7 +21,7 @@ LIMIT = 1e-12
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
 
-# --- F in 60 digits, written from the formulas and not from the library -----------------------------------------------
+# --- F in 60 digits, written from the formulas and not from the library ---------------------------
 def exact(x):
     return mp.mpf(float(x))
 
@@ -200,7 +200,7 @@ def test_the_strong_convexity_bound_is_fenchel_duality():
     assert exact(bound) <= dual <= exact(bound) + mp.mpf(10) ** -12
 
 
-# --- mutants: these checks can fail ------------------------------------------------------------------------------------
+# --- mutants: these checks can fail ---------------------------------------------------------------
 def test_a_curvature_ten_times_too_large_gives_a_false_bound(monkeypatch):
     problem = make("least squares", "plain", 0.0)
     best = problem.optimum()
@@ -314,7 +314,7 @@ def test_unknown_losses_and_bad_arguments_are_refused():
         optimum.certify(problem, gap=1e-30)
 
 
-# --- the solver is not believed ----------------------------------------------------------------------------------------
+# --- the solver is not believed -------------------------------------------------------------------
 def test_a_failing_or_lying_solver_changes_nothing(monkeypatch):
     import cvxpy as cp
 

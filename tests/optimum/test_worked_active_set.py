@@ -199,7 +199,7 @@ def test_the_least_solution_and_the_directions_left():
         assert _solution(np.array([[100.0, 0.0], [0.0, small]]), np.array([300.0, 0.0]), 2)[1].shape == (2, 2 - rank)
 
 
-# --- distances ---------------------------------------------------------------------------------------------------------
+# --- distances ------------------------------------------------------------------------------------
 def distances(centers, weights, **more):
     return NonsmoothStructure(2, centers=np.array(centers, dtype=float), center_weights=exact(weights), **more)
 
@@ -257,7 +257,7 @@ def test_newton_finds_where_the_pulls_balance_or_point_out_of_the_ball(scale):
     assert alone[0][0].tolist() == [3.0, 4.0]  # a centre on the sphere counts
 
 
-# --- the largest coordinate ------------------------------------------------------------------------------------------------
+# --- the largest coordinate -----------------------------------------------------------------------
 def test_the_largest_coordinate_by_symmetry():
     """W max x_i + m/2 ||x||^2 with all coordinates equal to -r/sqrt(n): -W r/sqrt(n) + m r^2/2, least at r = W/(m sqrt(n))."""
     form = NonsmoothStructure(4, top_weight=exact(0.75), ridge=exact(0.09375))
@@ -273,7 +273,7 @@ def test_the_largest_coordinate_by_symmetry():
     np.testing.assert_allclose(found[0][0], np.full(4, -1.5), atol=1e-6)
 
 
-# --- the conic solver's point ------------------------------------------------------------------------------------------------
+# --- the conic solver's point ---------------------------------------------------------------------
 CENTERS = np.array([[2.7, -0.8, 0.4, 1.1], [-1.6, 3.3, 0.2, -0.7]])
 ALL = replace(FORM, ridge=exact(0.375), centers=CENTERS, center_weights=exact([0.875, 1.75]))
 

@@ -36,7 +36,7 @@ def just_below(given, needed):
     return real(needed) - abs(real(needed)) * NEAR <= real(float(given)) <= real(needed)
 
 
-# --- the Newton metric -----------------------------------------------------------------------------------------------------
+# --- the Newton metric ----------------------------------------------------------------------------
 def test_the_dual_norm_is_that_of_the_farthest_gradient_enclosed():
     """X'(scale g) with X = ((2, 1), (0, 3)), scale = (1/2, 4), g within 3/8 of 3 and within 5/16 of -5.
 
@@ -92,7 +92,7 @@ def test_a_matrix_without_rows_has_the_empty_metric():
     assert newton_metric(np.zeros((0, 0)), lambda scale: 0.0).delta <= 1e-15
 
 
-# --- structures ------------------------------------------------------------------------------------------------------------
+# --- structures -----------------------------------------------------------------------------------
 class Plane(Structure):
     """F(x) = value with gradient g and Hessian h on `rows`, as a problem would hand them over."""
 
@@ -301,7 +301,7 @@ def test_a_structure_says_what_it_lacks_and_claims_nothing():
     assert bare.local_curvature(np.zeros(1), np.arange(1), Metric(np.ones(1), np.ones((1, 1)), 0.3), 2.0) == 0.7
 
 
-# --- coordinates of data ---------------------------------------------------------------------------------------------------
+# --- coordinates of data --------------------------------------------------------------------------
 def samples(features, ridge=0.0, classes=1):
     """One client with these rows."""
     a = np.array(features, dtype=float)[None]

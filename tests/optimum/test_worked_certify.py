@@ -167,7 +167,7 @@ def test_zero_is_tried_where_the_polish_proves_too_little():
     assert found.x.tolist() == [0.0, 0.0] and found.gap == 0.0
 
 
-# --- the way there -----------------------------------------------------------------------------------------------------------
+# --- the way there --------------------------------------------------------------------------------
 def test_the_polish_starts_where_the_solver_ended_unless_0_is_lower():
     def after(x):
         return _start(problem_of(Bowl()), conic.ConicSolve(None if x is None else np.array(x), None, "", 0, 0.0, "said"))

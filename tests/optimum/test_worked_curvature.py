@@ -41,7 +41,7 @@ from fedtheory.optimum.lower_bounds import Metric, newton_metric
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
 
-# --- Hessians --------------------------------------------------------------------------------------------------------------
+# --- Hessians -------------------------------------------------------------------------------------
 def weighted(bends, ridge=RIDGE):
     h = [[Fraction(ridge) * (i == m) for m in range(2)] for i in range(2)]
     for (omega, a, _), bend in zip(rows(), bends, strict=True):
@@ -95,7 +95,7 @@ def test_the_hessian_of_the_softmax_loss():
     np.testing.assert_allclose(made.hessian(SOFT_X, quick=True)[0], h, rtol=1e-13, atol=1e-15)
 
 
-# --- how the curvature changes -----------------------------------------------------------------------------------------------
+# --- how the curvature changes --------------------------------------------------------------------
 def test_how_far_predictions_move():
     """sqrt(sum_i (scale_i a_ji)^2) ||X|| for each row, and with classes the largest of the classes."""
     reach = SquareRows(PROBLEM, TARGETS).reach(np.arange(2), METRIC)
@@ -189,7 +189,7 @@ def test_the_sublevel_ball_of_a_huber_loss():
     assert ridged.further_bounds(x, *ridged.evaluate(x)) == []
 
 
-# --- data without a minimiser -------------------------------------------------------------------------------------------------
+# --- data without a minimiser ---------------------------------------------------------------------
 def margins_case(features, signs, ridge=0.0):
     a = np.array(features, dtype=float)[None]
     problem = SimpleNamespace(dim=a.shape[2], ridge=ridge, weights=np.ones(1), features=a, sample_weights=np.ones(a.shape[:2]))
@@ -267,7 +267,7 @@ def test_why_nothing_could_be_certified():
     assert huber.why_not(X).startswith(f"{inner} of 5 residuals lie within delta = 1.75")
 
 
-# --- quadratics --------------------------------------------------------------------------------------------------------------
+# --- quadratics -----------------------------------------------------------------------------------
 HESSIANS = np.array([[[3.0, 0.7], [0.7, 2.0]], [[0.5, -1.1], [-1.1, 5.0]], [[-9.0, 0.0], [0.0, -9.0]]])
 CENTERS = np.array([[1.1, -0.6], [0.4, -3.7], [2.0, 2.0]])
 

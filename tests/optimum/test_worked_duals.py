@@ -206,7 +206,7 @@ def test_a_largest_coordinate_of_little_weight_counts():
     assert bound == pytest.approx(-2 * (0.25**2 + 0.5**2) ** 0.5, rel=1e-9)
 
 
-# --- multipliers that are not feasible -----------------------------------------------------------------------------------------
+# --- multipliers that are not feasible ------------------------------------------------------------
 def test_shares_are_scaled_and_sum_exactly_to_every_weight_enclosed():
     """(3, -1, nan, 1) of a weight 10: (7.5, 0, 0, 2.5), and the largest takes what is enclosed beyond it."""
     weight = Enclosure(np.float64(10.0), np.float64(0.25), np.float64(0.125))
@@ -301,7 +301,7 @@ def test_parts_are_transposed_together(whole):
         np.testing.assert_array_equal(got, np.broadcast_to(given, (2, 3)).T)
 
 
-# --- roots and largest pieces -----------------------------------------------------------------------------------------------
+# --- roots and largest pieces ---------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("r", "e", "rad"),
     [(3.0, 2.0**-60, 0.0), (3.0, 2.0**-20, 0.0), (3.0, -1.5, 0.0), (0.25, 0.0, 2.0**-10), (5.0, 0.5, 2.0**-4)],
@@ -342,7 +342,7 @@ def test_the_largest_of_each_group_counts_every_piece_that_may_be_larger():
     assert 0 <= alone.rad[0] <= 1e-12 and alone.rad[0] >= 0.75 * ROUNDOFF
 
 
-# --- what is asked --------------------------------------------------------------------------------------------------------------
+# --- what is asked --------------------------------------------------------------------------------
 @pytest.mark.parametrize("radius", [0, -1.0, 0.0, float("nan"), True, "1", None])
 def test_a_radius_is_a_number_above_zero(radius):
     for finite, what in ((True, "a finite number > 0"), (False, "a number > 0")):

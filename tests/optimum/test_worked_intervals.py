@@ -50,7 +50,7 @@ def low_parts(a, b, joined):
     return rounded, float(joined - Fraction(rounded))
 
 
-# --- bounds of rounding ----------------------------------------------------------------------------------------------------
+# --- bounds of rounding ---------------------------------------------------------------------------
 @pytest.mark.parametrize("n", [1, 3, 1000, 2**40])
 def test_gamma_is_n_u_over_1_minus_n_u_rounded_up(n):
     assert enough(gamma(n), n * U / (1 - n * U))
@@ -77,7 +77,7 @@ def test_a_product_is_split_without_error(a, b):
     assert product == a * b and exact(product) + exact(error) == exact(a) * exact(b)
 
 
-# --- the two ends ----------------------------------------------------------------------------------------------------------
+# --- the two ends ---------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("hi", "lo", "rad"),
     [(1.0, 0.5, 0.25), (1.0, -0.5, 0.25), (-1.0, 1.0, 2.0**-53), (1.0, -1.0, 2.0**-54), (0.0, 0.3, 0.1), (-7.0, 0.0, 1e-300)],
@@ -98,7 +98,7 @@ def test_a_number_is_its_own_end():
     assert {part.dtype for part in (ball.hi, ball.lo, ball.rad)} == {np.dtype(float)}
 
 
-# --- sums and products -----------------------------------------------------------------------------------------------------
+# --- sums and products ----------------------------------------------------------------------------
 PAIRS = [((1.7, 0.3), (-0.9, 0.7)), ((0.1, 5.3), (0.2, -0.6)), ((2.0**60, 2.0**-53), (1.0, 0.0)), ((0.0, 1.0), (0.0, 2.0**-53))]
 
 

@@ -42,7 +42,7 @@ from fedtheory.optimum.loss_enclosures import HuberRows, LogisticRows, SoftmaxRo
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
 
-# --- values and gradients --------------------------------------------------------------------------------------------------
+# --- values and gradients -------------------------------------------------------------------------
 @pytest.mark.parametrize("ridge", [0.0, RIDGE])
 @pytest.mark.parametrize(("make", "loss"), [(SquareRows, square), (lambda p, b: HuberRows(p, b, 1.75), huber)], ids=["square", "huber"])
 def test_value_and_gradient_in_fractions(make, loss, ridge):
@@ -82,7 +82,7 @@ def test_value_and_gradient_of_the_softmax_loss(ridge):
     assert encloses(value, f, 200 * U * f) and all(encloses(grad[i], g[i], 2000 * U) for i in range(6))
 
 
-# --- a library that is as inexact as is assumed ------------------------------------------------------------------------------
+# --- a library that is as inexact as is assumed ---------------------------------------------------
 @pytest.fixture(params=[(1, 1), (1, -1), (-1, 1), (-1, -1)], ids=str)
 def inexact(request, monkeypatch):
     """exp and log1p off by 15 units of roundoff, of the 16 assumed."""
@@ -189,7 +189,7 @@ def test_enclosures_are_of_float64_numbers(made, x):
     assert bend.dtype == float
 
 
-# --- margins and predictions that are known up to a radius -------------------------------------------------------------------
+# --- margins and predictions that are known up to a radius ----------------------------------------
 @pytest.mark.parametrize("m", [-3.0, -0.3, 0.0, 0.3, 3.0])
 @pytest.mark.parametrize("off", [2.0**-30, 2.0**-6])
 def test_logistic_losses_of_every_margin_enclosed(m, off):

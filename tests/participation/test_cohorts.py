@@ -151,7 +151,7 @@ def test_a_cohort_counts_once_and_its_count_is_not_written_to():
             cohort.size()[0] = 9
 
 
-# --- rare clients: cohorts that are nearly always empty ----------------------------------------------------------------------
+# --- rare clients: cohorts that are nearly always empty -------------------------------------------
 def test_the_first_client_and_those_after_it_are_the_law_given_that_somebody_takes_part():
     """In fractions, all cohorts of three clients: P(first = j) times the rest is P(cohort) / P(somebody)."""
     p = [Fraction(1, 2), Fraction(1, 5), Fraction(2, 7)]

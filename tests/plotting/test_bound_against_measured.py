@@ -316,7 +316,7 @@ def test_there_is_nothing_to_draw_of_an_identity_or_of_what_does_not_apply():
         Checks(identity).plot()
 
 
-# --- the file ---------------------------------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------------------
 def test_a_plot_is_written_with_its_data_and_drawn_again_from_them_alone(checks, tmp_path):
     figure = checks.plot(tmp_path / "mine.png")
     assert {p.name for p in tmp_path.iterdir()} == {"mine.png", "mine.pdf", "mine.csv"}
@@ -422,7 +422,7 @@ def test_a_bound_that_fails_in_shorter_runs_only_is_not_said_to_hold(data):
     assert finding({**data, "rows": rows, "forms": forms}).startswith("As printed it holds at the end and fails at T = 2")
 
 
-# --- beyond what was judged ---------------------------------------------------------------------------------------------------
+# --- beyond what was judged -----------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def longer():
     """Nobody chose a horizon: all cohorts as far as that is affordable, then runs."""

@@ -28,7 +28,7 @@ def _write(folder, name, text):
     return path
 
 
-# --- bundled ----------------------------------------------------------------------------------------------------------
+# --- bundled --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("load", "shape", "task", "classes"),
     [
@@ -126,7 +126,7 @@ def test_intercept_is_a_last_constant_feature():
     assert (data.features[:, -1] == 1).all()
 
 
-# --- svmlight files ---------------------------------------------------------------------------------------------------
+# --- svmlight files -------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["small", "small.svm", "small.gz", "small.bz2"])
 def test_svmlight_plain_and_compressed(tmp_path, name):
     data = load_svmlight(_write(tmp_path, name, GOOD))
@@ -291,7 +291,7 @@ def test_a_file_too_large_to_be_dense_is_refused(tmp_path):
         load_svmlight(path, dimension=10**9)
 
 
-# --- the real files ---------------------------------------------------------------------------------------------------
+# --- the real files -------------------------------------------------------------------------------
 @pytest.mark.data
 @real
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_bad_parameters_are_refused(make, arguments, message):
         make(**{"num_clients": 3, "dim": 4, **arguments})
 
 
-# --- FedProx's synthetic(alpha, beta) ---------------------------------------------------------------------------------
+# --- FedProx's synthetic(alpha, beta) -------------------------------------------------------------
 def test_synthetic_sizes_follow_the_recipe():
     sizes = np.concatenate([[len(a) for a in synthetic(1, 1, dim=1, num_classes=2, seed=s).features] for s in range(20)])
     assert sizes.min() >= 50

@@ -30,7 +30,7 @@ def _check(partition, num_samples, num_clients):
     np.testing.assert_array_equal(np.sort(np.concatenate(partition.indices)), np.arange(num_samples))
 
 
-# --- what every partition promises ------------------------------------------------------------------------------------
+# --- what every partition promises ----------------------------------------------------------------
 @QUICK
 @given(_labelled(), st.floats(0, 3), SEEDS)
 def test_iid_deals_every_sample_once(labelled, sigma, seed):
@@ -141,7 +141,7 @@ def test_a_partition_that_is_none_is_refused(indices, message):
         Partition(indices)
 
 
-# --- the laws ---------------------------------------------------------------------------------------------------------
+# --- the laws -------------------------------------------------------------------------------------
 def test_lognormal_sizes_are_lognormal():
     sizes = lognormal_sizes(10**7, 400, 0.8, seed=3)
     logs = np.log(sizes)
@@ -259,7 +259,7 @@ def test_heterogeneity_by_hand():
         Partition(([0, 1], [2, 3, 4, 5])).heterogeneity(labels[:5])
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 def test_save_and_load(tmp_path):
     partition = dirichlet(np.arange(40) % 4, 5, 0.3, seed=9)
     path = partition.save(tmp_path / "folder" / "p.json")
@@ -296,7 +296,7 @@ def test_load_refuses_broken_files(tmp_path):
         Partition.load(tmp_path)
 
 
-# --- bad parameters ---------------------------------------------------------------------------------------------------
+# --- bad parameters -------------------------------------------------------------------------------
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 
 
@@ -328,7 +328,7 @@ def test_bad_parameters_are_refused(call, message):
         call()
 
 
-# --- federate ---------------------------------------------------------------------------------------------------------
+# --- federate -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("load", "kind"),
     [(datasets.diabetes, LeastSquares), (datasets.breast_cancer, Logistic), (datasets.digits, Softmax)],

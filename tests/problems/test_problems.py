@@ -47,7 +47,7 @@ def _hessians(problem, x):
     return np.broadcast_to(problem.client_hessian(y), (*y.shape, problem.dim))
 
 
-# --- derivatives ------------------------------------------------------------------------------------------------------
+# --- derivatives ----------------------------------------------------------------------------------
 def test_gradient_is_the_derivative_of_the_value(problem):
     x, step = _points(problem, 4), 1e-5
     moves = step * np.eye(problem.dim)
@@ -101,7 +101,7 @@ def test_missing_capabilities_are_named():
         OfItsOwn(ONE, [[1.0], [1.0]]).cvxpy_objective(cp.Variable(2))
 
 
-# --- unequal sizes, weights -------------------------------------------------------------------------------------------
+# --- unequal sizes, weights -----------------------------------------------------------------------
 def test_unequal_clients_equal_each_client_alone(sampled):
     problem = sampled()
     x = _points(problem, 3)
@@ -132,7 +132,7 @@ def test_subset_keeps_kernels_and_constants(problem):
     assert part.weights.sum() == pytest.approx(1)
 
 
-# --- constants --------------------------------------------------------------------------------------------------------
+# --- constants ------------------------------------------------------------------------------------
 def test_no_curvature_outside_the_constants(problem):
     x = np.concatenate([_points(problem, 60, scale) for scale in (0.01, 0.3, 1.0, 5.0, 40.0)])
     hessians = _hessians(problem, x)
@@ -247,7 +247,7 @@ def test_least_squares_constants_with_fewer_samples_than_features():
     assert problem.beta_k[0] == pytest.approx(3.0)
 
 
-# --- numerical range --------------------------------------------------------------------------------------------------
+# --- numerical range ------------------------------------------------------------------------------
 @pytest.mark.filterwarnings("error")
 def test_logistic_is_stable_at_any_margin():
     problem = Logistic([[[1.0]]], [[1.0]])
@@ -281,7 +281,7 @@ def test_huber_is_least_squares_within_delta_and_linear_beyond():
     assert huber.client_losses(np.array([10.5]))[0] == pytest.approx(2.0 * (10.0 - 1.0))
 
 
-# --- namespaces -------------------------------------------------------------------------------------------------------
+# --- namespaces -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("library", [array_api_strict, torch], ids=["array_api_strict", "torch"])
 def test_namespaces_agree_to_rounding(problem, library):
     x = _points(problem, 4)
@@ -303,7 +303,7 @@ def test_namespaces_agree_to_rounding(problem, library):
         np.testing.assert_allclose(np.asarray(b), a, rtol=1e-12, atol=1e-14)
 
 
-# --- bad points -------------------------------------------------------------------------------------------------------
+# --- bad points -----------------------------------------------------------------------------------
 def test_points_of_the_wrong_dimension_are_refused(problem):
     with pytest.raises(InvalidInput, match=f"d = {problem.dim}"):
         problem.client_losses(np.zeros((2, problem.dim + 1)))

@@ -138,7 +138,7 @@ def test_the_wrong_exponent_is_rejected_no_more_often_than_the_level():
     assert 2 <= rejected <= 27  # 15 +- 3.2 standard errors
 
 
-# --- rounds to epsilon ------------------------------------------------------------------------------------------------
+# --- rounds to epsilon ----------------------------------------------------------------------------
 def test_first_at_and_first_from_by_hand():
     gaps = [5.0, 0.9, 2.0, 0.5, 0.05, 0.2, 0.01, 0.02]
     found = rounds_to_epsilon(gaps, [1.0, 0.1, 0.015, 1e-3, 10.0])

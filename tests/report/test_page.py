@@ -125,7 +125,7 @@ def test_no_statement_at_all():
     assert "no statement" in html.html_report([], record_of([])).lower()
 
 
-# --- one sentence a paper ------------------------------------------------------------------------------------------------------
+# --- one sentence a paper -------------------------------------------------------------------------
 def told(id, rows):
     """The sentence of a paper on these rows."""
     mine = [r for r in rows if r.statement.startswith(f"{id}/")]
@@ -217,7 +217,7 @@ def test_states_and_counts(rows):
     assert headlines.counts_markdown(headlines.counts([])) == ["No statement is printed."]
 
 
-# --- formulas and notes --------------------------------------------------------------------------------------------------------
+# --- formulas and notes ---------------------------------------------------------------------------
 def test_a_formula_breaks_before_relations_and_sums_and_keeps_all_its_signs():
     from fedtheory.report.formulas import to_mathml
 
@@ -254,7 +254,7 @@ def test_notes_have_their_symbols_typeset(text, shown):
     assert typeset.prose_html(text, {"efl/theorem-1": "#t"}) == shown
 
 
-# --- a saved campaign ----------------------------------------------------------------------------------------------------------
+# --- a saved campaign -----------------------------------------------------------------------------
 @pytest.fixture
 def stored(rows, tmp_path):
     record = record_of(rows)

@@ -32,7 +32,7 @@ def message(call, *arguments, **options):
     return str(caught.value)
 
 
-# --- assert_rate ------------------------------------------------------------------------------------------------------
+# --- assert_rate ----------------------------------------------------------------------------------
 def test_right_rates_pass():
     assert assert_rate(ONE, -1, window=WINDOW).slope == pytest.approx(-1)
     assert_rate(HALF, -0.5, window=WINDOW)
@@ -122,7 +122,7 @@ def test_a_rate_is_shown_on_the_window_or_not_at_all():
     assert_rate(1 / (1.0 + np.arange(0, 2001, 150)), -1, x=1.0 + np.arange(0, 2001, 150), window=(1, 2000))  # up to 1951
 
 
-# --- assert_bound_holds -----------------------------------------------------------------------------------------------
+# --- assert_bound_holds ---------------------------------------------------------------------------
 def test_exact_bounds():
     check = assert_bound_holds(ONE, np.r_[6.0, 3.0 / ROUNDS])  # attained everywhere but at the start
     assert check.tightness == pytest.approx(1.0) and check.count == 2001
@@ -198,7 +198,7 @@ def test_bad_input_to_assert_bound_holds(measured, bound, options, text):
         assert_bound_holds(measured, bound, **options)
 
 
-# --- runs that diverged -----------------------------------------------------------------------------------------------
+# --- runs that diverged ---------------------------------------------------------------------------
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_run_that_diverged_fails_as_such_at_its_first_entry(bad):
     """Whatever is claimed: it is neither slow, nor a matter of more seeds, nor bad input."""
@@ -238,7 +238,7 @@ def test_a_constant_curve_has_slope_zero_exactly():
     assert (found.low, found.high) == (0, 0)
 
 
-# --- assert_reaches ---------------------------------------------------------------------------------------------------
+# --- assert_reaches -------------------------------------------------------------------------------
 def test_reaching():
     assert assert_reaches(ONE, 0.03, within=101).tolist() == [101]
     assert assert_reaches(np.stack([ONE, ONE / 2], axis=1), 0.03, within=101).tolist() == [101, 51]

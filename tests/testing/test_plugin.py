@@ -180,7 +180,7 @@ def test_a_folder_that_cannot_be_written_hides_no_failure(pytester):
     assert "no figure: " in result.stdout.str() and "Bound violated." in result.stdout.str()
 
 
-# --- the template -------------------------------------------------------------------------------------------------------------
+# --- the template ---------------------------------------------------------------------------------
 TEMPLATE = Path(repository.ROOT) / "examples/ci_template"
 MISTAKES = {
     "the control variate is never updated": ("g[cohort] -= alpha * moved", "pass"),

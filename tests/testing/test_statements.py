@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import doctest
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from importlib import import_module
 
 import numpy as np
 import pytest
+from damped import DAMPED
 
 from fedtheory import problems, simulate, theorems
 from fedtheory.algorithms import EFL, FedAvg, FedDyn, FedElasticNetDyn, FedMLS
@@ -18,7 +18,7 @@ from fedtheory.local import LocalSGD
 from fedtheory.participation import Uniform, complete, inactive
 from fedtheory.testing import ConvergenceFailure, assert_bound_holds, assert_statement
 from fedtheory.theory import GradientSteps, Paper, Quadratics, le, repaired
-from fedtheory.theory.judge import check_run, register, registry
+from fedtheory.theory.judge import check_run, register
 from fedtheory.theory.judge.registry import paper_of
 
 THEOREM_E = "fedelasticnet/theorem-e"
@@ -51,7 +51,7 @@ def failure(*arguments, **options) -> ConvergenceFailure:
     return caught.value
 
 
-# --- FedDyn and Algorithm 3 -----------------------------------------------------------------------------------------------
+# --- FedDyn and Algorithm 3 -----------------------------------------------------------------------
 def test_somebodys_feddyn_keeps_the_theorem_and_a_stale_control_variate_breaks_it():
     checks = assert_statement(THEOREM_E, feddyn(2.0), PROBLEM, FedDyn(2.0))
     assert checks.verdict == "holds" and checks[0].count == 60 and 0 < checks[0].tightness < 0.1
@@ -192,7 +192,7 @@ def test_a_form_on_record_as_false_says_so_when_it_fails():
     assert stored.established == "violated" and ", refuted] bounds" in str(stored)
 
 
-# --- the other papers -----------------------------------------------------------------------------------------------------
+# --- the other papers -----------------------------------------------------------------------------
 def test_efl_needs_the_servers_models_only():
     problem, statement = problems.random_quadratic(4, 3, seed=0), theorems.get("efl/theorem-1")
     law = inactive(4, 3, np.array([0.3, 0.2, 0.1, 0.4]))
@@ -256,7 +256,7 @@ def test_fedmls_is_bounded_at_the_rounds_it_was_made_for():
 
 
 @pytest.fixture
-def authored() -> Iterator[None]:
+def authored() -> None:
     """A paper of four statements about gradient descent, known while a test runs."""
     paper = Paper("kit-rates", title="Rates", source="tests")
     local = GradientSteps(1, lr=lambda c: 1 / c.beta)
@@ -281,9 +281,7 @@ def authored() -> Iterator[None]:
         """About the clients."""
         yield repaired(le(q.drift, q.gap[:-1] + 1e9), "d", holds=True)
 
-    known = register(paper)
-    yield
-    registry._forget(known)
+    register(paper)
 
 
 @pytest.mark.usefixtures("authored")
@@ -314,32 +312,8 @@ def test_statements_of_an_authors_own_are_judged_on_models_alone():
     assert assert_statement("kit-rates/each", seeds, PROBLEM)[0].count == 60
 
 
-HALVED = """
-from dataclasses import dataclass
-from typing import NamedTuple
-
-from fedtheory.local import LocalObjective
+HALVED = DAMPED + """
 from fedtheory.theory import *
-
-
-class State(NamedTuple):
-    x: object
-
-
-@dataclass(frozen=True)
-class Damped:
-    alpha: float
-    sign: float = 1
-    name = "damped"
-
-    def init(self, x, num_clients):
-        return State(x)
-
-    def round(self, state, clients):
-        x = clients.broadcast(state.x)
-        y = clients.minimise(LocalObjective(center=x), start=x).y
-        return State(state.x + self.sign * self.alpha * clients.mean(y - x))
-
 
 paper = Paper("kit-damped")
 
@@ -359,18 +333,15 @@ def test_a_method_of_ones_own_is_known_however_its_file_was_read(tmp_path, monke
     mine, other = import_module("kit_damped").Damped, import_module("kit_other").Damped
     problem = problems.Quadratic(np.ones((1, 1, 1)), np.zeros((1, 1)))
     run, name = 0.5 ** np.arange(5)[:, None], "kit_damped.py::nearer"
-    try:
-        assert assert_statement(name, run, problem, mine(0.5))[0].tightness == pytest.approx(0.5)
-        assert "violated" in str(failure(name, run, problem, mine(1.0)))
-        assert "alpha = 0.7: kit-damped/nearer is about" in str(failure(name, run, problem, mine(0.7)))
-        assert "not Damped(alpha=0.5, sign=-1)" in str(failure(name, run, problem, mine(0.5, -1)))
-        assert "not applicable" in str(failure(name, run, problem, other(0.5)))
-        assert "with its alpha, Damped(alpha=...)" in str(failure(name, run, problem))
-    finally:
-        registry._forget(registry.paper("kit-damped"))
+    assert assert_statement(name, run, problem, mine(0.5))[0].tightness == pytest.approx(0.5)
+    assert "violated" in str(failure(name, run, problem, mine(1.0)))
+    assert "alpha = 0.7: kit-damped/nearer is about" in str(failure(name, run, problem, mine(0.7)))
+    assert "not Damped(alpha=0.5, sign=-1)" in str(failure(name, run, problem, mine(0.5, -1)))
+    assert "not applicable" in str(failure(name, run, problem, other(0.5)))
+    assert "with its alpha, Damped(alpha=...)" in str(failure(name, run, problem))
 
 
-# --- what is handed in ----------------------------------------------------------------------------------------------------
+# --- what is handed in ----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("run", "text"),
     [

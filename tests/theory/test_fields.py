@@ -195,7 +195,7 @@ def test_letters_of_what_an_attribute_is():
     assert letters.values(view) == {letters.n: 3, inner.step: F(1, 2)}
 
 
-# --- wrong variants by what they change -----------------------------------------------------------------------------------
+# --- wrong variants by what they change -----------------------------------------------------------
 def test_a_wrong_variant_changes_what_the_sides_are_called_with():
     def sides(factor=2, plus=0):
         return le(factor * np.array([F(3)]) + plus, np.array([F(6)]))

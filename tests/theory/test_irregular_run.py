@@ -8,6 +8,7 @@ from fractions import Fraction as Q
 import numpy as np
 import pytest
 from command_line import call, refused
+from damped import DAMPED
 from repository import ROOT
 
 from fedtheory.algorithms import FedAvg
@@ -30,8 +31,7 @@ DATA = {
 @pytest.fixture
 def paper():
     (found,) = registry.load_file(FILE)
-    yield found
-    registry._forget(registry.paper("irregular-fedavg"))
+    return found
 
 
 def test_it_is_verified_as_recorded(paper, tmp_path):
@@ -128,30 +128,8 @@ def test_variants_of_a_method_have_their_rule():
         Both.from_data(DATA)
 
 
-OWN = '''
-from dataclasses import dataclass
-from typing import NamedTuple
-
-from fedtheory.local import LocalObjective
+OWN = DAMPED + '''
 from fedtheory.theory import IrregularRun, Paper, le, method, repaired
-
-
-class State(NamedTuple):
-    x: object
-
-
-@dataclass(frozen=True)
-class Damped:
-    alpha: float
-    name = "damped"
-
-    def init(self, x, num_clients):
-        return State(x)
-
-    def round(self, state, clients):
-        x = clients.broadcast(state.x)
-        y = clients.minimise(LocalObjective(center=x), start=x).y
-        return State(state.x + self.alpha * clients.mean(y - x))
 
 
 class Tenth(IrregularRun):
@@ -177,15 +155,12 @@ def test_a_method_of_a_file_with_a_float_is_judged_in_fractions_and_on_a_problem
         file.write_text(OWN.replace("ALPHA", alpha))
         (found,) = registry.load_file(file)
         worlds.append(found["near"].over.from_data(DATA).distance_sq.tolist())
-    try:
-        assert worlds[0] == worlds[1] and all(isinstance(v, Q) for v in worlds[0])
-        file.write_text(OWN.replace("ALPHA", "0.1"))
-        how = (f"{file}::near", "--problem", "quadratic", "--inactive", 0.3)
-        checks = json.loads(call("verify", *how, "--json").stdout)["checks"]
-        assert [c["verdict"] for c in checks] == ["holds"]
-        assert "has a method of its file; leave it out" in refused("verify", *how, "--mu", 3)
-    finally:
-        registry._forget(registry.paper("kit-tenth"))
+    assert worlds[0] == worlds[1] and all(isinstance(v, Q) for v in worlds[0])
+    file.write_text(OWN.replace("ALPHA", "0.1"))
+    how = (f"{file}::near", "--problem", "quadratic", "--inactive", 0.3)
+    checks = json.loads(call("verify", *how, "--json").stdout)["checks"]
+    assert [c["verdict"] for c in checks] == ["holds"]
+    assert "has a method of its file; leave it out" in refused("verify", *how, "--mu", 3)
 
 
 def test_a_compressed_method_is_not_judged_as_the_plain_one(tmp_path):
@@ -195,13 +170,10 @@ def test_a_compressed_method_is_not_judged_as_the_plain_one(tmp_path):
     made += "CUT = Compressed(FedAvg('cohort'), Threshold(1e-9), feedback=False)\n"
     file = tmp_path / "cut.py"
     file.write_text(text.replace("paper = Paper", f"{made}paper = Paper"))
-    try:
-        (check,) = json.loads(call("verify", f"{file}::near", "--problem", "quadratic", "--inactive", 0.3, "--json").stdout)["checks"]
-        assert (check["verdict"], check["reason"]) == (
-            "not applicable", "its messages are compressed: it has no recursion of second moments"
-        )
-    finally:
-        registry._forget(registry.paper("kit-cut"))
+    (check,) = json.loads(call("verify", f"{file}::near", "--problem", "quadratic", "--inactive", 0.3, "--json").stdout)["checks"]
+    assert (check["verdict"], check["reason"]) == (
+        "not applicable", "its messages are compressed: it has no recursion of second moments"
+    )
 
 
 SQUARES = LeastSquares(

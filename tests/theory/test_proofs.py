@@ -39,8 +39,6 @@ RATE = "walked-proof/rate"
 @pytest.fixture(scope="module", autouse=True)
 def registered():
     registry.load_file(FILE)
-    yield
-    registry._forget(registry.paper("walked-proof"))
 
 
 def huber(rounds: int = 4) -> Witness:
@@ -126,8 +124,7 @@ def moves(sampling):
     spare = step("spare", lambda q: le(0 * q.distance_sq[-1], q.distance_sq[-1]), weight=1)
     paper.proof(moves, steps=[step(shift, weight=1), spare])
     registry.register(paper)
-    yield moves.id
-    registry._forget(paper)
+    return moves.id
 
 
 @pytest.mark.parametrize("sampling", [Uniform, Uniform(2), Bernoulli(0.25)], ids=str)
@@ -252,13 +249,10 @@ def test_a_proof_for_several_rules_is_walked_under_that_of_the_method():
 
     paper.proof(once, steps=[step(shift, weight=1)])
     registry.register(paper)
-    try:
-        assert walk_witness("ruled/once", form="repaired").rule == "sign"
-        for rule in ("sign", "true-gradient"):
-            found = walk("ruled/once", random_quadratic(3, 2, seed=1), FedElasticNetDyn(0.1, 40.0, rule))
-            assert found.rule == rule and found.adds_up and not found.broken
-    finally:
-        registry._forget(paper)
+    assert walk_witness("ruled/once", form="repaired").rule == "sign"
+    for rule in ("sign", "true-gradient"):
+        found = walk("ruled/once", random_quadratic(3, 2, seed=1), FedElasticNetDyn(0.1, 40.0, rule))
+        assert found.rule == rule and found.adds_up and not found.broken
 
 
 def test_without_weights_there_is_no_waterfall():
@@ -280,21 +274,18 @@ def test_without_weights_there_is_no_waterfall():
         yield repaired(le(q.F[-1], q.F[0]), r"F(x_T)\le F(x_0)", holds=True)
 
     paper.proof("last", steps=[step(monotone)])
-    registry.register(made := paper)
-    try:
-        found = walk_witness("unweighed/last", form="repaired")
-        assert (
-            found.unexplained is None
-            and found.adds_up
-            and "no weights" in found.headline
-            and found.share(found.tallies[0]) is None
-        )
-        with pytest.raises(InvalidInput, match="have no weights, so there is no waterfall"):
-            found.waterfall()
-        drawn = walk("unweighed/last", Quadratic([[[2.0]]], [[1.0]]), mode="monte-carlo", scenarios=5)
-        assert not drawn.exact and drawn.unexplained is None and [t.verdict for t in drawn.tallies] == ["holds"]
-    finally:
-        registry._forget(made)
+    registry.register(paper)
+    found = walk_witness("unweighed/last", form="repaired")
+    assert (
+        found.unexplained is None
+        and found.adds_up
+        and "no weights" in found.headline
+        and found.share(found.tallies[0]) is None
+    )
+    with pytest.raises(InvalidInput, match="have no weights, so there is no waterfall"):
+        found.waterfall()
+    drawn = walk("unweighed/last", Quadratic([[[2.0]]], [[1.0]]), mode="monte-carlo", scenarios=5)
+    assert not drawn.exact and drawn.unexplained is None and [t.verdict for t in drawn.tallies] == ["holds"]
 
 
 def test_what_no_proof_is_made_of():

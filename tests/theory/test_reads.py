@@ -28,20 +28,12 @@ from fedtheory.theory import (
     repaired,
     study,
 )
-from fedtheory.theory.judge import registry
 from fedtheory.theory.judge.witness import FORMAT
 from fedtheory.theory.rounds.instances import Draw
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.quantities import ROUND, RUN
 from fedtheory.theory.rounds.reads import read_there
 from fedtheory.theory.rounds.vector_proofs import proved
-
-
-@pytest.fixture(autouse=True)
-def _no_file_stays_registered():
-    yield
-    for known in [p for p in registry.papers() if p.file]:
-        registry._forget(known)
 
 
 def stated(function, name="it", **how):

@@ -62,9 +62,7 @@ def prox(q):
 
 @pytest.fixture(autouse=True)
 def _known():
-    known = register(paper)
-    yield
-    registry._forget(known)
+    register(paper)
 
 
 def descent(lr, rounds=4, problem=PROBLEM):
@@ -121,14 +119,10 @@ def test_another_method_is_told_and_never_ignored():
         assert "said/rate is about FedAvg(" in check.reason and "leave the algorithm out" in check.reason
         with pytest.raises(InvalidInput, match="said/descent is about FedAvg"):
             bound("said/descent", PROBLEM, algorithm, 4)
-    known = registry.load_file(ROOT / "docs" / "walked_proof.py")
-    try:
-        with pytest.raises(InvalidInput, match="walked-proof/rate is about FedAvg"):
-            walk("walked-proof/rate", PROBLEM, FedProx(mu=1.0))
-        assert walk("walked-proof/rate", PROBLEM, FedAvg()).adds_up
-    finally:
-        for one in known:
-            registry._forget(one)
+    registry.load_file(ROOT / "docs" / "walked_proof.py")
+    with pytest.raises(InvalidInput, match="walked-proof/rate is about FedAvg"):
+        walk("walked-proof/rate", PROBLEM, FedProx(mu=1.0))
+    assert walk("walked-proof/rate", PROBLEM, FedAvg()).adds_up
     for algorithm in (None, FedAvg()):
         assert [c.verdict for c in verify("said/rate", PROBLEM, algorithm)] == ["holds"]
 
@@ -179,7 +173,7 @@ def test_the_limit_is_that_of_the_cohorts_judged():
             assert check.verdict == "holds" and math.isclose(check.lhs, 1.0, rel_tol=1e-9)
 
 
-# --- where a statement is found -----------------------------------------------------------------------------------------------
+# --- where a statement is found -------------------------------------------------------------------
 def test_a_run_is_held_to_a_statement_in_a_file(tmp_path):
     """By hand: gradient descent on x^2/2 with steps of 1/2 from 1; distances 1, 1/4, 1/16, and (1 - 1/2)^T times the first."""
     file = tmp_path / "my_rate.py"
@@ -212,20 +206,18 @@ def test_a_statement_is_judged_by_the_paper_that_it_was_declared_in():
             yield repaired(le(steep * q.distance_sq[0], 4 * q.distance_sq[0]), "b")
 
         paper.claim("talk", "t", "a")
-    known, (one, other) = registry.register(papers[1]), papers
+    registry.register(papers[1])
+    one, other = papers
     models = np.array([[1.0], [0.0]])
-    try:
-        for paper, verdict in ((one, "holds"), (other, "violated")):
-            core, authored = paper.statements[0], paper["rate"]
-            assert registry.get(authored) is core and registry.paper_of(core) is paper
-            for given in (core, authored):
-                assert [c.verdict for c in verify(given, ONE, rounds=1, x0=[1.0])] == [verdict]
-                assert check_run(given, ONE, None, models).verdict == verdict
-            assert core.verify(ONE, None, rounds=1, x0=[1.0]).verdict == verdict
-            [talk] = verify(paper.statements[1], ONE)
-            assert talk.verdict == "not applicable" and "it is a claim that cannot be proved" in talk.reason
-    finally:
-        registry._forget(known)
+    for paper, verdict in ((one, "holds"), (other, "violated")):
+        core, authored = paper.statements[0], paper["rate"]
+        assert registry.get(authored) is core and registry.paper_of(core) is paper
+        for given in (core, authored):
+            assert [c.verdict for c in verify(given, ONE, rounds=1, x0=[1.0])] == [verdict]
+            assert check_run(given, ONE, None, models).verdict == verdict
+        assert core.verify(ONE, None, rounds=1, x0=[1.0]).verdict == verdict
+        [talk] = verify(paper.statements[1], ONE)
+        assert talk.verdict == "not applicable" and "it is a claim that cannot be proved" in talk.reason
 
 
 def test_the_step_size_has_its_name():

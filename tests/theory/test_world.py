@@ -27,8 +27,7 @@ FILE = ROOT / "examples" / "own_world.py"
 @pytest.fixture
 def paper():
     (found,) = registry.load_file(FILE)
-    yield found
-    registry._forget(registry.paper("own-world"))
+    return found
 
 
 def test_it_is_short():
@@ -71,14 +70,13 @@ def test_a_function_may_look_at_its_world_before_it_yields(tmp_path):
     (tmp_path / "own.py").write_text(text.replace("q.mean_x)", "q.mean_x * clients)").replace('"own-world"', '"own-looks"'))
     found = registry.load_file(tmp_path / "own.py")
     assert [f.name for s in found[0].statements for f in s.forms] == ["printed", "repaired", "printed"]
-    registry._forget(registry.paper("own-looks"))
 
 
 def test_a_statement_with_a_view_of_its_own_is_not_for_problems(paper):
     assert "instances of its own" in refused("verify", f"{FILE}::mean-of-models", "--problem", "quadratic")
 
 
-# --- beside statements about a method, and on problems ---------------------------------------------
+# --- beside statements about a method, and on problems --------------------------------------------
 MIXED = '''
 from fractions import Fraction
 from fedtheory.algorithms import FedAvg
@@ -149,8 +147,7 @@ def test_a_wrong_variant_may_be_a_share_of_each_term():
 def mixed(tmp_path):
     (tmp_path / "mixed.py").write_text(MIXED)
     (found,) = registry.load_file(tmp_path / "mixed.py")
-    yield found
-    registry._forget(registry.paper("mixed"))
+    return found
 
 
 def test_a_paper_may_have_both_and_claims(mixed, tmp_path):
@@ -259,11 +256,8 @@ def test_what_a_statement_over_a_world_cannot_say(tmp_path, text, words):
 def test_what_is_wrong_with_sides_is_told_with_the_line(tmp_path, sides, words):
     (tmp_path / "wrong.py").write_text(MIXED.replace("lambda: le(1 / q.a, q.a)", sides).replace('"mixed"', '"wrong-sides"'))
     (found,) = registry.load_file(tmp_path / "wrong.py")
-    try:
-        with pytest.raises(InvalidInput, match=words):
-            found.statements[0].forms[0].sides_on(found.setting.parts[1].builders["numbers"]({"a": "2"}))
-    finally:
-        registry._forget(registry.paper("wrong-sides"))
+    with pytest.raises(InvalidInput, match=words):
+        found.statements[0].forms[0].sides_on(found.setting.parts[1].builders["numbers"]({"a": "2"}))
 
 
 @pytest.mark.parametrize(
@@ -285,16 +279,13 @@ def test_why_an_instance_has_a_fact_not_is_told_with_its_numbers(tmp_path):
     text = MIXED.replace("needs=(POSITIVE,)", f"needs=({told},)")
     (tmp_path / "large.py").write_text(text.replace('"mixed"', '"large"'))
     (found,) = registry.load_file(tmp_path / "large.py")
-    try:
-        made, form = found.setting.parts[1].builders["numbers"], found.statements[0].forms[0]
-        assert made({"a": "2"}).applies(form) == "not a > 9 (a = 3)"
-        with pytest.raises(InvalidInput, match="the reason of the fact 'a > 9': ZeroDivisionError"):
-            made({"a": "1"}).applies(form)
-    finally:
-        registry._forget(registry.paper("large"))
+    made, form = found.setting.parts[1].builders["numbers"], found.statements[0].forms[0]
+    assert made({"a": "2"}).applies(form) == "not a > 9 (a = 3)"
+    with pytest.raises(InvalidInput, match="the reason of the fact 'a > 9': ZeroDivisionError"):
+        made({"a": "1"}).applies(form)
 
 
-# --- mistakes of an author's ------------------------------------------------------------------------
+# --- mistakes of an author's ----------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -361,7 +352,7 @@ def test_a_form_is_about_a_world_of_its_own_and_has_a_verdict_under_each_rule():
     assert (elsewhere.kind, elsewhere.established) == ("wholes", {"any": "violated"})
 
 
-# --- runs of a user's, form by form, and of anyone's -----------------------------------------------
+# --- runs of a user's, form by form, and of anyone's ----------------------------------------------
 RUNS = '''
 from fractions import Fraction
 import numpy as np
@@ -415,8 +406,7 @@ def ends(q):
 def runs(tmp_path):
     (tmp_path / "runs.py").write_text(RUNS)
     (found,) = registry.load_file(tmp_path / "runs.py")
-    yield found
-    registry._forget(registry.paper("runs"))
+    return found
 
 
 def test_each_form_is_judged_on_the_run_that_its_world_makes_for_it(runs):

@@ -6,7 +6,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
-from pepit_at_hand import same, solved
+from pepit_at_hand import programme, same, solved, total
 
 from fedtheory import problems, simulate
 from fedtheory.algorithms import FedAvg, FedDyn, FedProx, Scaffold
@@ -63,20 +63,12 @@ def test_the_subgradient_method(rounds):
     assert float(found.bound) == pytest.approx(1 / rounds**0.5, rel=1e-6)
 
 
-# --- PEPit ------------------------------------------------------------------------------------------------------------------
+# --- PEPit ----------------------------------------------------------------------------------------
 def pepit(method, clients, rounds, steps, criterion, strong=0, **options):
     """The same worst case with every client a function of its own."""
-    from PEPit import PEP
-    from PEPit.functions import SmoothStronglyConvexFunction
     from PEPit.primitive_steps import proximal_step
 
-    pep = PEP()
-    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=strong) for _ in range(clients)]
-    mean = sum(losses[1:], losses[0]) / clients
-    star, x = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((x - star) ** 2 <= 1)
-    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
-    total = lambda rows: sum(rows[1:], rows[0])  # noqa: E731
+    pep, losses, mean, star, x = programme(clients, strong)
     stored = [0 * x] * clients
     for _ in range(rounds):
         ends, seen = [], []
@@ -128,7 +120,7 @@ def test_pepit_has_the_same_value_for_strongly_convex_losses():
     same(found, pepit("fedavg", 2, 1, 2, "distance", strong=0.2, step=0.5))
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 METHODS = {
     "fedavg": (FedAvg(), GradientSteps(3, 0.25), {"step": F(1, 4)}, 3),
     "scaffold": (Scaffold(), GradientSteps(3, 0.25), {"step": F(1, 4)}, 3),

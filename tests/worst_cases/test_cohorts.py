@@ -8,7 +8,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from pepit_at_hand import same, solved
+from pepit_at_hand import programme, same, solved, total
 
 from fedtheory import problems
 from fedtheory.errors import InvalidInput
@@ -20,17 +20,9 @@ from fedtheory.worst_cases.tree import Tree, _Reduction, _symmetriser, moved, pa
 
 def pepit(method, clients, participants, rounds, steps, criterion, **options):
     """The same expectation with every client a function of its own and every cohort a branch."""
-    from PEPit import PEP
-    from PEPit.functions import SmoothStronglyConvexFunction
     from PEPit.primitive_steps import proximal_step
 
-    pep = PEP()
-    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
-    total = lambda rows: sum(rows[1:], rows[0])  # noqa: E731
-    mean = total(losses) / clients
-    star, start = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((start - star) ** 2 <= 1)
-    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+    pep, losses, mean, star, start = programme(clients)
     level = [(start, [0 * start] * clients)]
     for _ in range(rounds):
         after = []
@@ -118,7 +110,7 @@ def test_no_expectation_is_above_the_bound():
     assert 0.2 < max(shares) <= 1
 
 
-# --- symmetry -----------------------------------------------------------------------------------------------------------------
+# --- symmetry -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_the_symmetrisers_find_every_representation(n):
     """Of the group acting on itself every representation comes as often as it has dimensions: sum of squares n!."""

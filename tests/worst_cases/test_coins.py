@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
+from certificates_at_hand import from_file
 from command_line import call, refused
 
 from fedtheory import algorithms, problems
@@ -21,16 +22,7 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.local import GradientSteps
 from fedtheory.local.objective import LocalObjective
 from fedtheory.participation.cohorts import Full
-from fedtheory.worst_cases import (
-    Losses,
-    certificate,
-    load,
-    quadratic_potential,
-    verify,
-    worst_case,
-    worst_function,
-    write,
-)
+from fedtheory.worst_cases import Losses, certificate, quadratic_potential, verify, worst_case, worst_function
 from fedtheory.worst_cases.bounds import asked, asked_points, branches
 from fedtheory.worst_cases.coins import Coins, every_way
 from fedtheory.worst_cases.gram import DEVIATION, MEAN, Quadratic, entry
@@ -326,9 +318,7 @@ def test_real_runs_stay_below_their_bounds(criterion):
 
 def test_its_certificate(tmp_path):
     found = worst_case("scaffnew", rounds=2, step=F(1), p=F(1, 3))
-    path = write(tmp_path / "b.json", certificate(found))
-    again = load(path)
-    verify(again)
+    again = from_file(found, tmp_path)
     question = {**again.question, "options": {**again.question["options"], "p": "1/2"}}
     with pytest.raises((NotCertified, InvalidInput)):
         verify(type(again)(question, again.claim, again.multipliers, again.factors))
@@ -515,9 +505,7 @@ def test_it_falls_on_both_faces_of_real_rounds():
 
 def test_the_certificate_of_a_potential(tmp_path):
     found = quadratic_potential("scaffnew", losses=LOSSES, step=F(20, 11), p=HALF)
-    path = write(tmp_path / "v.json", certificate(found))
-    again = load(path)
-    verify(again)
+    again = from_file(found, tmp_path)
     with pytest.raises(NotCertified):
         verify(type(again)(again.question, {"rho": found.rho - F(1, 1000), "c": F(0)}, again.multipliers, again.factors))
     question = {**again.question, "options": {**again.question["options"], "p": "1/3"}}

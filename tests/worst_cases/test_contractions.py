@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from pepit_at_hand import same, solved
+from certificates_at_hand import from_file
+from pepit_at_hand import programme, same, solved
 
 from fedtheory.algorithms import Compressed, FedAvg, Scaffold
 from fedtheory.cli.worst_case import method_of
@@ -17,17 +18,7 @@ from fedtheory.local import GradientSteps
 from fedtheory.messages import TopK
 from fedtheory.problems import random_quadratic
 from fedtheory.simulation.simulate import simulate
-from fedtheory.worst_cases import (
-    Contraction,
-    Losses,
-    certificate,
-    load,
-    quadratic_potential,
-    verify,
-    worst_case,
-    worst_function,
-    write,
-)
+from fedtheory.worst_cases import Contraction, Losses, quadratic_potential, worst_case, worst_function
 from fedtheory.worst_cases.bounds import answer, asked
 from fedtheory.worst_cases.gram import Vector, common
 from fedtheory.worst_cases.runs import NeedsTree, Run, spread
@@ -37,15 +28,9 @@ EF21 = method_of(f"{Path(__file__).parents[2] / 'examples/ef21.py'}:EF21")
 
 def pepit(clients, rounds, step, delta, feedback, down=None):
     """Gradient descent whose messages arrive as any vectors that are near enough."""
-    from PEPit import PEP, Point
-    from PEPit.functions import SmoothStronglyConvexFunction
+    from PEPit import Point
 
-    pep = PEP()
-    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
-    mean = sum(losses[1:], losses[0]) / clients
-    star, x = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((x - star) ** 2 <= 1)
-    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+    pep, losses, mean, star, x = programme(clients)
 
     def sent(message, delta):
         if delta is None:
@@ -86,15 +71,9 @@ def test_pepit_has_the_same_value(clients, rounds, delta, feedback, down):
 
 def pepit_ef21(clients, rounds, gamma, delta):
     """EF21 whose messages arrive as any vectors that are near enough."""
-    from PEPit import PEP, Point
-    from PEPit.functions import SmoothStronglyConvexFunction
+    from PEPit import Point
 
-    pep = PEP()
-    losses = [pep.declare_function(SmoothStronglyConvexFunction, L=1, mu=0) for _ in range(clients)]
-    mean = sum(losses[1:], losses[0]) / clients
-    star, x = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((x - star) ** 2 <= 1)
-    pep.add_constraint(sum(f.gradient(star) ** 2 for f in losses) / clients <= 1)
+    pep, losses, mean, star, x = programme(clients)
     known = [0 * x] * clients
     for _ in range(rounds):
         x = x - gamma / clients * sum(known[1:], known[0])
@@ -107,15 +86,15 @@ def pepit_ef21(clients, rounds, gamma, delta):
 
 
 @pytest.mark.parametrize(("clients", "rounds", "gamma", "delta"), [(2, 2, F(1, 2), F(1, 2)), (3, 3, F(1, 4), F(3, 4))])
-def test_ef21_of_a_file_has_pepits_value(clients, rounds, gamma, delta):
+def test_ef21_of_a_file_has_pepits_value(clients, rounds, gamma, delta, tmp_path):
     found = worst_case(EF21(gamma=gamma), rounds=rounds, contraction=delta)
     same(found, pepit_ef21(clients, rounds, float(gamma), float(delta)))
     assert found.any_number
-    verify(certificate(found), EF21)
+    from_file(found, tmp_path, EF21)
 
 
 @pytest.mark.parametrize("clients", [1, 2])
-def test_the_best_potentials_of_error_feedback_are_the_published_ones(clients):
+def test_the_best_potentials_of_error_feedback_are_the_published_ones(clients, tmp_path):
     """With delta = 3/4 and the step (2/(L + mu)) delta/(1 + sqrt(1 - delta))^2, the best: EF and EF21 have one rate, for any
     number of clients, and no parabolas less. V is (x, e)' [[1, 1], [1, 3]] (x, e), and (g, g(x))' [[3/2, -1], [-1, 1]] (.) up
     to a factor (Berg Thomsen, Taylor and Dieuleveut, "Tight analyses of first-order methods with error feedback", 2025)."""
@@ -123,7 +102,7 @@ def test_the_best_potentials_of_error_feedback_are_the_published_ones(clients):
     plain, new = quadratic_potential("fedavg", step=step, feedback=True, **of), quadratic_potential(EF21, gamma=step, **of)
     for found, given in ((plain, None), (new, EF21)):
         assert found.below == pytest.approx(0.8848083, abs=1e-6) and found.below <= float(found.rho) < found.below + 3e-5
-        verify(certificate(found), given)
+        from_file(found, tmp_path, given)
     assert bool(plain.c) == (clients > 1) and not new.c  # only EF21 goes to the optimum of clients that differ
     v = plain.matrices["mean"]
     assert [float(v[x] / v["x", "x"]) for x in (("x", "residuals"), ("residuals", "residuals"))] == pytest.approx([2, 3], rel=5e-3)
@@ -155,9 +134,9 @@ def test_delta_1_compresses_nothing_and_less_is_worse():
 def test_a_compressed_method_is_the_same_and_its_certificate_is_checked(tmp_path):
     found = worst_case(Compressed(FedAvg(), up=Contraction(F(1, 2))), rounds=2, step=F(1, 4))
     assert found.best == pytest.approx(worst_case("fedavg", rounds=2, step=F(1, 4), contraction=F(1, 2)).best, rel=1e-6)
-    verify(load(write(tmp_path / "c.json", certificate(found))))
+    from_file(found, tmp_path)
     cohorts = worst_case("fedavg", rounds=2, step=F(1, 4), contraction=F(1, 2), clients=3, participants=2)
-    verify(certificate(cohorts))
+    from_file(cohorts, tmp_path)
     assert cohorts.best > found.best
 
 

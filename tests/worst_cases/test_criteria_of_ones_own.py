@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from pepit_at_hand import same, solved
+from pepit_at_hand import average, programme, same, solved
 
 from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, NotCertified
 from fedtheory.worst_cases import certificate, verify, worst_case, worst_function
@@ -35,36 +35,25 @@ OWN = {of.__name__: of for of in (weighted, mean_gradient, less_distance, moves)
 CROWDS = {"everybody": (2, 2), "one of two": (2, 1), "two of three": (3, 2)}
 
 
-def mean(rows):
-    return sum(rows[1:], rows[0]) / len(rows)
-
-
 def by_pepit(name, clients, participants, rounds, h):
     """The expectation over every sequence of cohorts of one gradient step each."""
-    from PEPit import PEP
-    from PEPit.functions import SmoothConvexFunction
-
-    pep = PEP()
-    losses = [pep.declare_function(SmoothConvexFunction, L=1) for _ in range(clients)]
-    F_, level = mean(losses), [[pep.set_initial_point()]]
-    star = F_.stationary_point()
-    pep.set_initial_condition((level[0][0] - star) ** 2 <= 1)
-    pep.add_constraint(mean([f.gradient(star) ** 2 for f in losses]) <= 1)
+    pep, losses, F_, star, start = programme(clients)
+    level = [[start]]
     for _ in range(rounds):
         cohorts = [*combinations(losses, participants)]
-        level = [[*x, x[-1] - h * mean([f.gradient(x[-1]) for f in c])] for x in level for c in cohorts]
+        level = [[*x, x[-1] - h * average([f.gradient(x[-1]) for f in c])] for x in level for c in cohorts]
 
     def of(x):
         if name == "weighted":
-            return F_(mean([y for t, y in enumerate(x) for _ in range(t + 1)]))
+            return F_(average([y for t, y in enumerate(x) for _ in range(t + 1)]))
         if name == "mean_gradient":
-            return mean([F_.gradient(y) ** 2 for y in x[:-1]])
+            return average([F_.gradient(y) ** 2 for y in x[:-1]])
         if name == "less_distance":
-            return F_(mean(x[1:])) - (x[-1] - star) ** 2 / 10
-        return mean([(b - a) ** 2 for a, b in pairwise(x)]) * (len(x) - 1)
+            return F_(average(x[1:])) - (x[-1] - star) ** 2 / 10
+        return average([(b - a) ** 2 for a, b in pairwise(x)]) * (len(x) - 1)
 
     least = F_(star) if name in ("weighted", "less_distance") else 0
-    pep.set_performance_metric(mean([of(x) for x in level]) - least)
+    pep.set_performance_metric(average([of(x) for x in level]) - least)
     return solved(pep)
 
 

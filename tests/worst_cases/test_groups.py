@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from certificates_at_hand import from_file
+from pepit_at_hand import total
 
 from fedtheory import simulate
 from fedtheory.algorithms import Compressed, FedAvg, FedDyn, FedProx, Scaffold
@@ -21,12 +23,10 @@ from fedtheory.worst_cases import (
     Group,
     Losses,
     certificate,
-    load,
     quadratic_potential,
     verify,
     worst_case,
     worst_function,
-    write,
 )
 from fedtheory.worst_cases.below import below, check
 
@@ -84,10 +84,6 @@ def test_one_step_of_gradient_descent():
 
 
 # --- PEPit ----------------------------------------------------------------------------------------
-def total(rows):
-    return sum(rows[1:], rows[0])
-
-
 def mean(rows, weights):
     return total([float(c) * row for c, row in zip(weights, rows, strict=True)])
 
@@ -327,9 +323,8 @@ def with_group(proof, number, **changes):
 
 
 def test_a_file_is_written_read_and_checked(proof, tmp_path):
-    read = load(write(tmp_path / "proof.json", proof))
+    read = from_file(proof, tmp_path)
     assert (read.claim, read.multipliers, read.factors) == (proof.claim, proof.multipliers, proof.factors)
-    verify(read)
 
 
 FORGED = [
@@ -343,7 +338,7 @@ def test_a_forged_file_is_refused(proof, changes, tmp_path):
     for number, of in changes.items():
         proof = with_group(proof, number, **of)
     with pytest.raises(NotCertified):
-        verify(load(write(tmp_path / "forged.json", proof)))
+        from_file(proof, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
+from certificates_at_hand import from_file
 
 from fedtheory import algorithms, problems
 from fedtheory.algorithms import Algorithm
@@ -16,7 +17,7 @@ from fedtheory.errors import InvalidInput, MissingCapability, NotCertified, Unkn
 from fedtheory.local import Exact, GradientSteps
 from fedtheory.local.objective import LocalObjective
 from fedtheory.participation.cohorts import Uniform
-from fedtheory.worst_cases import Losses, certificate, load, quadratic_potential, verify, write
+from fedtheory.worst_cases import Losses, certificate, quadratic_potential, verify
 from fedtheory.worst_cases.programme import optimum
 from fedtheory.worst_cases.quadratic_potentials import S, potential_question
 
@@ -143,9 +144,7 @@ def test_it_falls_on_rounds_of_the_class(participants, which):
 # --- certificates, and what is refused ------------------------------------------------------------
 def test_its_certificate(tmp_path):
     found = quadratic_potential("feddyn", losses=LOSSES, alpha=1, step=F(1, 4))
-    path = write(tmp_path / "v.json", certificate(found))
-    again = load(path)
-    verify(again)
+    again = from_file(found, tmp_path)
     assert again.claim == {"rho": found.rho, "c": F(0)}
     with pytest.raises(NotCertified):
         verify(replace(again, claim={"rho": found.rho - F(1, 1000), "c": F(0)}))

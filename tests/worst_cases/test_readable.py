@@ -9,12 +9,16 @@ from fractions import Fraction as F
 
 import pytest
 
+from fedtheory.algorithms import FedAvg
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.theory import GradientSteps, Paper, Smooth, le, printed
+from fedtheory.theory.rounds.vector_proofs import proved
+from fedtheory.theory.studies import certificates
 from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, worst_case
 from fedtheory.worst_cases.bounds import BOUND
 from fedtheory.worst_cases.identity import left_over
 from fedtheory.worst_cases.programme import check
-from fedtheory.worst_cases.readable import fewest, latex, of_certificate, script, write_proof
+from fedtheory.worst_cases.readable import fewest, inequalities, latex, of_certificate, script, write_proof
 
 WORST = [
     ("fedavg", {"rounds": 2, "local_steps": 2, "step": F(1, 4)}), ("feddyn", {"rounds": 2}),
@@ -35,11 +39,37 @@ def ran(text, tmp_path):
 
 @pytest.mark.parametrize(("method", "how"), WORST)
 def test_the_script_checks_itself(method, how, tmp_path):
-    proof = of_certificate(certificate(worst_case(method, **how)))
-    text = script(proof)
+    found = worst_case(method, **how)
+    proof = of_certificate(certificate(found))
+    text, tex = script(proof), latex(proof)
     assert "fedtheory" not in text.replace(proof.title, "")
     code, told = ran(text, tmp_path)
-    assert (code, "The identity holds" in told) == (0, True), told
+    count = len(inequalities(found.family, found.solution.numbers))
+    assert (code, f"The identity holds. Inequalities: {count} squares:" in told) == (0, True), told
+    assert count == len(found.solution.numbers) - 1, "all but the bound"
+    assert ("as gradients are bounded:" in tex) == (proof.losses.lipschitz is not None)
+
+
+def test_that_a_value_is_the_least_is_told_with_the_conditions(tmp_path):
+    """||grad F||^2 <= 2 beta (F - F*) needs nothing else."""
+    paper = Paper("least")
+
+    @paper.statement("a", about=FedAvg(), local=GradientSteps(1, lr=0.1), problems=Smooth((1, 3), (1, 2)))
+    def a(q):
+        """Gradients are small where the loss is."""
+        yield printed(le(q.gradient_sq, 2 * q.beta * (q.F - q.F_star)))
+
+    made = certificates.certificate(paper.authored["a"], proved(paper.authored["a"], "printed"))
+    for name in ("p.tex", "p.py"):
+        [path] = certificates.write_proofs(tmp_path / name, made, paper.authored["a"])
+    tex, text = (tmp_path / "p.tex").read_text(), path.read_text()
+    assert "as $F^*$ is the least value of $F$:" in tex and "Other multipliers" not in tex
+    assert r"2:\quad & f_{g0.0} - f_{*} - \tfrac{1}{2}\|\overline{g_{g0.0}}\|^2 \ge 0" in tex
+    code, told = ran(text, tmp_path)
+    assert (code, "Inequalities: 1 squares: 0" in told) == (0, True), told
+    for wrong, why in (("(R(3, 1), ", "the identity does not hold"), ("(R(-2, 1), ", "a multiplier is negative")):
+        code, told = ran(text.replace("'F(g0.0)': (R(2, 1), ", "'F(g0.0)': " + wrong), tmp_path)
+        assert code == 1 and why in told
 
 
 def test_a_changed_number_fails(tmp_path):

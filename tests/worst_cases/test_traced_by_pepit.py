@@ -9,20 +9,12 @@ from itertools import combinations, product
 from typing import ClassVar
 
 import pytest
-from pepit_at_hand import same, solved
+from pepit_at_hand import average, programme, same, solved, total
 from server_momentum import Heavy
 
 from fedtheory.local import ExactProx
 from fedtheory.local.objective import LocalObjective
 from fedtheory.worst_cases import worst_case, worst_function
-
-
-def total(rows):
-    return sum(rows[1:], rows[0])
-
-
-def average(rows):
-    return total(rows) / len(rows)
 
 
 def walk(losses, x, K, h, along):
@@ -75,23 +67,9 @@ class ByHand:
         return x + self.o.get("server_lr", 1) * (average(ends) - x)
 
 
-def class_of_losses(clients):
-    """Losses of smoothness 1, ||x_0 - x*|| <= 1, and gradients at x* of mean square 1."""
-    from PEPit import PEP
-    from PEPit.functions import SmoothConvexFunction
-
-    pep = PEP()
-    losses = [pep.declare_function(SmoothConvexFunction, L=1) for _ in range(clients)]
-    mean = average(losses)
-    star, x = mean.stationary_point(), pep.set_initial_point()
-    pep.set_initial_condition((x - star) ** 2 <= 1)
-    pep.add_constraint(average([f.gradient(star) ** 2 for f in losses]) <= 1)
-    return pep, losses, mean, star, x
-
-
 def by_pepit(method, clients, K, rounds, criterion, h, options):
     """PEPit's value."""
-    pep, losses, mean, star, x = class_of_losses(clients)
+    pep, losses, mean, star, x = programme(clients)
     rule, models = ByHand(clients, x, **options), [x]
     if (initial := options.get("initial")) is not None:
         rule.kept = [f.gradient(x) if initial == "gradient" else type(x)() for f in losses]
@@ -153,7 +131,7 @@ def test_server_momentum_s_value():
 
 def expected_by_pepit(method, clients, participants, K, rounds, criterion, h, options):
     """The expectation over every cohort in every round."""
-    pep, losses, mean, star, x = class_of_losses(clients)
+    pep, losses, mean, star, x = programme(clients)
     level = [(ByHand(participants, x, **options), x)]
     for _ in range(rounds):
         after = []
@@ -199,7 +177,7 @@ def test_pepit_has_the_expectation_over_cohorts(method, options, clients, partic
 )  # fmt: skip
 def test_pepit_has_the_expectation_over_coins(clients, rounds, p, h, criterion):
     """Scaffnew's 2^T ways: a loss has the same gradient at a point whatever the coins to come are."""
-    pep, losses, mean, star, x = class_of_losses(clients)
+    pep, losses, mean, star, x = programme(clients)
     level = [(1.0, x, [x] * clients, [0 * x] * clients)]
     for _ in range(rounds):
         after = []

@@ -52,7 +52,7 @@ def _last_sum(q: Any, *last: Any) -> Any:
     return _at_end(q, _letters(q).last(*last))
 
 
-# --- weights ------------------------------------------------------------------------------------------------------------
+# --- weights --------------------------------------------------------------------------------------
 def _per_round(q: Any) -> Any:
     """1/(kappa_0 T): what the sum over the rounds is divided by."""
     return 1 / (_letters(q).constants.printed[2] * q.T)
@@ -72,7 +72,7 @@ def _whole(q: Any) -> Any:
     return 1
 
 
-# --- what stands at the end ----------------------------------------------------------------------------------------------
+# --- what stands at the end -----------------------------------------------------------------------
 _step = partial(Step, over="end", weight=_whole)
 
 
@@ -105,7 +105,7 @@ def _unsquared(q: Any) -> Sides:
     return le(*(first * _at_end(q, C_0 + 0 * v.excess) for C_0 in (v.C_0, v.C_0_unsquared)))
 
 
-# --- rounds ---------------------------------------------------------------------------------------------------------------
+# --- rounds ---------------------------------------------------------------------------------------
 def _in_a_round(label: str, of: Callable[[RoundLetters], Sides]) -> Callable[[RoundQuantities], Sides]:
     """The sides of a step of its own, as those of a form are judged."""
     return lambda view: noisy(lambda v: reduced(v, Claimed(label, of(letters(v)))), view, label)
@@ -198,7 +198,7 @@ _END = (
 )  # fmt: skip
 
 
-# --- the proofs -----------------------------------------------------------------------------------------------------------
+# --- the proofs -----------------------------------------------------------------------------------
 def _proof(
     theorem: str, form: str, rule: str, steps: tuple[Step, ...], note: str, witness: str = ""
 ) -> Proof:

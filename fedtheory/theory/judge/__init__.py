@@ -1,6 +1,14 @@
-"""The core: statements, what judges them, the papers that bring them, and the witnesses that are left. It names none of them."""
+"""The core: statements, what judges them, the papers that bring them, and the witnesses that are
+left. It names none of them."""
 
-from fedtheory.theory.judge.check import CONFIDENCE, Check, judge, judge_statistical, judge_view, judge_worst
+from fedtheory.theory.judge.check import (
+    CONFIDENCE,
+    Check,
+    judge,
+    judge_statistical,
+    judge_view,
+    judge_worst,
+)
 from fedtheory.theory.judge.checks import Checks
 from fedtheory.theory.judge.own_run import Bound, bound, check_run
 from fedtheory.theory.judge.proof import Proof, Step
@@ -15,8 +23,9 @@ from fedtheory.theory.judge.verify import verify
 from fedtheory.theory.judge.view import ClosedView, DataInstance
 
 __all__ = [
-    "CONFIDENCE", "About", "Bound", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form", "Joined", "Letters", "Mutant",
-    "OwnRun", "Plan", "Proof", "Record", "Setting", "Sides", "Statement", "Step", "Walk", "Worst", "all_statements",
-    "bound", "check_run", "eq", "get", "judge", "judge_statistical", "judge_view", "judge_worst", "le",
-    "papers", "proofs_of", "register", "verify", "walk", "walk_witness",
+    "CONFIDENCE", "About", "Bound", "Case", "Check", "Checks", "ClosedView", "DataInstance", "Form",
+    "Joined", "Letters", "Mutant", "OwnRun", "Plan", "Proof", "Record", "Setting", "Sides",
+    "Statement", "Step", "Walk", "Worst", "all_statements", "bound", "check_run", "eq", "get",
+    "judge", "judge_statistical", "judge_view", "judge_worst", "le", "papers", "proofs_of",
+    "register", "verify", "walk", "walk_witness",
 ]  # fmt: skip

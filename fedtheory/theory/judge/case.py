@@ -1,4 +1,5 @@
-"""What is judged: how large a campaign is, and a user's problem and method, with what they may be."""
+"""What is judged: how large a campaign is, and a user's problem and method, with what they may
+be."""
 
 from __future__ import annotations
 
@@ -78,15 +79,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem and a method of a user's, and how they are to be judged; see `fedtheory.theory.judge.verify.verify`.
+    """A problem and a method of a user's, and how they are to be judged; see
+    `fedtheory.theory.judge.verify.verify`.
 
     Attributes
     ----------
     given : dict name -> value
         What the user sets of the theorem itself, such as its constants (`About.takes`).
     form : that an instance is made for
-    least : scenarios below which no verdict is looked for; None: so many that each client takes part
-        in some (`fedtheory.theory.judge.sequential`)
+    least : scenarios below which no verdict is looked for; None: so many that each client takes
+        part in some (`fedtheory.theory.judge.sequential`)
     x0_given : False where ``x0`` is the default: one round of a method is then judged from other
         starts, too
     """
@@ -116,13 +118,15 @@ class Case:
     @property
     def of_rounds(self) -> bool:
         """True if the method is made for a number of rounds."""
-        return is_dataclass(self.algorithm) and any(f.name == "rounds" for f in fields(self.algorithm))
+        return (
+            is_dataclass(self.algorithm) and any(f.name == "rounds" for f in fields(self.algorithm))
+        )
 
     def check_solver(self, work: LocalWork | None, run: bool = False) -> None:
         """Raise `InvalidInput` for local work that a statement is not judged with.
 
-        That is work with a memory of gradients, for every statement is about plain steps or exact work; and a solver that is none of
-        the statement's, which would be ignored.
+        That is work with a memory of gradients, for every statement is about plain steps or exact
+        work; and a solver that is none of the statement's, which would be ignored.
 
         Parameters
         ----------
@@ -134,10 +138,14 @@ class Case:
         name = type(self.local_solver).__name__
         if not self.local_solver.reports_steps:
             raise InvalidInput(
-                f"local work by {name}, which steps along what it remembers of gradients: the papers' "
-                "statements are about plain gradient steps or exact local solutions"
+                f"local work by {name}, which steps along what it remembers of "
+                "gradients: the papers' statements are about plain gradient steps or "
+                "exact local solutions"
             )
-        if work is not None and not isinstance(self.local_solver, work.solvers) and (work.of_runs or not run):
+        if (
+            work is not None and not isinstance(self.local_solver, work.solvers)
+            and (work.of_runs or not run)
+        ):
             raise InvalidInput(f"local work by {name}: {work.about}")
 
 
@@ -145,6 +153,11 @@ def named(value: Any) -> str:
     """A method, a law of cohorts or a solver with what was set of it: 'Method(l1=0.1, l2=30)'."""
     if not is_dataclass(value):
         return repr(value)
-    given = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) is not f.default]
-    shown = [f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={named(v)}" for name, v in given]
+    given = [
+        (f.name, getattr(value, f.name)) for f in fields(value)
+        if getattr(value, f.name) is not f.default
+    ]
+    shown = [
+        f"{name}={v:.4g}" if isinstance(v, float) else f"{name}={named(v)}" for name, v in given
+    ]
     return f"{type(value).__name__}({', '.join(v for v in shown if len(v) <= 80)})"

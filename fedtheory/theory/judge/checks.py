@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Checks"]
 
 COLUMNS = {  # of `as_rows`, as Jupyter heads them
-    "form": "form", "rule": "rule", "verdict": "verdict", "mode": "how", "measured_over_bound": "measured/bound",
-    "measured": "measured", "bound": "bound", "slack": "slack", "place": "worst at", "reason": "why",
+    "form": "form", "rule": "rule", "verdict": "verdict", "mode": "how",
+    "measured_over_bound": "measured/bound",
+    "measured": "measured", "bound": "bound", "slack": "slack", "place": "worst at",
+    "reason": "why",
 }  # fmt: skip
 
 KEYS = (
@@ -46,7 +48,8 @@ CALLED = {  # of these by a name that a check does not have: its name there
 
 
 class Checks(list[Check]):
-    """Checks of one statement: they print as a sentence and a line each, and Jupyter shows them as a table.
+    """Checks of one statement: they print as a sentence and a line each, and Jupyter shows them as
+    a table.
 
     Parameters
     ----------
@@ -59,7 +62,8 @@ class Checks(list[Check]):
 
     def __init__(
         self, checks: Iterable[Check] = (), statement: Statement | None = None,
-        again: Callable[..., Iterable[Check]] | None = None, setup: str = "", case: Case | None = None,
+        again: Callable[..., Iterable[Check]] | None = None, setup: str = "",
+        case: Case | None = None,
     ) -> None:  # fmt: skip
         super().__init__(checks)
         self.statement, self.again, self.setup, self.case = statement, again, setup, case
@@ -70,7 +74,8 @@ class Checks(list[Check]):
 
     @property
     def sentence(self) -> str:
-        """The finding in words: 'As printed it is false here: at T = 43 the left side is 0.53, the bound 0.12. ...'.
+        """The finding in words: 'As printed it is false here: at T = 43 the left side is 0.53, the
+        bound 0.12. ...'.
 
         It is of the printed form (or what stands in its place) and of the repaired one; where there
         is neither, of the first. Numbers are those of the checks: of `Check.lhs` and `Check.rhs`
@@ -83,16 +88,22 @@ class Checks(list[Check]):
         if len({words for _, words in found}) == 1 and all(c.reason for c in told):
             return f"It {found[0][1]}."
         ratios = [c.tightness for c in told]
-        if len(told) == 2 and {c.verdict for c in told} == {"holds"} and all(map(math.isfinite, ratios)):
+        if (
+            len(told) == 2 and {c.verdict for c in told} == {"holds"}
+            and all(map(math.isfinite, ratios))
+        ):
             at_most = " and ".join(dict.fromkeys(map(ratio_text, ratios)))
             more = any(negative_bounds(c) or SAME_AT_START in c.where for c in told)
             if len({in_runs(c) for c in told}) == 1 and min(ratios) > 0 and not more:
                 how = f"{upper(found[0][0])} and {found[1][0]}"
-                return f"{how} it holds here{in_runs(told[0])}, with measured/bound at most {at_most}."
+                return (
+                    f"{how} it holds here{in_runs(told[0])}, with measured/bound at most {at_most}."
+                )
         return " ".join(f"{upper(how)} it {words}." for how, words in found)
 
     def _told(self) -> list[Check]:
-        """The printed form and the repaired one, under the first rule of each; else the first form."""
+        """The printed form and the repaired one, under the first rule of each; else the first
+        form."""
         printed = [c for c in self if c.form == "printed"]
         forms = ((c, form_of(c, self.statement)) for c in self)
         printed = printed or [c for c, form in forms if form is not None and form.wording]
@@ -106,7 +117,8 @@ class Checks(list[Check]):
 
     @property
     def reasons(self) -> list[str]:
-        """The reason of each check, and 'as above' for one that the sentence or a check before it tells."""
+        """The reason of each check, and 'as above' for one that the sentence or a check before it
+        tells."""
         told, out = self.reasons_told, []
         for check in self:
             out.append("as above" if check.reason in told else check.reason)
@@ -123,10 +135,13 @@ class Checks(list[Check]):
         return [{key: getattr(c, CALLED.get(key, key)) for key in KEYS} for c in self]
 
     def _repr_html_(self) -> str:
-        """The sentence, and a row a form below it; everything escaped, without script or colours."""
+        """The sentence, and a row a form below it; everything escaped, without script or
+        colours."""
         rows = [row | {"reason": why} for row, why in zip(self.rows(), self.reasons, strict=True)]
         empty = {"rule"} if {r["rule"] for r in rows} <= {"any"} else set()
-        shown = {k: v for k, v in COLUMNS.items() if k not in empty and any(_cell(r[k]) for r in rows)}
+        shown = {
+            k: v for k, v in COLUMNS.items() if k not in empty and any(_cell(r[k]) for r in rows)
+        }
         head = "".join(f'<th style="text-align:left">{escape(v)}</th>' for v in shown.values())
         body = "".join(f"<tr>{''.join(_td(k, r[k]) for k in shown)}</tr>" for r in rows)
         names = dict.fromkeys(c.statement for c in self)
@@ -147,15 +162,17 @@ class Checks(list[Check]):
         rounds: int | Literal["auto"] | None = "auto",
         tell: Callable[[str], Any] | None = None,
     ) -> Figure:
-        """Bound, as each form has it, against what was measured: over the rounds, or entry by entry where there is no horizon.
+        """Bound, as each form has it, against what was measured: over the rounds, or entry by entry
+        where there is no horizon.
 
-        Where nobody chose a horizon the picture goes on to 300 rounds, or as many as some ten seconds allow: exactly, or by the
-        mean of seeded runs with its interval. The verdicts are those of before.
+        Where nobody chose a horizon the picture goes on to 300 rounds, or as many as some ten
+        seconds allow: exactly, or by the mean of seeded runs with its interval. The verdicts are
+        those of before.
 
         Parameters
         ----------
-        path : where to write FILE.png, FILE.pdf and FILE.csv, which has the data and from which `fedtheory draw` draws again;
-            default nowhere
+        path : where to write FILE.png, FILE.pdf and FILE.csv, which has the data and from which
+            `fedtheory draw` draws again; default nowhere
         size : 'page', 'neurips', 'icml', 'ieee' or 'slide' (`fedtheory.plotting.style.SIZES`)
         title : whether the finding stands above, and what was run
         forms, worst, setup, on_progress, rounds, tell : as of `compared`
@@ -171,16 +188,20 @@ class Checks(list[Check]):
         OSError
             A path where nothing can be written.
         """
-        from fedtheory.plotting.bound_against_measured import draw  # matplotlib takes half a second to import
+        # matplotlib takes half a second to import
+        from fedtheory.plotting.bound_against_measured import draw
         from fedtheory.plotting.saved import write
         from fedtheory.plotting.style import house_style
 
         with house_style(size):
             data = self.compared(
-                forms=forms, worst=worst, setup=setup, on_progress=on_progress, rounds=rounds, tell=tell
+                forms=forms, worst=worst, setup=setup, on_progress=on_progress, rounds=rounds,
+                tell=tell
             )
             if path is not None:
-                figure: Figure = write(data, path, {"provenance": provenance()}, size=size, title=title)[1]
+                figure: Figure = write(
+                    data, path, {"provenance": provenance()}, size=size, title=title
+                )[1]
                 return figure
             return draw(data, title)
 
@@ -200,7 +221,8 @@ def _td(key: str, value: Any) -> str:
     right = isinstance(value, float)
     mark = {"violated": "✗ ", "holds": "✓ "}.get(value, "") if key == "verdict" else ""
     weight = ";font-weight:bold" if value == "violated" else ""
-    return f'<td style="text-align:{"right" if right else "left"}{weight}">{mark}{escape(_cell(value))}</td>'
+    style = f"text-align:{'right' if right else 'left'}{weight}"
+    return f'<td style="{style}">{mark}{escape(_cell(value))}</td>'
 
 
 def _cell(value: Any) -> str:

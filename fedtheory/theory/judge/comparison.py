@@ -1,9 +1,10 @@
-"""Bound against measured on a problem of the user's, as a table of plain values that a picture is drawn from.
+"""Bound against measured on a problem of the user's, as a table of plain values that a picture is
+drawn from.
 
-The table comes from the series that checks keep (`fedtheory.theory.judge.series`). Where a statement about runs compares one pair
-of numbers, at its last round, it is judged again at shorter horizons. Beyond the rounds that were
-judged a picture goes on exactly, where that is affordable, else by the mean of seeded runs: the
-verdicts do not depend on it.
+The table comes from the series that checks keep (`fedtheory.theory.judge.series`). Where a
+statement about runs compares one pair of numbers, at its last round, it is judged again at shorter
+horizons. Beyond the rounds that were judged a picture goes on exactly, where that is affordable,
+else by the mean of seeded runs: the verdicts do not depend on it.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ MOST_SHOWN = 4  # forms that are drawn where nobody chose
 LOOKS = 12  # horizons at which a statement about a run's end is judged
 ROUNDS = 300  # of a picture, where nobody chose a horizon
 SECONDS = 10.0  # that they may take, where fewer rounds were judged
-SCENARIOS = (2, 50, 200)  # runs that are timed, and then drawn as their mean: as many as there is time for
+# runs that are timed, and then drawn as their mean: as many as there is time for
+SCENARIOS = (2, 50, 200)
 FEWEST = 50  # of a mean that is drawn
-LONGEST = 40.0  # seconds that the next timing may take, if every scenario takes as long as those before
+# seconds that the next timing may take, if every scenario takes as long as those before
+LONGEST = 40.0
 BAND = 0.95  # two-sided confidence of the mean at each horizon by itself
 PILOT = 10  # rounds that are timed
 HORIZONS = 8  # of runs that are made again for each
@@ -61,7 +64,8 @@ def comparison(
     Parameters
     ----------
     checks : with their series, as `Statement.verify` makes them
-    forms : names of the forms to draw; default the printed and the repaired one, or all where they are few
+    forms : names of the forms to draw; default the printed and the repaired one, or all where they
+        are few
     worst : whether the worst case of all problems is computed, where there is a programme for it,
         in a second or two; default where it has the same parameters
     setup : what was run, in words; default as `Statement.verify` says it
@@ -73,10 +77,11 @@ def comparison(
     Returns
     -------
     dict
-        'figure', 'statement', 'title', 'sentence', 'problem', 'setup', 'kind' ('horizon' or 'points'), 'horizon' (its letter), 'forms'
-        (name -> verdict, how, rule, reading, formula, ...), 'rows' (dicts with the keys of `columns`), 'caption', 'measures' (the left
-        side in words), 'reruns' (whether every horizon is a run of its own), 'beyond' (how far the picture goes beyond what was
-        judged).
+        'figure', 'statement', 'title', 'sentence', 'problem', 'setup', 'kind' ('horizon' or
+        'points'), 'horizon' (its letter), 'forms' (name -> verdict, how, rule, reading, formula,
+        ...), 'rows' (dicts with the keys of `columns`), 'caption', 'measures' (the left side in
+        words), 'reruns' (whether every horizon is a run of its own), 'beyond' (how far the picture
+        goes beyond what was judged).
 
     Raises
     ------
@@ -93,18 +98,30 @@ def comparison(
         rounds = None if chosen_by_user else ROUNDS
     kept = {c.form: [c.series] for c in checks if c.series is not None and c.verdict in JUDGED}
     if not kept:
-        symbols = "it is an identity between symbols, or proved for every instance: no numbers are compared"
+        symbols = (
+            "it is an identity between symbols, or proved for every instance: no "
+            "numbers are compared"
+        )
         reasons = "; ".join(dict.fromkeys(f"{c.form}: {c.reason or symbols}" for c in checks))
-        raise InvalidInput(f"{statement.id}: no form was compared on this problem, so there is nothing to draw ({reasons})")
+        raise InvalidInput(
+            f"{statement.id}: no form was compared on this problem, so there is nothing to "
+            f"draw ({reasons})"
+        )
     judged = [c for c in checks if c.form in kept]
-    chosen = _shown(judged, statement, kept) if forms is None else [statement.form(f).name for f in forms]
+    chosen = (
+        _shown(judged, statement, kept) if forms is None
+        else [statement.form(f).name for f in forms]
+    )
     reruns = again is not None and all(c.series.total == 1 and c.series.end for c in judged)
     last = max(c.series.end for c in judged)
     if reruns:
         _lengthen(kept, last, again, on_progress)
     longer: list[Check] = []
     letters = {s.horizon for n in chosen for s in kept.get(n, [])}
-    if again is not None and rounds is not None and last and len(letters) == 1 and "" not in letters:
+    if (
+        again is not None and rounds is not None and last and len(letters) == 1
+        and "" not in letters
+    ):
         longer = beyond(again, last, rounds, [n for n in chosen if n in kept], reruns, tell)
     after = {n: [c.series for c in longer if c.form == n and c.series is not None] for n in kept}
     horizon = _horizon({n: kept[n] + after[n] for n in kept}, chosen)
@@ -138,11 +155,14 @@ def horizons_up_to(last: int) -> list[int]:
     """The horizons below ``last``; of more than `LOOKS` so many, evenly on a logarithmic axis."""
     if last <= LOOKS:
         return list(range(1, last))
-    return [int(t) for t in np.unique(np.round(np.geomspace(1, last, LOOKS)).astype(int)) if t < last]
+    return [
+        int(t) for t in np.unique(np.round(np.geomspace(1, last, LOOKS)).astype(int)) if t < last
+    ]
 
 
 def _lengthen(kept: dict[str, list[Series]], last: int, again: Again, tell: Any) -> None:
-    """The series of shorter runs before that of the whole one; a form that is not judged there has none."""
+    """The series of shorter runs before that of the whole one; a form that is not judged there has
+    none."""
     before: dict[str, list[Series]] = {name: [] for name in kept}
     for rounds in horizons_up_to(last):
         try:
@@ -160,21 +180,27 @@ def _lengthen(kept: dict[str, list[Series]], last: int, again: Again, tell: Any)
         kept[name] = series + kept[name]
 
 
-def _shown(checks: Sequence[Check], statement: Statement, kept: Mapping[str, list[Series]]) -> list[str]:
-    """All forms where they are few, else the one as printed (or in its place) and the repaired one; over a horizon only those that
-    bound the same, up to a constant."""
+def _shown(
+    checks: Sequence[Check], statement: Statement, kept: Mapping[str, list[Series]]
+) -> list[str]:
+    """All forms where they are few, else the one as printed (or in its place) and the repaired one;
+    over a horizon only those that bound the same, up to a constant."""
     names = list(dict.fromkeys(c.form for c in checks))
     first = kept["repaired" if "repaired" in names else names[0]][-1]
     names = [n for n in names if _bounds_the_same(kept[n][-1], first)]
     if len(names) <= MOST_SHOWN:
         return names
     printed = statement.as_printed
-    main = [n for n in names if (printed is not None and n == printed.name) or n in ("printed", "repaired")]
+    main = [
+        n for n in names
+        if (printed is not None and n == printed.name) or n in ("printed", "repaired")
+    ]
     return main or names[:MOST_SHOWN]
 
 
 def _bounds_the_same(one: Series, main: Series) -> bool:
-    """True if the left sides of two forms over one horizon are one, up to a constant; entries that have none are not compared."""
+    """True if the left sides of two forms over one horizon are one, up to a constant; entries that
+    have none are not compared."""
     if main.at is None or one.at is None or len(main.at) != len(one.at):
         return True
     seen = (np.abs(main.lhs) > main.floor) & (np.abs(one.lhs) > one.floor)
@@ -183,7 +209,8 @@ def _bounds_the_same(one: Series, main: Series) -> bool:
 
 
 def _horizon(kept: Mapping[str, list[Series]], chosen: Sequence[str]) -> str:
-    """The letter of the horizon where all entries that are drawn have one, and there are several; else ''."""
+    """The letter of the horizon where all entries that are drawn have one, and there are several;
+    else ''."""
     drawn = [s for name in chosen for s in kept.get(name, [])]
     letters = {s.horizon for s in drawn}
     several = len({int(t) for s in drawn if s.at is not None for t in s.at}) > 1
@@ -248,7 +275,8 @@ def _about(check: Check, form: Form, rows: Sequence[Mapping[str, Any]]) -> dict[
         "relation": check.relation, "latex": _latex(form), "entries": check.count,
         "scenarios": check.scenarios, "confidence": check.confidence,
         "largest_ratio": max(ratios, default=None), "first_violated": min(first, default=None),
-        "axes": list(check.where.get("axes", [])), "least_slack": check.slack if math.isfinite(check.slack) else None,
+        "axes": list(check.where.get("axes", [])),
+        "least_slack": check.slack if math.isfinite(check.slack) else None,
     }  # fmt: skip
 
 
@@ -260,9 +288,11 @@ def _latex(form: Form) -> str:
 
 
 def beyond(
-    again: Again, last: int, rounds: int, forms: Sequence[str], each: bool, tell: Callable[[str], Any] | None = None
+    again: Again, last: int, rounds: int, forms: Sequence[str], each: bool,
+    tell: Callable[[str], Any] | None = None
 ) -> list[Check]:
-    """The checks of forms on longer runs, with their series; none where nothing longer can be run, or it takes more than `SECONDS`.
+    """The checks of forms on longer runs, with their series; none where nothing longer can be run,
+    or it takes more than `SECONDS`.
 
     Parameters
     ----------
@@ -285,12 +315,16 @@ def beyond(
         return []
 
 
-def _affordable(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any) -> tuple[int, int]:
-    """The rounds and scenarios that there is time for, from the time of a few; 0 where that is long."""
+def _affordable(
+    again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any
+) -> tuple[int, int]:
+    """The rounds and scenarios that there is time for, from the time of a few; 0 where that is
+    long."""
     pilot = min(last + PILOT, rounds)
     most, took = (0, 0), 0.0
     for before, scenarios in pairwise((1, *SCENARIOS)):
-        if took * scenarios / before > LONGEST:  # at most that long, where nothing is shared by the scenarios
+        # at most that long, where nothing is shared by the scenarios
+        if took * scenarios / before > LONGEST:
             break
         made, took = _timed(again, pilot, forms, scenarios)
         enough = min(rounds, int(SECONDS / took * pilot))
@@ -321,7 +355,9 @@ def _runs(again: Again, last: int, rounds: int, forms: Sequence[str], tell: Any)
         if sum(took.values()) + expected > SECONDS:
             break
         if expected >= TOLD and tell is not None:
-            tell(f"a run of {horizon:,} rounds for the picture takes about {duration(expected)} here")
+            tell(
+                f"a run of {horizon:,} rounds for the picture takes about {duration(expected)} here"
+            )
         found, took[horizon] = _timed(again, horizon, forms, SCENARIOS[-1])
         made = _drawable(found, horizon)
         if horizon > last:  # that was judged, and is only timed
@@ -344,7 +380,8 @@ def _expected(took: Mapping[int, float], rounds: int) -> float:
 
 
 def _drawable(checks: Iterable[Check], rounds: int) -> list[Check]:
-    """Those that compared something as far as there; of others the statement has the length of its run from elsewhere."""
+    """Those that compared something as far as there; of others the statement has the length of its
+    run from elsewhere."""
     judged = [c for c in checks if c.verdict in JUDGED and c.series is not None]
     return [c for c in judged if c.series.end == rounds]  # type: ignore[union-attr]
 
@@ -353,23 +390,42 @@ def caption(data: Mapping[str, Any]) -> str:
     """Say in whole sentences what to see in the picture, with the numbers of the data."""
     shown = {n: f for n, f in data["forms"].items() if f["shown"]}
     how = "over the horizon" if data["kind"] == "horizon" else "entry by entry"
-    told = [f"{data['statement']} on {data['problem'] or 'the problem'}: both sides of the inequality {how}.", data["sentence"]]
+    told = [
+        f"{data['statement']} on {data['problem'] or 'the problem'}: both sides of the "
+        f"inequality {how}.",
+        data["sentence"]
+    ]
     for name, form in shown.items():
         where = fails_at(data["rows"], name, data["horizon"])
         if where:
-            whole = "holds over the whole run and fails in shorter ones," if form["verdict"] == "holds" else "fails"
+            whole = (
+                "holds over the whole run and fails in shorter ones," if form["verdict"] == "holds"
+                else "fails"
+            )
             told.append(f"{upper(form['reading'])} it {whole} {where}.")
         if "worst" in form:
             share, at = number(form["worst"]["share"]), form["worst"]["at"]
-            told.append(f"{upper(form['reading'])} the worst of all problems comes to {share} of the bound, at {at}.")
+            told.append(
+                f"{upper(form['reading'])} the worst of all problems comes to {share} of "
+                f"the bound, at {at}."
+            )
     runs = {(f["scenarios"], f["confidence"]) for f in shown.values() if f["scenarios"]}
     if (beyond := data.get("beyond")) is not None:
         how = "exact"
         if beyond["scenarios"]:
-            how = f"the means of {beyond['scenarios']:,} runs with their {100 * beyond['confidence']:g} % intervals"
-        told.append(f"Beyond {data['horizon']} = {beyond['after']} both sides are {how}: no verdict is taken from there.")
+            how = (
+                f"the means of {beyond['scenarios']:,} runs with their "
+                f"{100 * beyond['confidence']:g} % intervals"
+            )
+        told.append(
+            f"Beyond {data['horizon']} = {beyond['after']} both sides are {how}: no verdict is "
+            "taken from there."
+        )
     for count, confidence in () if beyond is not None and beyond["scenarios"] else sorted(runs):
-        told.append(f"Bands: {100 * confidence:g} % intervals of the means of {count:,} runs, for all horizons together.")
+        told.append(
+            f"Bands: {100 * confidence:g} % intervals of the means of {count:,} runs, for all "
+            "horizons together."
+        )
     hidden = [n for n, f in data["forms"].items() if not f["shown"]]
     if hidden:
         told.append(f"Not drawn, but in the data: {', '.join(hidden)}.")

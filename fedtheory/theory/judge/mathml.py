@@ -1,4 +1,5 @@
-"""LaTeX as MathML, which a browser and a notebook show without anything else, and what is left open in LaTeX."""
+"""LaTeX as MathML, which a browser and a notebook show without anything else, and what is left open
+in LaTeX."""
 
 from __future__ import annotations
 
@@ -8,12 +9,15 @@ from functools import cache
 __all__ = ["to_mathml", "unbalanced"]
 
 _OPENS = {"}": "{", "\\right": "\\left", "\\end": "\\begin"}
-_PAIRS = re.compile(r"\\(?:left|right)(?![a-zA-Z])|\\(?:begin|end)\s*\{([^{}]*)\}|\\.|[{}]", re.DOTALL)
+_PAIRS = re.compile(
+    r"\\(?:left|right)(?![a-zA-Z])|\\(?:begin|end)\s*\{([^{}]*)\}|\\.|[{}]", re.DOTALL
+)
 
 
 @cache
 def unbalanced(latex: str) -> str:
-    r"""Name a brace, `\left` or `\begin` of a formula that has no partner; '' where all have one."""
+    r"""Name a brace, `\left` or `\begin` of a formula that has no partner; '' where all have
+    one."""
     open: list[tuple[str, str, int]] = []
     for found in _PAIRS.finditer(latex):
         name = found.group().partition("{")[0].strip() or found.group()
@@ -29,7 +33,9 @@ def unbalanced(latex: str) -> str:
 def _place(latex: str, token: str, at: int, what: str) -> str:
     start = max(0, at - 12)
     near = f"{'...' * (start > 0)}{latex[start : at + 12]}{'...' * (at + 12 < len(latex))}"
-    return f"{token!r} at character {at + 1} of its formula {what}, in {near!r}".replace("\\\\", "\\")
+    return f"{token!r} at character {at + 1} of its formula {what}, in {near!r}".replace(
+        "\\\\", "\\"
+    )
 
 
 @cache
@@ -37,6 +43,8 @@ def to_mathml(latex: str) -> str:
     """A <math> element of display style."""
     from latex2mathml.converter import convert
 
-    latex = re.sub(r"\\[Bb]igg?[lr]?\\\|", r"\\|", latex)  # latex2mathml does not know '\|' after a size,
-    latex = re.sub(r"\\arg\s*\\(min|max)(?![a-z])", r"\\arg\1", latex)  # nor '\arg' before another operator
+    # latex2mathml does not know '\|' after a size,
+    latex = re.sub(r"\\[Bb]igg?[lr]?\\\|", r"\\|", latex)
+    # nor '\arg' before another operator
+    latex = re.sub(r"\\arg\s*\\(min|max)(?![a-z])", r"\\arg\1", latex)
     return convert(latex, display="block")

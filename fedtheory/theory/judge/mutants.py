@@ -22,7 +22,8 @@ class MutantFate:
     form, mutant : their names
     rejected : True if it is violated somewhere
     by : the instance that rejected it, in words; '' where there was none in fractions
-    tried : instances of a world that the form is about; None where a search tried as many as it took
+    tried : instances of a world that the form is about; None where a search tried as many as it
+        took
     example : the violation in fractions
     searched : True of a constant if a search of its own found no violation at this value either
     """

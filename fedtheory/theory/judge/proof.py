@@ -1,8 +1,10 @@
-"""Proofs as data: the steps of a theorem's proof in order, and how much of the slack of each the final bound keeps.
+"""Proofs as data: the steps of a theorem's proof in order, and how much of the slack of each the
+final bound keeps.
 
-A bound that is put together from lemmas is loose by what its lemmas leave: the slack of the bound on a run is the sum over the steps
-of (weight of the step) times (slack of the step, summed over the rounds). A `Proof` says which steps, and with which weights;
-`fedtheory.theory.judge.proof_trace` puts one run through them.
+A bound that is put together from lemmas is loose by what its lemmas leave: the slack of the bound
+on a run is the sum over the steps of (weight of the step) times (slack of the step, summed over the
+rounds). A `Proof` says which steps, and with which weights; `fedtheory.theory.judge.proof_trace`
+puts one run through them.
 """
 
 from __future__ import annotations
@@ -24,18 +26,22 @@ class Step:
     ----------
     label : as a table names it: 'Lemma B.5', '(28)'
     words : why it is used, one sentence
-    statement, form : which statement's form it is; '' where a step is no statement of its own, such as Jensen's inequality
+    statement, form : which statement's form it is; '' where a step is no statement of its own, such
+        as Jensen's inequality
     weight : callable(view of the whole run) -> number, or one for each round
-        What one unit of slack in one round adds to the slack of the final bound. None where the step is judged, and stands for no
-        loss of its own: a lemma that others are made of, or that the proof passes by.
-    sides : callable(view of a round) -> `Sides`; with another ``over`` callable(view of the whole run) -> `Sides`
-        None: those of the form.
-    over : 'round', judged in every round; 'rounds', the same, where its sides are of the whole run, with the rounds as their first
-        axis; or 'end', judged once when the rounds are put together
+        What one unit of slack in one round adds to the slack of the final bound. None where the
+        step is judged, and stands for no loss of its own: a lemma that others are made of, or that
+        the proof passes by.
+    sides : callable(view of a round) -> `Sides`; with another ``over`` callable(view of the whole
+        run) -> `Sides` None: those of the form.
+    over : 'round', judged in every round; 'rounds', the same, where its sides are of the whole run,
+        with the rounds as their first axis; or 'end', judged once when the rounds are put together
     formula : LaTeX, where it is not that of the form
     part_of : the label of the lemma that it is a line of
-    in_mean : whether it is claimed of the expectation over the states of a round only, and not in each of them
-    where : how a sentence says where its slack is lost: 'where the last potential is dropped'; default 'in' and its label
+    in_mean : whether it is claimed of the expectation over the states of a round only, and not in
+        each of them
+    where : how a sentence says where its slack is lost: 'where the last potential is dropped';
+        default 'in' and its label
     only_drawn : whether it stands for what scenarios are off their expectation
     """
 
@@ -64,8 +70,8 @@ class Proof:
     course : callable(`Case`, `Proof`) -> `Course`: the run of a user's problem
     replayed : callable(`Witness`, `Proof`) -> `Course`: the run of a witness, in fractions
     rules : the rules of the method that it is the proof for; ('any',) where there is one only
-    witness : the `Witness` that is walked where nobody names a problem, the name of one that comes with the paper, or a function
-        that makes one
+    witness : the `Witness` that is walked where nobody names a problem, the name of one that comes
+        with the paper, or a function that makes one
     note : what a reader should know of the route that the proof takes
     """
 
@@ -80,7 +86,8 @@ class Proof:
 
     @property
     def weighed(self) -> bool:
-        """True if the steps have weights, so that the slack of the bound can be told apart by them."""
+        """True if the steps have weights, so that the slack of the bound can be told apart by
+        them."""
         return any(step.weight is not None for step in self.steps)
 
 
@@ -91,8 +98,8 @@ class Round(NamedTuple):
     ----------
     view : over all that may happen from each state
     chance : (S,), the probabilities of the states; None: they are equally likely
-    drawn : callable(step, slack) -> (S,), of scenarios the slack of a step in what was drawn, where ``slack`` is that over all
-        that could be; None: that is the same
+    drawn : callable(step, slack) -> (S,), of scenarios the slack of a step in what was drawn, where
+        ``slack`` is that over all that could be; None: that is the same
     """
 
     view: Any
@@ -111,8 +118,10 @@ class Course:
     horizon : T, how many rounds
     rounds : iterable of `Round`; it is gone through once
     end : callable() -> view of the whole run at its horizon, after the last round
-    exact : whether the states are all that there are, with their probabilities; else they are scenarios, equally likely
-    conditional : whether expectations given a state are exact all the same, so that each round is judged state by state
+    exact : whether the states are all that there are, with their probabilities; else they are
+        scenarios, equally likely
+    conditional : whether expectations given a state are exact all the same, so that each round is
+        judged state by state
     chance : (S,), the probabilities of what the whole run may be; None: it is equally likely
     """
 

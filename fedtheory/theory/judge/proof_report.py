@@ -1,4 +1,5 @@
-"""The outcome of walking a proof: each step in each round, and what the final bound loses in each step."""
+"""The outcome of walking a proof: each step in each round, and what the final bound loses in each
+step."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ __all__ = ["Place", "Tally", "Walk", "share_in_words"]
 
 _PICTURE = "fedtheory.plotting.waterfall"  # by its name: nothing is drawn before it is asked for
 _WORDS = (
-    (Fraction(1, 4), "a quarter"), (Fraction(1, 3), "a third"), (Fraction(1, 2), "half"), (Fraction(2, 3), "two thirds"),
+    (Fraction(1, 4), "a quarter"), (Fraction(1, 3), "a third"), (Fraction(1, 2), "half"),
+    (Fraction(2, 3), "two thirds"),
     (Fraction(3, 4), "three quarters"),
 )  # fmt: skip
 
@@ -69,7 +71,8 @@ class Tally:
 
     Attributes
     ----------
-    weight : what one unit of its slack adds to the slack of the bound, in each of its places; None where it has none
+    weight : what one unit of its slack adds to the slack of the bound, in each of its places; None
+        where it has none
     places : the step in each round
     lost : weight times the slack, summed over the rounds; None without a weight
     error : standard error of that, of scenarios
@@ -96,8 +99,8 @@ class Tally:
 
     @property
     def verdict(self) -> str:
-        """'violated' where it fails in some round; else 'holds', or 'inconclusive' where a round could not be settled; 'chance' of what
-        scenarios are off."""
+        """'violated' where it fails in some round; else 'holds', or 'inconclusive' where a round
+        could not be settled; 'chance' of what scenarios are off."""
         if self.step.only_drawn:
             return "chance"
         verdicts = {p.check.verdict for p in self.places}
@@ -115,7 +118,8 @@ class Walk:
     check : the verdict on the final bound at the horizon
     lhs, rhs, slack : of the final bound
     tallies : one a step, in the order of the proof
-    unexplained : the slack that the weights do not account for: 0 but for rounding; None where no step has a weight
+    unexplained : the slack that the weights do not account for: 0 but for rounding; None where no
+        step has a weight
     formula : LaTeX of the final bound
     """
 
@@ -132,7 +136,7 @@ class Walk:
     unexplained: Any = None
     formula: str = ""
 
-    # --- what it says -----------------------------------------------------------------------------------------------------
+    # --- what it says -----------------------------------------------------------------------------
     @property
     def name(self) -> str:
         """'Theorem 3.1, (13) [repaired]'."""
@@ -169,18 +173,23 @@ class Walk:
         return [t for t in self.tallies if t.verdict == "violated"]
 
     def share(self, tally: Tally) -> float | None:
-        """Give the part of the bound's slack that a step loses; None without a weight, or where the bound has no slack."""
+        """Give the part of the bound's slack that a step loses; None without a weight, or where the
+        bound has no slack."""
         lost = self._clean(tally.lost)
         return None if lost is None or not self.slack > 0 else lost / float(self.slack)
 
     def parts(self) -> list[tuple[str, Any]]:
-        """(lemma or step, what it loses), with the lines of a lemma added up; in the order of the proof."""
+        """(lemma or step, what it loses), with the lines of a lemma added up; in the order of the
+        proof."""
         out: dict[str, Any] = {}
         for t in self.tallies:
             if t.lost is not None:
                 label = t.step.part_of or t.step.label
                 out[label] = out.get(label, 0) + t.lost
-        return [(label, value if isinstance(value, Fraction) else self._clean(value)) for label, value in out.items()]
+        return [
+            (label, value if isinstance(value, Fraction) else self._clean(value))
+            for label, value in out.items()
+        ]
 
     @property
     def headline(self) -> str:
@@ -189,18 +198,27 @@ class Walk:
             return self._breaks()
         if self.unexplained is not None and not self.adds_up:
             return (
-                f"The weights do not add up: they leave {float(self.unexplained):.3g} of the slack {float(self.slack):.3g} of "
-                f"{self.name} unexplained."
+                f"The weights do not add up: they leave {float(self.unexplained):.3g} of the slack "
+                f"{float(self.slack):.3g} of {self.name} unexplained."
             )
-        chance = {t.step.label: float(t.lost) for t in self.tallies if t.step.only_drawn and t.lost is not None}
+        chance = {
+            t.step.label: float(t.lost) for t in self.tallies
+            if t.step.only_drawn and t.lost is not None
+        }
         parts = sorted(((float(v), k) for k, v in self.parts() if k not in chance), reverse=True)
         if not parts:
             tight = [t for t in self.tallies if t.step.over != "end"]
             nearest = min(tight, key=lambda t: t.worst.check.slack) if tight else None
             tail = f", nearest to equality in {nearest.step.label}" if nearest else ""
             open = any(t.verdict == "inconclusive" for t in self.tallies)
-            found = f"No step of {self.name} is seen to fail" if open else f"Every step of {self.name} holds"
-            return f"{found} on this run{tail}; they have no weights, so nobody says where the bound is lost."
+            found = (
+                f"No step of {self.name} is seen to fail" if open
+                else f"Every step of {self.name} holds"
+            )
+            return (
+                f"{found} on this run{tail}; they have no weights, so nobody says where "
+                "the bound is lost."
+            )
         total = float(self.slack) - sum(chance.values())
         exact = isinstance(self.slack, Fraction)
         if not (self.slack > 0 if exact else total > 1e-12 * self._sides):
@@ -212,7 +230,10 @@ class Walk:
         tail = f", {share_in_words(rest[0][0] / total)} {self._where(rest[0][1])}" if more else ""
         verb = "are" if share.endswith("s") else "is"
         aside = ", chance aside," if any(abs(c) > 0.01 * total for c in chance.values()) else ""
-        return f"{share[0].upper() + share[1:]} of the slack of {self.name}{aside} {verb} lost {self._where(label)}{inside}{tail}."
+        return (
+            f"{share[0].upper() + share[1:]} of the slack of {self.name}{aside} {verb} lost "
+            f"{self._where(label)}{inside}{tail}."
+        )
 
     def _without_slack(self, parts: Sequence[tuple[float, str]]) -> str:
         """Say why nothing is left between both sides: no step loses anything, or losses cancel."""
@@ -220,14 +241,23 @@ class Walk:
         if most <= 1e-9 * self._sides:
             return f"{self.name} is attained on this run: no step loses anything."
         left, right = apart(float(self.lhs), float(self.rhs))
-        return f"{self.name} has no slack on this run, {left} against {right}, though steps lose up to {most:.3g}: others give it back."
+        return (
+            f"{self.name} has no slack on this run, {left} against {right}, though steps lose up "
+            f"to {most:.3g}: others give it back."
+        )
 
     def _where(self, label: str) -> str:
         """'in Lemma B.5', or what the step says."""
-        return next((t.step.where for t in self.tallies if t.step.label == label and t.step.where), f"in {label}")
+        return next(
+            (t.step.where for t in self.tallies if t.step.label == label and t.step.where),
+            f"in {label}"
+        )
 
     def _line_of(self, label: str, whole: float) -> str:
-        lines = [(float(t.lost), t.step.label) for t in self.tallies if t.step.part_of == label and t.lost is not None]
+        lines = [
+            (float(t.lost), t.step.label) for t in self.tallies
+            if t.step.part_of == label and t.lost is not None
+        ]
         if len(lines) < 2 or not whole > 0:
             return ""
         most, line = max(lines)
@@ -243,13 +273,19 @@ class Walk:
             sides = f"lhs {left} > rhs {right}"
         fail = "fail" if len(more) > 1 else "fails"
         others = f"; {', '.join(t.step.label for t in more)} {fail}, too" if more else ""
-        bound = {"violated": "fails", "holds": "holds all the same"}.get(self.check.verdict, "is not settled")
-        where = f"{first.step.label}, {place.at}" if place.t else f"the end ({first.step.label}: {first.step.words})"
+        bound = {"violated": "fails", "holds": "holds all the same"}.get(
+            self.check.verdict, "is not settled"
+        )
+        where = (
+            f"{first.step.label}, {place.at}" if place.t
+            else f"the end ({first.step.label}: {first.step.words})"
+        )
         left, right = apart(float(self.lhs), float(self.rhs))
         return f"Breaks at {where}: {sides}{others}. The bound {bound}: {left} against {right}."
 
     def held_here(self) -> list[Tally]:
-        """The steps that hold on this run, and are on record as violated: they fail on another one."""
+        """The steps that hold on this run, and are on record as violated: they fail on another
+        one."""
         def on_record(step: Step) -> str | None:
             if not (step.statement and step.form):
                 return None
@@ -258,7 +294,7 @@ class Walk:
 
         return [t for t in self.tallies if t.verdict == "holds" and on_record(t.step) == "violated"]
 
-    # --- tables -------------------------------------------------------------------------------------------------------------
+    # --- tables -----------------------------------------------------------------------------------
     def _clean(self, lost: Any) -> float | None:
         """0 for what is rounding only."""
         if lost is None:
@@ -266,19 +302,22 @@ class Walk:
         return 0.0 if abs(float(lost)) <= 1e-12 * self._all_lost else float(lost)
 
     def steps(self) -> list[dict[str, Any]]:
-        """A row a step: its worst round, both sides there, and what the bound loses in it over all rounds."""
+        """A row a step: its worst round, both sides there, and what the bound loses in it over all
+        rounds."""
         return [
             {
-                "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement, "form": t.step.form,
-                "words": t.step.words, "formula": self._formula(t.step), "verdict": t.verdict, "worst": t.worst.at,
-                "lhs": float(t.worst.lhs), "rhs": float(t.worst.rhs), "weight": t.one_weight,
-                "lost": self._clean(t.lost), "error": t.error, "share": self.share(t),
+                "step": t.step.label, "part_of": t.step.part_of, "statement": t.step.statement,
+                "form": t.step.form, "words": t.step.words, "formula": self._formula(t.step),
+                "verdict": t.verdict, "worst": t.worst.at, "lhs": float(t.worst.lhs),
+                "rhs": float(t.worst.rhs), "weight": t.one_weight, "lost": self._clean(t.lost),
+                "error": t.error, "share": self.share(t),
             }
             for t in self.tallies
         ]  # fmt: skip
 
     def rows(self, round: int | None = None) -> list[dict[str, Any]]:
-        """A row a step and round, in the order of the proof; ``pandas.DataFrame(walk.rows())`` is a table of them.
+        """A row a step and round, in the order of the proof; ``pandas.DataFrame(walk.rows())`` is a
+        table of them.
 
         Parameters
         ----------
@@ -305,12 +344,14 @@ class Walk:
     def data(self) -> dict[str, Any]:
         """All of it as JSON has it; the waterfall is drawn from this alone."""
         return {
-            "theorem": self.proof.theorem, "name": self.name, "source": self.source, "form": self.proof.form, "rule": self.rule,
+            "theorem": self.proof.theorem, "name": self.name, "source": self.source,
+            "form": self.proof.form, "rule": self.rule,
             "rule_words": "" if self.rule == "any" else rule_words(self.rule, self.proof.theorem),
-            "instance": self.instance, "rounds": self.horizon, "exact": self.exact, "headline": self.headline, "note": self.proof.note,
-            "verdict": self.check.verdict, "lhs": float(self.lhs), "rhs": float(self.rhs), "slack": float(self.slack),
-            "unexplained": None if self.unexplained is None else float(self.unexplained), "adds_up": self.adds_up,
-            "formula": self.formula, "steps": self.steps(),
+            "instance": self.instance, "rounds": self.horizon, "exact": self.exact,
+            "headline": self.headline, "note": self.proof.note, "verdict": self.check.verdict,
+            "lhs": float(self.lhs), "rhs": float(self.rhs), "slack": float(self.slack),
+            "unexplained": None if self.unexplained is None else float(self.unexplained),
+            "adds_up": self.adds_up, "formula": self.formula, "steps": self.steps(),
         }  # fmt: skip
 
     def waterfall(self) -> Any:
@@ -333,7 +374,9 @@ class Walk:
 
     def _repr_html_(self) -> str:
         """A row a step, for notebooks; below a fold of it why it is used, and its formula."""
-        head = "".join(f"<th>{h}</th>" for h in ("step", "verdict", "worst", "lhs", "rhs", "lost", "share"))
+        head = "".join(
+            f"<th>{h}</th>" for h in ("step", "verdict", "worst", "lhs", "rhs", "lost", "share")
+        )
         body = "".join(self._html_row(row) for row in self.steps())
         caption = f"<p><b>{escape(self.headline)}</b><br>{escape(self.instance)}</p>"
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -344,11 +387,16 @@ class Walk:
         lost = "" if row["lost"] is None else f"{row['lost']:.4g}"
         verdict = f"<b>{row['verdict']}</b>" if row["verdict"] == "violated" else row["verdict"]
         indent = "&nbsp;&nbsp;" if row["part_of"] else ""
-        formula = f'<div style="overflow-x:auto; max-width:26em">{_formula(row["formula"])}</div>' if row["formula"] else ""
+        formula = (
+            f'<div style="overflow-x:auto; max-width:26em">{_formula(row["formula"])}</div>'
+            if row["formula"] else ""
+        )
         label = f"<summary>{indent}{escape(row['step'])}</summary>"
         step = f"<details style='max-width:26em'>{label}{escape(row['words'])}{formula}</details>"
         texts = (step, verdict, row["worst"], f"{row['lhs']:.4g}", f"{row['rhs']:.4g}", lost, share)
-        return "<tr>" + "".join(f'<td style="text-align:left">{text}</td>' for text in texts) + "</tr>"
+        return (
+            "<tr>" + "".join(f'<td style="text-align:left">{text}</td>' for text in texts) + "</tr>"
+        )
 
 
 def _formula(latex: str) -> str:

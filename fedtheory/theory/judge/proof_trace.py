@@ -1,10 +1,12 @@
-"""Walking a proof: one run through its steps, round by round, and where the slack of the final bound is lost.
+"""Walking a proof: one run through its steps, round by round, and where the slack of the final
+bound is lost.
 
     walk("paper/theorem", problem, algorithm, sampling=Uniform(2)).headline
 
-The slack of the bound (right side less left side, at the horizon) is the sum over the steps of what each loses: its weight times its
-slack, summed over the rounds. That is an identity, so the walk checks it: `Walk.unexplained` is what the weights leave over, 0 in
-fractions. A step that fails on the way has a negative slack: it gives the bound what it should not have.
+The slack of the bound (right side less left side, at the horizon) is the sum over the steps of what
+each loses: its weight times its slack, summed over the rounds. That is an identity, so the walk
+checks it: `Walk.unexplained` is what the weights leave over, 0 in fractions. A step that fails on
+the way has a negative slack: it gives the bound what it should not have.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ __all__ = ["compared", "follow", "proofs_of", "sides_of", "walk", "walk_witness"
 
 
 def proofs_of(theorem: str = "", form: str = "") -> list[Proof]:
-    """The proofs of a theorem, by its statement's id, or those of one of its forms; all that there are where none is named.
+    """The proofs of a theorem, by its statement's id, or those of one of its forms; all that there
+    are where none is named.
 
     Raises `UnknownName` for no such statement, or no such form with a proof, and `InvalidInput` for
     a statement without a proof in steps, with those that have one.
     """
-    every = [p for paper in dict.fromkeys(paper_of(s) for s in all_statements()) for p in paper.proofs]
+    every = [
+        p for paper in dict.fromkeys(paper_of(s) for s in all_statements()) for p in paper.proofs
+    ]
     if not theorem:
         return every
     id = get(theorem).id
@@ -61,11 +66,14 @@ def _chosen(theorem: str | Proof, form: str, rule: str) -> Proof:
         if rule in proof.rules or "any" in proof.rules:
             return proof
     rules = ", ".join(r for p in of_form for r in p.rules)
-    raise InvalidInput(f"the proof of {theorem} [{form}] is not walked under the {rule} rule: it is about {rules}")
+    raise InvalidInput(
+        f"the proof of {theorem} [{form}] is not walked under the {rule} rule: it is about {rules}"
+    )
 
 
 def walk(
-    theorem: str | Proof, problem: Problem, algorithm: Any = None, *, form: str = "repaired", **options: Unpack[Options]
+    theorem: str | Proof, problem: Problem, algorithm: Any = None, *, form: str = "repaired",
+    **options: Unpack[Options]
 ) -> Walk:
     """A proof on a problem of yours.
 
@@ -74,7 +82,8 @@ def walk(
     theorem : id of a statement with a proof in steps (`proofs_of`), or a `Proof`
     algorithm : the method; None where the statement says which
     form : which form's proof
-    options : of `fedtheory.theory.judge.verify.verify`: sampling, local_solver, x0, rounds, mode, scenarios, seed, confidence, given
+    options : of `fedtheory.theory.judge.verify.verify`: sampling, local_solver, x0, rounds, mode,
+        scenarios, seed, confidence, given
 
     Raises
     ------
@@ -90,17 +99,22 @@ def walk(
     case.check_solver(about_of(get(id)).work)
     proof = _chosen(theorem, form, case.rule)
     if proof.course is None:
-        raise InvalidInput(f"the proof of {proof.theorem} is walked on its witness only, not on a problem")
+        raise InvalidInput(
+            f"the proof of {proof.theorem} is walked on its witness only, not on a problem"
+        )
     return follow(proof, proof.course(case, proof), case.confidence)
 
 
-def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "printed", rule: str = "") -> Walk:
+def walk_witness(
+    theorem: str | Proof, witness: Any = None, *, form: str = "printed", rule: str = ""
+) -> Walk:
     """A proof in fractions, along the run of a witness.
 
     Parameters
     ----------
     witness : a `Witness`, or the name of one that comes with the paper; default the proof's own
-    rule : of the method, where neither the witness nor the proof says; default the first that the form has a proof for
+    rule : of the method, where neither the witness nor the proof says; default the first that the
+        form has a proof for
 
     Raises
     ------
@@ -113,9 +127,13 @@ def walk_witness(theorem: str | Proof, witness: Any = None, *, form: str = "prin
         proof = theorem
     else:
         rules = [r for p in proofs_of(theorem) if p.form == form for r in p.rules]
-        proof = _chosen(theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any"))
+        proof = _chosen(
+            theorem, form, getattr(witness, "rule", "") or rule or next(iter(rules), "any")
+        )
     if proof.replayed is None:
-        raise InvalidInput(f"the proof of {id} is walked on a problem only: there is no run of it in fractions")
+        raise InvalidInput(
+            f"the proof of {id} is walked on a problem only: there is no run of it in fractions"
+        )
     own = proof.witness if witness is None else witness
     own = own() if callable(own) else _shipped(id, own) if isinstance(own, str) else own
     return follow(proof, proof.replayed(own, proof))
@@ -131,11 +149,13 @@ def _shipped(theorem: str, name: str) -> Witness:
     return known[name]
 
 
-# what is found on a step on the way: its places, and of each the slack, (S,) of scenarios, and that of what was drawn
+# what is found on a step on the way: its places, and of each the slack, (S,) of scenarios, and that
+# of what was drawn
 _Line = list[tuple[Place, Any, Any]]
 CHANCE = Step(
     "chance", "what was drawn stands for all that could be: what is left is chance, 0 in the mean",
-    formula=r"\textstyle\sum_t\mathbb E_{t-1}[\text{slack of round }t]=\sum_t\text{slack of round }t\text{ as drawn}",
+    formula=r"\textstyle\sum_t\mathbb E_{t-1}[\text{slack of round }t]=\sum_t\text{slack of round "
+    r"}t\text{ as drawn}",
     over="end", only_drawn=True,
 )  # fmt: skip
 
@@ -158,26 +178,34 @@ def follow(proof: Proof, course: Course, confidence: float = CONFIDENCE) -> Walk
     for step, line in zip(steps, lines, strict=True):
         if step.over != "round":
             both = sides_of(step, run)
-            parts: list[tuple[Any, Sides]] = [(None, both)] if step.over == "end" else [*enumerate(both.rows, 1)]
+            parts: list[tuple[Any, Sides]] = (
+                [(None, both)] if step.over == "end" else [*enumerate(both.rows, 1)]
+            )
             for at, sides in parts:
                 place, slack = judged.place(step, sides, run, mean, at)
                 line.append((place, slack, slack))
     if not all(lines):
         raise InvalidInput(f"the run of {course.name} has no round: there is nothing to walk")
     whole = Step("the bound", "", proof.theorem, proof.form)
-    bound, total = judged.place(whole, sides_of(whole, run).at_the_end(course.exact), run, mean, None)
+    bound, total = judged.place(
+        whole, sides_of(whole, run).at_the_end(course.exact), run, mean, None
+    )
     weights = [_weights(step, run, len(line)) for step, line in zip(steps, lines, strict=True)]
     tallies = [_tally(*found, course.exact) for found in zip(steps, weights, lines, strict=True)]
     if apart:
-        shares = [(w, found) for each, line in zip(weights, lines, strict=True) if each for w, found in zip(each, line, strict=True)]
+        shares = [
+            (w, found) for each, line in zip(weights, lines, strict=True) if each
+            for w, found in zip(each, line, strict=True)
+        ]
         expected, seen = (sum(w * found[i] for w, found in shares) for i in (1, 2))
         place, slack = judged.place(CHANCE, eq(expected, seen), run, mean, None)
         tallies.append(_tally(CHANCE, [1.0], [(place, slack, slack)], course.exact))
     lost = [t.lost for t in tallies if t.lost is not None]
     unexplained = judged.expected(total) - sum(lost[1:], lost[0]) if lost else None
     return Walk(
-        proof=proof, instance=course.name, rule=course.rule, horizon=course.horizon, exact=course.exact, check=bound.check,
-        lhs=bound.lhs, rhs=bound.rhs, slack=judged.expected(total), tallies=tallies, unexplained=unexplained,
+        proof=proof, instance=course.name, rule=course.rule, horizon=course.horizon,
+        exact=course.exact, check=bound.check, lhs=bound.lhs, rhs=bound.rhs,
+        slack=judged.expected(total), tallies=tallies, unexplained=unexplained,
         formula=statement.form(proof.form).latex,
     )  # fmt: skip
 
@@ -199,7 +227,8 @@ def sides_of(step: Step, view: Any) -> Sides:
 
 
 def over_cohorts(values: Any, view: Any) -> Any:
-    """The expectation over the cohorts of what has an entry for each of them, on a view that knows their chances."""
+    """The expectation over the cohorts of what has an entry for each of them, on a view that knows
+    their chances."""
     array, expectation = np.asarray(values), getattr(type(view), "expectation", None)
     if array.ndim < 2 or expectation is None or view.sampled:
         return array
@@ -213,7 +242,8 @@ def compared(sides: Sides, view: Any) -> tuple[Any, Any]:
 
 
 def _weights(step: Step, run: Any, places: int) -> list[Any] | None:
-    """What one unit of a step's slack adds to that of the bound, in each of its places; None without a weight."""
+    """What one unit of a step's slack adds to that of the bound, in each of its places; None
+    without a weight."""
     weight = None if step.weight is None else step.weight(run)
     if weight is None:
         return None
@@ -242,7 +272,8 @@ class _Judge:
     confidence: float
 
     def mean_by(self, chance: Any) -> Any:
-        """Expectation over the states of a round: (S,) -> number; of scenarios the values as they are, (S,)."""
+        """Expectation over the states of a round: (S,) -> number; of scenarios the values as they
+        are, (S,)."""
 
         def mean(values: Any) -> Any:
             flat = np.asarray(values).ravel()
@@ -259,8 +290,11 @@ class _Judge:
         flat = np.asarray(values).ravel()
         return flat[0] if len(flat) == 1 else float(flat.mean())
 
-    def place(self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None) -> tuple[Place, Any]:
-        """A step in one round: what is shown of it, and its slack (a number, or one for each scenario)."""
+    def place(
+        self, step: Step, sides: Sides, view: Any, mean: Any, t: int | None
+    ) -> tuple[Place, Any]:
+        """A step in one round: what is shown of it, and its slack (a number, or one for each
+        scenario)."""
         lhs, rhs = compared(sides, view)
         judged, sums = sides, step.in_mean and self.course.exact
         if sums:  # claimed of the expectation over the states only
@@ -270,19 +304,29 @@ class _Judge:
         check = self._verdict(step, judged, lhs, rhs, t)
         left, right = mean(lhs), mean(rhs)
         form = get(step.statement).form(step.form) if step.statement and step.form else None
-        put = Put.of(step, sides, view, form, lambda values: self.expected(mean(over_cohorts(values, view))))
+        put = Put.of(
+            step, sides, view, form, lambda values: self.expected(mean(over_cohorts(values, view)))
+        )
         return Place(t, self.expected(left), self.expected(right), check, put), right - left
 
     def _verdict(self, step: Step, sides: Sides, lhs: Any, rhs: Any, t: int | None) -> Check:
-        fields: dict[str, Any] = {"statement": step.statement or step.label, "form": step.form, "rule": self.course.rule}
-        given_the_state = self.course.conditional and t is not None and step.over == "round" and not step.in_mean
+        fields: dict[str, Any] = {
+            "statement": step.statement or step.label, "form": step.form, "rule": self.course.rule
+        }
+        given_the_state = (
+            self.course.conditional and t is not None and step.over == "round" and not step.in_mean
+        )
         if self.course.exact or np.size(sides.lhs) == 1 or given_the_state:
             return judge(sides, **fields)
         looks = max(1, self.course.horizon)
-        left, right, scale = (np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale))
+        left, right, scale = (
+            np.asarray(a, dtype=float).reshape(1, -1) for a in (lhs, rhs, sides.scale)
+        )
         noise = float(np.max(sides.noise))
         if sides.relation == "<=":
-            return judge_statistical(Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields)
+            return judge_statistical(
+                Sides(left, right, scale, "<=", noise), self.confidence, looks, **fields
+            )
         if sides.compared[0] is sides.lhs:  # an equation of vectors, true in expectation only
             why = "it is an equation between expectations: scenarios show none"
             return Check(verdict="inconclusive", reason=why, mode="statistical", **fields)
@@ -292,5 +336,8 @@ class _Judge:
         violated = next((c for c in both if c.verdict == "violated"), None)
         agree = "both sides agree within the error of the scenarios"
         found = violated or replace(both[0], verdict="inconclusive", reason=agree)
-        gap = abs(float(np.mean(left - right)))  # as of every equality: by how much the sides differ, against 0
-        return replace(found, lhs=gap, rhs=0.0, slack=-abs(found.slack), tightness=float("nan"), relation="==")
+        # as of every equality: by how much the sides differ, against 0
+        gap = abs(float(np.mean(left - right)))
+        return replace(
+            found, lhs=gap, rhs=0.0, slack=-abs(found.slack), tightness=float("nan"), relation="=="
+        )

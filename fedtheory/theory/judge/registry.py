@@ -1,7 +1,7 @@
 """The papers that are known, and the statements they bring.
 
-A paper comes from the package, from another package by the entry point group ``fedtheory.papers``, or from a file that a
-user names. Nothing here knows any of them by name.
+A paper comes from the package, from another package by the entry point group ``fedtheory.papers``,
+or from a file that a user names. Nothing here knows any of them by name.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from fedtheory.theory.judge.setting import About, Setting
 from fedtheory.theory.judge.statement import Statement
 
 __all__ = [
-    "ENTRY_POINTS", "RegisteredPaper", "about_of", "all_statements", "by_paper", "content_of", "get", "is_ours",
-    "load_file", "missing_import", "paper", "paper_of", "papers", "read_file", "register",
-    "rule_words", "setting_of",
+    "ENTRY_POINTS", "RegisteredPaper", "about_of", "all_statements", "by_paper", "content_of",
+    "get", "is_ours", "load_file", "missing_import", "paper", "paper_of", "papers", "read_file",
+    "register", "rule_words", "setting_of",
 ]  # fmt: skip
 
 ENTRY_POINTS = "fedtheory.papers"
@@ -64,8 +64,9 @@ class RegisteredPaper:
     rule_words : dict rule -> how a sentence says it, where that is not '... rule'
     rule_short : dict rule -> how a narrow column says it, where the rule itself is too long
     tuned : callable(method, request, rounds, batch_size) -> `Tuned`
-        A method with the hyperparameters that a theorem gives it, for a user who runs it; None where
-        no theorem gives any. Rounds and batch size are as he asked for them, None where he did not.
+        A method with the hyperparameters that a theorem gives it, for a user who runs it; None
+        where no theorem gives any. Rounds and batch size are as he asked for them, None where he
+        did not.
     computed : dict method -> {option: what it is taken from}, of the methods that it makes
     step_sizes : callable(algorithm, problem, participation, rounds) -> the schedule of local steps
         That a theorem gives a run of the method; it raises `InvalidInput` where there are none.
@@ -136,9 +137,9 @@ def register(paper: RegisteredPaper) -> RegisteredPaper:
 
     The same paper twice is added once. A file that is read again replaces what it had.
 
-    Raises `FedTheoryError` for what is no `Paper`, for another paper of that id, and for a statement
-    of another id than the paper's, one that stands in it twice, or one without forms; and what the
-    statements themselves raise, with file and line.
+    Raises `FedTheoryError` for what is no `Paper`, for another paper of that id, and for a
+    statement of another id than the paper's, one that stands in it twice, or one without forms; and
+    what the statements themselves raise, with file and line.
     """
     remedy = "use fedtheory.theory.Paper(id, title, source)"
     require(isinstance(paper, RegisteredPaper), "paper", paper, remedy)
@@ -245,7 +246,9 @@ def read_file(path: Path | str) -> Iterator[list[RegisteredPaper]]:
     """
     where = Path(path).resolve()
     if not where.is_file():
-        raise DataFileError(f"{path}: no such file; give a Python file that makes a fedtheory paper")
+        raise DataFileError(
+            f"{path}: no such file; give a Python file that makes a fedtheory paper"
+        )
     digest = hashlib.sha256(str(where).encode()).hexdigest()[:8]
     name = f"fedtheory_file_{where.stem}_{digest}"
     loader = importlib.machinery.SourceFileLoader(name, str(where))
@@ -323,8 +326,9 @@ def papers() -> list[RegisteredPaper]:
     _load()
     if not _PAPERS:
         raise MissingCapability(
-            f"no installed package brings a paper (entry points {ENTRY_POINTS!r}): fedtheory runs from a folder that is not "
-            "installed, or that was installed before it had papers; run `pip install -e .` in it"
+            f"no installed package brings a paper (entry points {ENTRY_POINTS!r}): fedtheory runs "
+            "from a folder that is not installed, or that was installed before it had papers; run "
+            "`pip install -e .` in it"
         )
     return list(_PAPERS.values())
 
@@ -338,7 +342,8 @@ def paper(id: str) -> RegisteredPaper:
 
 
 def paper_of(statement: str | Statement) -> RegisteredPaper:
-    """The paper that a statement was declared in, or that is registered for a statement's id. Raises `UnknownName`."""
+    """The paper that a statement was declared in, or that is registered for a statement's id.
+    Raises `UnknownName`."""
     if isinstance(statement, Statement):
         home: RegisteredPaper = statement.home or paper(statement.paper)
         return home
@@ -360,7 +365,9 @@ def rule_words(rule: str, statement: str) -> str:
     return paper_of(statement).rule_words.get(rule, f"{rule} rule")
 
 
-def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tuple[RegisteredPaper, list[Any]]]:
+def by_paper(
+    items: Sequence[Any], statement: Callable[[Any], str]
+) -> list[tuple[RegisteredPaper, list[Any]]]:
     """Items grouped by the paper of their statement, in order."""
     groups: dict[str, list[Any]] = {}
     for item in items:
@@ -369,7 +376,8 @@ def by_paper(items: Sequence[Any], statement: Callable[[Any], str]) -> list[tupl
 
 
 def get(name: Any) -> Statement:
-    """The statement of that id, for example 'my-paper/theorem-3.1', or of that name in a file: 'my_paper.py::theorem-3.1'.
+    """The statement of that id, for example 'my-paper/theorem-3.1', or of that name in a file:
+    'my_paper.py::theorem-3.1'.
 
     A `Statement`, or an `AuthoredStatement` of a paper, is that statement.
 
@@ -388,13 +396,16 @@ def get(name: Any) -> Statement:
     name = _ALIASES.get(name, name)
     if name not in _STATEMENTS:
         full = [known for known in _STATEMENTS if known.partition("/")[2] == str(name)]
-        raise suggest(name, full or [*_STATEMENTS, *_ALIASES], "statement", "`fedtheory list` has all")
+        raise suggest(
+            name, full or [*_STATEMENTS, *_ALIASES], "statement", "`fedtheory list` has all"
+        )
     return _STATEMENTS[name]
 
 
 def content_of(chosen: RegisteredPaper) -> str | None:
-    """Give the key of a paper's code in kept results: '' for this package's papers, which come with its own code;
-    for a file a hash of it and of the Python files beside it; None for another package's, whose code may change unseen."""
+    """Give the key of a paper's code in kept results: '' for this package's papers, which come with
+    its own code; for a file a hash of it and of the Python files beside it; None for another
+    package's, whose code may change unseen."""
     if not chosen.file:
         return "" if is_ours(chosen) else None
     files = (Path(chosen.file), *sorted(Path(chosen.file).parent.glob("*.py")))
@@ -408,6 +419,7 @@ def is_ours(paper: RegisteredPaper) -> bool:
 
 
 def all_statements(prefix: str = "") -> Sequence[Statement]:
-    """All statements in the order of their papers, or those whose id starts with the prefix; errors as of `papers`."""
+    """All statements in the order of their papers, or those whose id starts with the prefix; errors
+    as of `papers`."""
     papers()
     return [s for s in _STATEMENTS.values() if s.id.startswith(prefix)]

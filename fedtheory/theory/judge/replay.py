@@ -1,4 +1,5 @@
-"""Witness files: reading them with suspicion, writing them whole, and rerunning what they claim in fractions."""
+"""Witness files: reading them with suspicion, writing them whole, and rerunning what they claim in
+fractions."""
 
 from __future__ import annotations
 
@@ -21,9 +22,13 @@ from fedtheory.untrusted import parse_json, ratio, read_text
 __all__ = ["builtin_witnesses", "exact_check", "load", "parse", "replay", "save"]
 
 MAX_BYTES = 1_000_000
-MOST_SECONDS = 20  # of processor time, for one witness; those that come with the package take under one
-MOST_BITS, MOST_SIDE = 7_000, Fraction(10**300)  # of a side: Python writes 4,300 digits, as their difference may have
-_LONG, _LIKE_A_NUMBER = 9000, re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d_]+)?(?:/[+-]?[\d._]+)?\s*")
+# of processor time, for one witness; those that come with the package take under one
+MOST_SECONDS = 20
+# of a side: Python writes 4,300 digits, as their difference may have
+MOST_BITS, MOST_SIDE = 7_000, Fraction(10**300)
+_LONG, _LIKE_A_NUMBER = (
+    9000, re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d_]+)?(?:/[+-]?[\d._]+)?\s*")
+)
 _NEEDED = ("statement", "form", "rule", "kind", "data", "lhs", "rhs")
 _OPTIONAL = ("verdict", "label", "without", "constants", "found_by", "provenance")
 
@@ -57,7 +62,9 @@ def parse(text: str, label: str) -> Witness:
     check_fields(data, _NEEDED, _OPTIONAL, label)
     for key in (*(k for k in _NEEDED if k != "data"), "verdict", "label", "without"):
         if not isinstance(data.get(key, ""), str):
-            raise DataFileError(f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\"")
+            raise DataFileError(
+                f"{label}: {key} is {data[key]!r}; write it as a string, for example \"1/2\""
+            )
     if "::" in data["statement"]:  # it would be run
         raise DataFileError(
             f"{label}: statement {data['statement']!r:.80} names a file; "
@@ -81,23 +88,35 @@ def _check_texts(value: Any, label: str) -> None:
         try:
             ratio(value)
         except (ValueError, ZeroDivisionError):
-            told = repr(value) if len(value) <= 40 else f"{value[:40]!r}... ({len(value)} characters)"
-            raise DataFileError(f'{label}: {told} is not a fraction: write it like "-3/7"') from None
+            told = (
+                repr(value) if len(value) <= 40 else f"{value[:40]!r}... ({len(value)} characters)"
+            )
+            raise DataFileError(
+                f'{label}: {told} is not a fraction: write it like "-3/7"'
+            ) from None
 
 
-def check_fields(data: dict[str, Any], needed: tuple[str, ...], optional: tuple[str, ...], label: str) -> None:
+def check_fields(
+    data: dict[str, Any], needed: tuple[str, ...], optional: tuple[str, ...], label: str
+) -> None:
     """Raise `DataFileError` that names missing and unknown fields."""
-    missing, unknown = [k for k in needed if k not in data], sorted(set(data) - {*needed, *optional})
-    what = [f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+    missing, unknown = (
+        [k for k in needed if k not in data], sorted(set(data) - {*needed, *optional})
+    )
+    what = [
+        f"{word}: {', '.join(names)}"
+        for word, names in (("missing", missing), ("unknown", unknown)) if names
+    ]
     if what:
         raise DataFileError(f"{label}: wrong fields ({'; '.join(what)})")
 
 
 def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]:
-    """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+    """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs,
+    rhs, scale.
 
-    ``of`` is as for `replay`. Raises `InvalidInput` for data that are no instance of their kind, and
-    `UnknownName` as `registry.get`.
+    ``of`` is as for `replay`. Raises `InvalidInput` for data that are no instance of their kind,
+    and `UnknownName` as `registry.get`.
     """
     if of is None:
         statement = get(witness.statement)
@@ -109,13 +128,21 @@ def exact_check(witness: Witness, of: Any = None) -> tuple[Check, Any, Any, Any]
             raise suggest(witness.statement, ids, "statement")
         statement, setting = ids[witness.statement], known.setting
     try:
-        with ended_within(MOST_SECONDS, f"judging {witness.statement} in fractions", "take a witness with shorter numbers"):
+        with ended_within(
+            MOST_SECONDS, f"judging {witness.statement} in fractions",
+            "take a witness with shorter numbers"
+        ):
             return setting.exact_check(statement, witness)
     except FedTheoryError:
         raise
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+    except (
+        ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
+        MemoryError
+    ) as error:
         told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        raise InvalidInput(f"data of kind {witness.kind!r:.60}: they are no instance that can be judged ({told})") from error
+        raise InvalidInput(
+            f"data of kind {witness.kind!r:.60}: they are no instance that can be judged ({told})"
+        ) from error
 
 
 def replay(witness: Witness | Path | str, of: Any = None) -> Check:
@@ -142,20 +169,30 @@ def replay(witness: Witness | Path | str, of: Any = None) -> Check:
         witness = load(witness)
     check, lhs, rhs, _ = exact_check(witness, of)
     for name, side in (("left", lhs), ("right", rhs)):
-        bits = max(abs(side.numerator), side.denominator).bit_length() if isinstance(side, Fraction) else 0
+        bits = (
+            max(abs(side.numerator), side.denominator).bit_length() if isinstance(side, Fraction)
+            else 0
+        )
         if bits > MOST_BITS or abs(side) > MOST_SIDE:
-            raise InvalidInput(f"its {name} side is {brief(side)}: too long to be told; take a witness with shorter numbers")
+            raise InvalidInput(
+                f"its {name} side is {brief(side)}: too long to be told; take a witness "
+                "with shorter numbers"
+            )
     if check.verdict != witness.verdict:
         sign = ">" if lhs > rhs else "<="
         what = "not a witness" if witness.verdict == "violated" else "not as claimed"
         verb = "holds" if check.verdict == "holds" else "is violated"
-        raise InvalidInput(f"{what}: {witness.statement} [{witness.form}] {verb} here, {float(lhs):.6g} {sign} {float(rhs):.6g}")
+        raise InvalidInput(
+            f"{what}: {witness.statement} [{witness.form}] {verb} here, {float(lhs):.6g} {sign} "
+            f"{float(rhs):.6g}"
+        )
     if (witness.lhs, witness.rhs) != ("", ""):
         claimed = fraction(witness.lhs, "lhs"), fraction(witness.rhs, "rhs")
         if claimed != (lhs, rhs):
             raise InvalidInput(
-                f"the witness claims lhs = {float(claimed[0]):.12g}, rhs = {float(claimed[1]):.12g}, but its data give "
-                f"{float(lhs):.12g} and {float(rhs):.12g}: it was changed after it was found"
+                f"the witness claims lhs = {float(claimed[0]):.12g}, rhs = "
+                f"{float(claimed[1]):.12g}, but its data give {float(lhs):.12g} and "
+                f"{float(rhs):.12g}: it was changed after it was found"
             )
     return check
 
@@ -193,7 +230,10 @@ def _check_named(known: Any, folder: Any, names: set[str]) -> None:
     for made in getattr(known, "authored", {}).values():
         for form in made.forms.values():
             if form.witness and form.witness not in names:
-                there = str(suggest(form.witness, sorted(names), "witness")) if names else "none is there"
+                there = (
+                    str(suggest(form.witness, sorted(names), "witness")) if names
+                    else "none is there"
+                )
                 raise InvalidInput(
                     f"{made.id} [{form.name}] names witness={form.witness!r}, and there is no file "
                     f"{folder}/{form.witness}.json ({there}): put there what `fedtheory verify` "

@@ -17,7 +17,8 @@ OF_RUNS = (  # options of the command line that mean nothing to most statements
 
 
 class Request(Protocol):
-    """A user's request in words, at the command line; a paper's setting turns it into a `Prepared` case.
+    """A user's request in words, at the command line; a paper's setting turns it into a `Prepared`
+    case.
 
     Attributes
     ----------
@@ -57,7 +58,9 @@ class Request(Protocol):
     def participation_in_words(self, problem: Any) -> str:
         """The clients that take part, for the line above the table."""
 
-    def algorithm(self, method: str, problem: Any, compressed: bool = False, **defaults: Any) -> Any:
+    def algorithm(
+        self, method: str, problem: Any, compressed: bool = False, **defaults: Any
+    ) -> Any:
         """The method with the hyperparameters that were given, else these defaults, else its own.
 
         compressed : its messages may be compressed; else that is refused
@@ -67,7 +70,8 @@ class Request(Protocol):
         """Local SGD as the options of local work say."""
 
     def refuse(self, names: Any, why: str) -> None:
-        """Raise `InvalidInput` that names the first of these options that was given, and its value."""
+        """Raise `InvalidInput` that names the first of these options that was given, and its
+        value."""
 
     def refuse_hyperparameters(self, why: str) -> None:
         """The same for every hyperparameter of every method."""
@@ -89,7 +93,8 @@ class Prepared:
     details : what is written beside the checks
     facts : callable(checks) -> rows (name, value)
         Constants that the checks carry, shown once above the table and taken out of the checks.
-    staged : whether Monte Carlo comes in stages, so that its progress is counted and an interrupt keeps the last stage
+    staged : whether Monte Carlo comes in stages, so that its progress is counted and an interrupt
+        keeps the last stage
     """
 
     problem: Any

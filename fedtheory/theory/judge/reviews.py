@@ -39,10 +39,13 @@ class Rests:
     verdict: Literal["holds", "violated", "open"]
 
     def recorded(self, paper: str) -> str:
-        """The verdict on record. Raises `UnknownName` where the statement, the form or the rule is not there."""
+        """The verdict on record. Raises `UnknownName` where the statement, the form or the rule is
+        not there."""
         form = get(f"{paper}/{self.statement}").form(self.form)
         if self.rule not in form.established:
-            raise suggest(self.rule, list(form.established), f"rule of {paper}/{self.statement} [{self.form}]")
+            raise suggest(
+                self.rule, list(form.established), f"rule of {paper}/{self.statement} [{self.form}]"
+            )
         return form.established[self.rule]
 
 
@@ -96,7 +99,10 @@ def told(point: Point, paper: str) -> dict[str, Any]:
         "answer": point.answer.format(*found), "more": point.more.format(*found),
         "commands": list(point.commands),
         "rests_on": [
-            {"statement": f"{paper}/{r.statement}", "form": r.form, "rule": r.rule, "verdict": v, "as_written": r.verdict}
+            {
+                "statement": f"{paper}/{r.statement}", "form": r.form, "rule": r.rule, "verdict": v,
+                "as_written": r.verdict
+            }
             for r, v in zip(point.rests_on, found, strict=True)
         ],
     }  # fmt: skip

@@ -24,9 +24,12 @@ from fedtheory.theory.judge.shrink import Data, numbers, put
 from fedtheory.theory.judge.statement import Form, Sides, Statement
 from fedtheory.theory.judge.witness import Witness
 
-__all__ = ["VISIBLE", "Elite", "Search", "SearchResult", "Tape", "Target", "explore", "moved", "scores"]
+__all__ = [
+    "VISIBLE", "Elite", "Search", "SearchResult", "Tape", "Target", "explore", "moved", "scores"
+]
 
-VISIBLE = 0.002  # (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
+# (lhs - rhs)/scale; the scale also counts what cancels, so the sides themselves differ by far more
+VISIBLE = 0.002
 WIDTH = 64  # uniforms that a tape starts with
 
 Proved = Callable[["Target"], tuple[Witness | None, float | None]]
@@ -63,12 +66,16 @@ class SearchResult:
     @property
     def empty(self) -> bool:
         """True if nothing was found beyond rounding."""
-        rounding = self.best <= RELATIVE_TOLERANCE or (self.exact_best is not None and self.exact_best <= 0)
+        rounding = (
+            self.best <= RELATIVE_TOLERANCE
+            or (self.exact_best is not None and self.exact_best <= 0)
+        )
         return self.witness is None and rounding
 
 
 class Tape:
-    """A `numpy.random.Generator` whose uniforms are on a tape, so that a draw can be repeated with a few of them changed."""
+    """A `numpy.random.Generator` whose uniforms are on a tape, so that a draw can be repeated with
+    a few of them changed."""
 
     def __init__(self, uniforms: np.ndarray, seed: int = 0) -> None:
         self.uniforms, self.at = np.asarray(uniforms, dtype=float), 0
@@ -82,7 +89,9 @@ class Tape:
     def random(self, size: Any = None) -> Any:
         count = 1 if size is None else int(np.prod(size))
         if self.at + count > len(self.uniforms):
-            self.uniforms = np.concatenate([self.uniforms, self._more.random(self.at + count - len(self.uniforms))])
+            self.uniforms = np.concatenate([
+                self.uniforms, self._more.random(self.at + count - len(self.uniforms))
+            ])
         out = self.uniforms[self.at : self.at + count]
         self.at += count
         return float(out[0]) if size is None else out.reshape(size).copy()
@@ -90,14 +99,20 @@ class Tape:
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         return low + (high - low) * self.random(size)
 
-    def integers(self, low: int, high: int | None = None, size: Any = None, endpoint: bool = False) -> Any:
+    def integers(
+        self, low: int, high: int | None = None, size: Any = None, endpoint: bool = False
+    ) -> Any:
         low, high = (0, low) if high is None else (low, high)
-        out = np.floor(low + (high + endpoint - low) * np.asarray(self.random(size))).astype(np.int64)
+        out = np.floor(low + (high + endpoint - low) * np.asarray(self.random(size))).astype(
+            np.int64
+        )
         return int(out) if size is None else out
 
     def choice(self, a: Any, size: Any = None, p: Any = None) -> Any:
         options = np.arange(a) if isinstance(a, int | np.integer) else np.asarray(a)
-        masses = np.full(len(options), 1 / len(options)) if p is None else np.asarray(p, dtype=float)
+        masses = (
+            np.full(len(options), 1 / len(options)) if p is None else np.asarray(p, dtype=float)
+        )
         where = np.searchsorted(np.cumsum(masses)[:-1], self.random(size), side="right")
         return options[where]
 
@@ -145,7 +160,8 @@ class Target:
 
 
 def scores(sides: Sides) -> tuple[float, float]:
-    """Largest (lhs - rhs - noise)/scale, and largest lhs/rhs where rhs is not small (-inf where there is none)."""
+    """Largest (lhs - rhs - noise)/scale, and largest lhs/rhs where rhs is not small (-inf where
+    there is none)."""
     lhs, rhs, scale = (np.asarray(a).ravel() for a in (sides.lhs, sides.rhs, sides.scale))
     gap = (lhs - rhs).astype(float)  # fractions are subtracted before they are rounded
     lhs, rhs, scale = (a.astype(float) for a in (lhs, rhs, scale))
@@ -153,7 +169,9 @@ def scores(sides: Sides) -> tuple[float, float]:
     margins = (gap - noise) / np.maximum(scale + noise, 1e-290)
     margins = np.where(np.isfinite(margins), margins, -1.0)
     some = (rhs > 1e-6 * scale) & np.isfinite(lhs)
-    ratio = float((lhs[some] / rhs[some]).max()) if sides.relation == "<=" and some.any() else -np.inf
+    ratio = (
+        float((lhs[some] / rhs[some]).max()) if sides.relation == "<=" and some.any() else -np.inf
+    )
     return float(margins.max()), ratio
 
 
@@ -195,7 +213,8 @@ class Search:
         return True
 
     def look(self, instance: Any, tape: np.ndarray | None = None, aim: Any = None) -> Any:
-        """Score an instance, and `keep` it; a search may look at the ``aim`` alone that it is a change for."""
+        """Score an instance, and `keep` it; a search may look at the ``aim`` alone that it is a
+        change for."""
         raise NotImplementedError
 
     def enters(self, aim: Hashable, score: Any) -> bool:
@@ -289,7 +308,9 @@ class _OnTargets(Search):
 
     kept = 1
 
-    def __init__(self, make: Draw, targets: list[Target], rng: np.random.Generator, seed: int) -> None:
+    def __init__(
+        self, make: Draw, targets: list[Target], rng: np.random.Generator, seed: int
+    ) -> None:
         super().__init__(rng, seed)
         self.make, self.targets = make, targets
 

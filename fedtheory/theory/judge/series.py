@@ -1,4 +1,5 @@
-"""The entries that a check compared: kept on a problem of the user's, for a picture; never in a campaign."""
+"""The entries that a check compared: kept on a problem of the user's, for a picture; never in a
+campaign."""
 
 from __future__ import annotations
 
@@ -30,18 +31,21 @@ class Series:
     lhs, rhs, slack : (n,)
         What is measured, the bound, and (rhs - lhs)/(the size of all terms).
     floor : (n,)
-        Up to here a side is 0 as far as rounding, and what is not known of the optimum, let one tell.
+        Up to here a side is 0 as far as rounding, and what is not known of the optimum, let one
+        tell.
     violated : (n,) of bools
         The entries by which the check would be judged violated, had it no other.
     lhs_error, rhs_error, slack_error : (n,) or None
         Standard errors over scenarios, the last of rhs - lhs; None where nothing is random.
-    quantile : what a standard error is multiplied with: the interval has the confidence of the check
+    quantile : what a standard error is multiplied with: the interval has the confidence of the
+        check
     terms : (t, n) or None
         The terms of the right side, in the order in which they were added.
-    index, axes : (n, k), and what each of the k axes that are longer than 1 counts ('' where that is not known)
+    index, axes : (n, k), and what each of the k axes that are longer than 1 counts ('' where that
+        is not known)
     total : how many entries were compared; more than n where only some are kept
-    horizon, at : the letter of the horizon ('T', 'tau', 'K', 't', 'round') and its value in every entry, (n,); '' and None where the
-        entries are no horizons
+    horizon, at : the letter of the horizon ('T', 'tau', 'K', 't', 'round') and its value in every
+        entry, (n,); '' and None where the entries are no horizons
     """
 
     lhs: np.ndarray
@@ -77,7 +81,9 @@ class Series:
             return f"{self.horizon} = {int(self.at[i])}"
         if self.total == 1:
             return ""
-        return ", ".join(f"{axis or 'entry'} {int(k)}" for axis, k in zip(self.axes, self.index[i], strict=True))
+        return ", ".join(
+            f"{axis or 'entry'} {int(k)}" for axis, k in zip(self.axes, self.index[i], strict=True)
+        )
 
 
 @contextmanager
@@ -108,7 +114,10 @@ def kept_of(
     terms = _terms(sides, shape)
     if scenarios:
         count = shape[-1]
-        errors = {f"{n}_error": v.std(axis=-1, ddof=1) / np.sqrt(count) for n, v in (("lhs", lhs), ("rhs", rhs), ("slack", rhs - lhs))}
+        errors = {
+            f"{n}_error": v.std(axis=-1, ddof=1) / np.sqrt(count)
+            for n, v in (("lhs", lhs), ("rhs", rhs), ("slack", rhs - lhs))
+        }
         lhs, rhs, scale = lhs.mean(axis=-1), rhs.mean(axis=-1), scale.mean(axis=-1)
         terms, shape = None if terms is None else terms.mean(axis=-1), shape[:-1]
     size = int(np.prod(shape))
@@ -116,14 +125,21 @@ def kept_of(
     noise = np.asarray(sides.noise, dtype=float)
     noise = noise if noise.ndim == 0 or noise.shape == shape else np.asarray(noise.max())
     floor = 0 * scale if exact else noise + ROUNDING * scale
-    flat = [np.broadcast_to(a, shape).reshape(size) for a in (lhs, rhs, scale, floor, violated.reshape(shape))]
+    flat = [
+        np.broadcast_to(a, shape).reshape(size)
+        for a in (lhs, rhs, scale, floor, violated.reshape(shape))
+    ]
     slack = (flat[1] - flat[0]) / np.maximum(flat[2], np.finfo(float).tiny)
     chosen = _chosen(slack, flat[4])
     long = [i for i, n in enumerate(shape) if n > 1]
-    index = np.stack(np.unravel_index(chosen, shape), axis=1)[:, long] if long else np.zeros((size, 0), dtype=int)
+    index = (
+        np.stack(np.unravel_index(chosen, shape), axis=1)[:, long] if long
+        else np.zeros((size, 0), dtype=int)
+    )
     axes = tuple(sides.axes[i] if len(sides.axes) == len(sides.lhs.shape) else "" for i in long)
     return Series(
-        flat[0][chosen], flat[1][chosen], slack[chosen], flat[3][chosen], flat[4][chosen], index, axes, size, quantile=quantile,
+        flat[0][chosen], flat[1][chosen], slack[chosen], flat[3][chosen], flat[4][chosen], index,
+        axes, size, quantile=quantile,
         terms=None if terms is None else terms.reshape(len(terms), size)[:, chosen],
         **{name: value.reshape(size)[chosen] for name, value in errors.items()},
     )  # fmt: skip
@@ -139,8 +155,8 @@ def _terms(sides: Sides, shape: tuple[int, ...]) -> np.ndarray | None:
 def _chosen(slack: np.ndarray, violated: np.ndarray) -> np.ndarray:
     """The entries that are kept, in order: all of a few; of many the tightest half, others evenly.
 
-    The first that is violated and the last that is not are kept too, so that words about where a form
-    fails first, and whether it does from there on, stay true.
+    The first that is violated and the last that is not are kept too, so that words about where a
+    form fails first, and whether it does from there on, stay true.
     """
     if len(slack) <= MOST:
         return np.arange(len(slack))

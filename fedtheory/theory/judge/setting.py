@@ -1,9 +1,9 @@
 """The protocol by which a paper's statements are judged, with the parts that most papers share.
 
-A paper's setting knows *kinds* of instances. An instance has a *view*: everything that one round or one run of it makes
-measurable, in floats, in fractions, or over scenarios. The forms of a statement name the kind they are judged on, and what
-of an instance they need. From these the campaign, the search for counterexamples, the witnesses and a check on a user's
-problem follow.
+A paper's setting knows *kinds* of instances. An instance has a *view*: everything that one round or
+one run of it makes measurable, in floats, in fractions, or over scenarios. The forms of a statement
+name the kind they are judged on, and what of an instance they need. From these the campaign, the
+search for counterexamples, the witnesses and a check on a user's problem follow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ __all__ = ["About", "Case", "Joined", "LocalWork", "Plan", "Prepared", "Request"
 
 
 class Setting:
-    """Judges the statements of one paper. Subclasses say what their instances are; the rest follows.
+    """Judges the statements of one paper. Subclasses say what their instances are; the rest
+    follows.
 
     Attributes
     ----------
@@ -45,7 +46,8 @@ class Setting:
     builders : what makes a view of a kind from the data of a witness file
     share : dict kind -> share of the search's budget, for kinds whose instances take long
     scenarios : the most runs that Monte Carlo takes on a user's problem where the user does not say
-    study_searches : whether `study` searches for counterexamples itself, so that a campaign with studies need not
+    study_searches : whether `study` searches for counterexamples itself, so that a campaign with
+        studies need not
     searched : dict kind -> the rules that its random instances can refute a form under; default all
     """
 
@@ -56,7 +58,7 @@ class Setting:
     study_searches: bool = False
     searched: Mapping[str, tuple[str, ...]] = {}
 
-    # --- the campaign ---------------------------------------------------------------------------------------------------
+    # --- the campaign -----------------------------------------------------------------------------
     def instances(self, plan: Plan) -> Sequence[Any]:
         """The instances of a campaign, which can be sent to another process.
 
@@ -66,7 +68,10 @@ class Setting:
 
     def check(self, instance: Any, statements: Sequence[Statement]) -> list[Check]:
         """Every form that is judged on this kind of instance."""
-        forms = [(s, f) for s in statements for f in s.forms if f.sides is not None and f.kind == instance.kind]
+        forms = [
+            (s, f) for s in statements for f in s.forms
+            if f.sides is not None and f.kind == instance.kind
+        ]
         try:
             view = instance.view()
         except NotCertified as error:
@@ -90,15 +95,22 @@ class Setting:
         return About(statement.scope, why, symbols=statement.symbols)
 
     def instance(self, statement: Statement, form: Form, case: Case) -> Any:
-        """The instance that a user's problem and method are for one form; `DataInstance` where it is given in fractions.
+        """The instance that a user's problem and method are for one form; `DataInstance` where it
+        is given in fractions.
 
         Raises `InvalidInput` or `MissingCapability` for what the form needs and is missing, and
         `NotCertified` for an optimum that cannot be certified.
         """
         reason = self.about(statement).refusal
         if reason is None:
-            raise InvalidInput(f"{statement.id} is not judged in fractions on a problem of a user's: there is nothing to keep")
-        raise InvalidInput(f"{reason}: `fedtheory verify` judges it on the battery, and where it fails a witness says so")
+            raise InvalidInput(
+                f"{statement.id} is not judged in fractions on a problem of a user's: there "
+                "is nothing to keep"
+            )
+        raise InvalidInput(
+            f"{reason}: `fedtheory verify` judges it on the battery, and where it fails "
+            "a witness says so"
+        )
 
     def shares_view(self, form: Form) -> Any:
         """Forms of which this is equal are judged on one view of a case."""
@@ -107,8 +119,9 @@ class Setting:
     def verify(self, statement: Statement, forms: Sequence[Form], case: Case) -> list[Check]:
         """One check a form on a user's problem.
 
-        'not applicable' says what is missing, or which assumption fails with value and limit; 'inconclusive' what could
-        not be certified. Scenarios grow until every form is decided (`fedtheory.theory.judge.sequential`).
+        'not applicable' says what is missing, or which assumption fails with value and limit;
+        'inconclusive' what could not be certified. Scenarios grow until every form is decided
+        (`fedtheory.theory.judge.sequential`).
         """
 
         def judged(names: Sequence[str], scenarios: int, confidence: float) -> list[Check]:
@@ -152,7 +165,8 @@ class Setting:
         return judge_view(statement, form, view, case.problem.name, **how)
 
     def own_run(self, statement: Statement, form: Form, case: Case, record: Record) -> OwnRun:
-        """The sides of a form on a run of anyone's, or its bound alone; raises as `fedtheory.theory.judge.own_run.bound` does."""
+        """The sides of a form on a run of anyone's, or its bound alone; raises as
+        `fedtheory.theory.judge.own_run.bound` does."""
         what = f"{statement.id} [{form.name}] is {self.about(statement).scope}"
         raise InvalidInput(not_about_runs(what))
 
@@ -163,7 +177,7 @@ class Setting:
         """
         raise InvalidInput(f"{statement.id}: {self.about(statement).refusal}")
 
-    # --- instances in fractions -----------------------------------------------------------------------------------------
+    # --- instances in fractions -------------------------------------------------------------------
     def exact_view(self, statement: Statement, form: Form, witness: Witness) -> Any:
         """The view of a witness's data, in fractions.
 
@@ -171,18 +185,28 @@ class Setting:
         kind, or whose assumptions fail.
         """
         if form.sides is None:
-            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: it cannot have a witness")
+            raise InvalidInput(
+                f"{statement.id} [{form.name}] has no sides to compare: it cannot have a witness"
+            )
         if witness.kind not in self.builders:
             raise InvalidInput(f"kind = {witness.kind!r}: use one of {', '.join(self.builders)}")
         if witness.kind != form.kind:
-            raise InvalidInput(f"{statement.id} [{form.name}] is judged on instances of kind {form.kind!r}, not {witness.kind!r}")
+            raise InvalidInput(
+                f"{statement.id} [{form.name}] is judged on instances of kind {form.kind!r}, not "
+                f"{witness.kind!r}"
+            )
         try:
             view = self.built(witness)
         except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"data of kind {witness.kind!r}: missing or malformed ({error})") from error
+            raise InvalidInput(
+                f"data of kind {witness.kind!r}: missing or malformed ({error})"
+            ) from error
         if view.rule != witness.rule or witness.rule not in form.established:
             claimed = ", ".join(form.established)
-            raise InvalidInput(f"rule = {witness.rule!r}: the data are of rule {view.rule!r}, claimed are {claimed}")
+            raise InvalidInput(
+                f"rule = {witness.rule!r}: the data are of rule {view.rule!r}, "
+                f"claimed are {claimed}"
+            )
         reason = view.applies(form)
         if reason is not None:
             raise InvalidInput(f"the assumptions of {statement.id} [{form.name}] fail: {reason}")
@@ -199,16 +223,22 @@ class Setting:
             raise InvalidInput(f"{changed}: {told}")
         return self.builders[witness.kind](witness.data)
 
-    def exact_check(self, statement: Statement, witness: Witness) -> tuple[Check, Fraction, Fraction, Fraction]:
-        """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs, rhs, scale.
+    def exact_check(
+        self, statement: Statement, witness: Witness
+    ) -> tuple[Check, Fraction, Fraction, Fraction]:
+        """Run the form on the witness's data in fractions, whatever it claims: the check, then lhs,
+        rhs, scale.
 
-        Raises as `Statement.form` and `exact_view`, and `InvalidInput` for sides that are no fractions.
+        Raises as `Statement.form` and `exact_view`, and `InvalidInput` for sides that are no
+        fractions.
         """
         form = statement.form(witness.form)
         view = self.exact_view(statement, form, witness)
         sides = form.sides_on(view)
         lhs, rhs, scale = worst_sides(sides, (witness.lhs, witness.rhs))
-        check = judge_view(statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides)
+        check = judge_view(
+            statement, form, view, self.summary(witness), rule=witness.rule, sides=lambda _: sides
+        )
         place = {k: check.where.pop(k) for k in ("index", "axes") if k in check.where}
         check.where.update(exact=[str(lhs), str(rhs)], **place)
         if (both := apart_sides(sides)) is not None:
@@ -217,24 +247,32 @@ class Setting:
 
     def summary(self, witness: Witness) -> str:
         """One line on the witness: its statement, form and size."""
-        return f"{witness.statement} [{witness.form}]: " + ", ".join(f"{k} = {_short(v)}" for k, v in witness.data.items())
+        return f"{witness.statement} [{witness.form}]: " + ", ".join(
+            f"{k} = {_short(v)}" for k, v in witness.data.items()
+        )
 
     def facts(self, witness: Witness) -> list[tuple[str, Any]]:
         """(name, value) of everything in a witness, as it is shown when it is replayed."""
-        return [("instance", witness.kind), *((name, _shown(value)) for name, value in witness.data.items())]
+        return [
+            ("instance", witness.kind),
+            *((name, _shown(value)) for name, value in witness.data.items())
+        ]
 
-    # --- the search for counterexamples ---------------------------------------------------------------------------------
+    # --- the search for counterexamples -----------------------------------------------------------
     def random_instance(self, kind: str, rng: Any) -> Any:
-        """One instance of a kind, over all shapes of its parameters; ``rng`` is a `numpy.random.Generator` or a `Tape`."""
+        """One instance of a kind, over all shapes of its parameters; ``rng`` is a
+        `numpy.random.Generator` or a `Tape`."""
         raise InvalidInput(f"kind = {kind!r}: there are no random instances of it")
 
     def searches(self, statements: Sequence[Statement]) -> list[tuple[str, ...]]:
-        """The jobs that a search of all forms not on record as violated falls into; `run_search` runs one."""
+        """The jobs that a search of all forms not on record as violated falls into; `run_search`
+        runs one."""
         known = {f.kind for s in statements for f in s.forms if f.sides is not None}
         return [(kind,) for kind in self.kinds if kind in known]
 
     def run_search(
-        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int, violated: bool = False
+        self, job: tuple[str, ...], statements: Sequence[Statement], budget: int, seed: int,
+        violated: bool = False
     ) -> list[SearchResult]:
         """All forms of one kind, with a quarter of the budget: they share their instances."""
         targets = [
@@ -248,26 +286,33 @@ class Setting:
         return self.explore(job[0], targets, max(1, budget // 4), seed)
 
     def search(
-        self, statement: Statement, form: Form, rule: str, budget: int, seed: int, sides: Callable[[Any], Sides] | None = None
+        self, statement: Statement, form: Form, rule: str, budget: int, seed: int,
+        sides: Callable[[Any], Sides] | None = None
     ) -> SearchResult:
-        """Look for an instance on which one form fails; ``sides`` replaces the form's own, for mutants.
+        """Look for an instance on which one form fails; ``sides`` replaces the form's own, for
+        mutants.
 
         Raises `InvalidInput` for a form without sides, or not claimed for the rule.
         """
         if form.sides is None:
-            raise InvalidInput(f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search")
+            raise InvalidInput(
+                f"{statement.id} [{form.name}] has no sides to compare: there is nothing to search"
+            )
         if rule not in form.established:
             claimed = ", ".join(form.established)
-            raise InvalidInput(f"{statement.id} [{form.name}] is not claimed for the {rule} rule: use {claimed}")
+            raise InvalidInput(
+                f"{statement.id} [{form.name}] is not claimed for the {rule} rule: use {claimed}"
+            )
         whole_number("budget", budget, remedy="it is the number of instances to try")
         target = Target(statement, form, rule, sides or form.sides)
         return self.explore(form.kind, [target], budget, seed)[0]
 
     def study(
-        self, statement: Statement, budget: int, seed: int, on_progress: Callable[[str], None] | None = None,
-        checks: Sequence[Check] = (),
+        self, statement: Statement, budget: int, seed: int,
+        on_progress: Callable[[str], None] | None = None, checks: Sequence[Check] = (),
     ) -> Any:  # fmt: skip
-        """Study how tight a statement is, how small its constants may become, which assumption can go.
+        """Study how tight a statement is, how small its constants may become, which assumption can
+        go.
 
         Parameters
         ----------
@@ -278,10 +323,11 @@ class Setting:
         Returns
         -------
         object or None
-            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is written of it. It may have
-            ``witnesses`` against the statement, ``figures()`` (`fedtheory.plotting.figure.Figure`), the results of its
-            ``searches`` (`SearchResult`) and ``findings()`` for reports, a list of (label, words).
-            With ``shows_forms = True`` what it prints has every form's verdict and counterexample.
+            It prints as a table (``str`` or a `rich` renderable), and ``to_json()`` is what is
+            written of it. It may have ``witnesses`` against the statement, ``figures()``
+            (`fedtheory.plotting.figure.Figure`), the results of its ``searches`` (`SearchResult`)
+            and ``findings()`` for reports, a list of (label, words). With ``shows_forms = True``
+            what it prints has every form's verdict and counterexample.
         """
         return None
 
@@ -310,7 +356,10 @@ class Setting:
         if data is None or at.kind not in self.kinds:
             return None, None
         statement = target.statement
-        witness = Witness(statement.id, target.form.name, target.rule, at.kind, data, found_by={"search": "random and local"})
+        witness = Witness(
+            statement.id, target.form.name, target.rule, at.kind, data,
+            found_by={"search": "random and local"}
+        )
         violation = self._violation(statement, witness)
         if violation is None or violation <= 0:
             return None, None if violation is None else float(violation)
@@ -321,12 +370,15 @@ class Setting:
 
         small = simpler(data, keeps)
         if small != data:
-            witness = replace(witness, data=small, found_by={"search": "random and local, then shrunk"})
+            witness = replace(
+                witness, data=small, found_by={"search": "random and local, then shrunk"}
+            )
         _, lhs, rhs, _ = self.exact_check(statement, witness)
         return witness.claiming(lhs, rhs), float(violation)
 
     def _violation(self, statement: Statement, witness: Witness) -> Fraction | None:
-        """(lhs - rhs)/scale in fractions; None of data that the form is not about, or make no view."""
+        """(lhs - rhs)/scale in fractions; None of data that the form is not about, or make no
+        view."""
         try:
             _, lhs, rhs, scale = self.exact_check(statement, witness)
         except (FedTheoryError, ArithmeticError, LookupError, ValueError):
@@ -343,11 +395,15 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{k} = {_shown(v)}" for k, v in value.items())
     nested = isinstance(value, list) and any(isinstance(v, list) for v in value)
-    return ("; " if nested else ", ").join(_shown(v) for v in value) if isinstance(value, list) else str(value)
+    return (
+        ("; " if nested else ", ").join(_shown(v) for v in value) if isinstance(value, list)
+        else str(value)
+    )
 
 
 class Joined(Setting):
-    """A setting made of parts, for a paper whose statements are about instances of quite different kinds.
+    """A setting made of parts, for a paper whose statements are about instances of quite different
+    kinds.
 
     A statement belongs to the part that lists the kind of its first form among its ``kinds``. So
     does an instance or a witness, by its ``kind``, and a job of the search, by its first word. What

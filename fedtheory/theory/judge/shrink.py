@@ -1,4 +1,5 @@
-"""Shrink the data of a witness: shorter lists, then simpler numbers, while what they prove stays."""
+"""Shrink the data of a witness: shorter lists, then simpler numbers, while what they prove
+stays."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def simpler(
 
 
 def numbers(value: Any, place: Place = ()) -> Iterator[tuple[Place, int | Fraction]]:
-    """(place, number) of every number in the data; a whole number is an int only where it is not written as a string."""
+    """(place, number) of every number in the data; a whole number is an int only where it is not
+    written as a string."""
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             yield from numbers(part, (*place, key))

@@ -1,10 +1,12 @@
 """Statements and their forms.
 
-A *statement* is a numbered claim of a paper. It exists in *forms*: as printed, as repaired, sometimes sharpened, sometimes with one
-repair undone. A form turns a *view* (everything one round or one run makes measurable) into two sides, and running it gives a
+A *statement* is a numbered claim of a paper. It exists in *forms*: as printed, as repaired,
+sometimes sharpened, sometimes with one repair undone. A form turns a *view* (everything one round
+or one run makes measurable) into two sides, and running it gives a
 `fedtheory.theory.judge.check.Check`.
 
-Forms are written with plain arithmetic, so the same code judges float64 views and exact rational ones.
+Forms are written with plain arithmetic, so the same code judges float64 views and exact rational
+ones.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ __all__ = [
     "Undefined", "Worst", "eq", "known", "le",
 ]  # fmt: skip
 
-CONFIDENCE = 0.999  # of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
+# of a verdict by Monte Carlo, one-sided, before the correction for the horizons looked at
+CONFIDENCE = 0.999
 Verdict = Literal["holds", "violated", "open"]
 Known = Literal["proved", "in words", "tested", "refuted", "open"]
 
@@ -48,7 +51,8 @@ WORDINGS = {
 
 
 class Undefined(InvalidInput):
-    """A form's own expression has no value there, as a denominator in it is 0: nothing is claimed."""
+    """A form's own expression has no value there, as a denominator in it is 0: nothing is
+    claimed."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Sides:
     Attributes
     ----------
     lhs, rhs, scale : arrays of one shape
-        ``scale`` is the sum of the absolute values of all terms: rounding errors are proportional to it.
+        ``scale`` is the sum of the absolute values of all terms: rounding errors are proportional
+        to it.
     noise : float or array
         Absolute uncertainty beyond rounding of the terms (for example of R - R*).
     axes : tuple of str
@@ -82,9 +87,15 @@ class Sides:
 
     @property
     def compared(self) -> tuple[Any, Any]:
-        """Both sides; of an equation of numbers what stands on each, and of vectors the largest difference against 0."""
-        if self.relation == "==" and len(self.terms) == 2 and np.shape(self.terms[0]) == np.shape(self.lhs):
-            lhs, rhs = (np.broadcast_to(np.asarray(term), np.shape(self.lhs)) for term in self.terms)
+        """Both sides; of an equation of numbers what stands on each, and of vectors the largest
+        difference against 0."""
+        if (
+            self.relation == "==" and len(self.terms) == 2
+            and np.shape(self.terms[0]) == np.shape(self.lhs)
+        ):
+            lhs, rhs = (
+                np.broadcast_to(np.asarray(term), np.shape(self.lhs)) for term in self.terms
+            )
             return lhs, rhs
         return self.lhs, self.rhs
 
@@ -96,14 +107,20 @@ class Sides:
             return np.broadcast_to(values, np.shape(self.lhs))[i]
 
         terms = [tuple(row(term, i) for term in self.terms) for i in range(len(self.lhs))]
-        return [self.each(partial(row, i=i), axes=self.axes[1:], terms=own) for i, own in enumerate(terms)]
+        return [
+            self.each(partial(row, i=i), axes=self.axes[1:], terms=own)
+            for i, own in enumerate(terms)
+        ]
 
     def at_the_end(self, exact: bool = True) -> Sides:
-        """The sides at the last of the horizons that a bound is stated for; of scenarios each has its own there."""
+        """The sides at the last of the horizons that a bound is stated for; of scenarios each has
+        its own there."""
 
         def last(values: Any) -> Any:
             values = np.broadcast_to(values, np.shape(self.lhs))
-            return values[-1:] if values.ndim > 1 or (exact and values.ndim) else np.atleast_1d(values)
+            return (
+                values[-1:] if values.ndim > 1 or (exact and values.ndim) else np.atleast_1d(values)
+            )
 
         return self.each(last, axes=(), terms=())
 
@@ -116,14 +133,18 @@ def le(lhs: Any, *terms: Any, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sid
     scale = abs(lhs)
     for term in terms:
         scale = scale + abs(term)
-    shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]  # a sum of all: of the shape that they all have
+    # a sum of all: of the shape that they all have
+    shape, parts = np.shape(scale), [np.asarray(a) for a in (lhs, rhs, scale)]
     if parts[2].dtype == object:  # a whole number beside fractions
         parts = [a.astype(object) if a.dtype.kind in "iu" else a for a in parts]
     left, right, size = (a if a.shape == shape else np.broadcast_to(a, shape) for a in parts)
     return Sides(left, right, size, "<=", noise, axes, (lhs, *terms))
 
 
-def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, axes: tuple[str, ...] = ()) -> Sides:
+def eq(
+    lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0,
+    axes: tuple[str, ...] = ()
+) -> Sides:
     """lhs == rhs, entry by entry; ``vector`` reduces the last axis by the largest difference.
 
     ``parts`` are what lhs and rhs were made of; they only enter the scale.
@@ -133,7 +154,8 @@ def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, ax
     difference, scale = abs(lhs - rhs), abs(lhs) + abs(rhs)
     for part in parts:
         scale = scale + abs(np.asarray(part))
-    shape = np.broadcast_shapes(np.shape(difference), np.shape(scale))  # single fractions lose their array
+    # single fractions lose their array
+    shape = np.broadcast_shapes(np.shape(difference), np.shape(scale))
     difference, scale = np.broadcast_to(difference, shape), np.broadcast_to(scale, shape)
     if vector and shape:
         difference, scale = difference.max(axis=-1), scale.max(axis=-1)
@@ -142,7 +164,8 @@ def eq(lhs: Any, rhs: Any, *parts: Any, vector: bool = False, noise: Any = 0, ax
 
 @dataclass(frozen=True)
 class Mutant:
-    """A deliberately wrong variant of a form; the tests demand that it is rejected somewhere in the battery."""
+    """A deliberately wrong variant of a form; the tests demand that it is rejected somewhere in the
+    battery."""
 
     name: str
     sides: Callable[[Any], Sides]
@@ -155,9 +178,11 @@ class Worst:
     Attributes
     ----------
     at : the point, in words
-    share : callable() -> worst case/bound, a fraction that is proved: no problem of the class has a larger ratio
+    share : callable() -> worst case/bound, a fraction that is proved: no problem of the class has a
+        larger ratio
     rules : those under which the method is the one whose worst case it is; default all of the form
-    belongs : callable(case) -> whether a user's case has just these parameters, so that it may be drawn beside that
+    belongs : callable(case) -> whether a user's case has just these parameters, so that it may be
+        drawn beside that
     """
 
     at: str
@@ -176,25 +201,28 @@ class Form:
     formula : its LaTeX, or a function that gives it
     sides : callable(view) -> Sides, or None for identities between symbols
     established : dict rule -> verdict
-        What is established for each rule: 'holds' (proved), 'violated' (by a witness), or 'open' (neither). A rule is a
-        variant of the method that the paper tells apart; 'any' where there is one only. A campaign that finds otherwise
-        fails. A rule that is absent is not run.
+        What is established for each rule: 'holds' (proved), 'violated' (by a witness), or 'open'
+        (neither). A rule is a variant of the method that the paper tells apart; 'any' where there
+        is one only. A campaign that finds otherwise fails. A rule that is absent is not run.
     kind : the kind of view that it is judged on, of those that the paper's setting knows
     needs : what must be among the facts of an instance for the form to be about it
     limits : dict parameter -> number
         The values above which (exclusive) the form is claimed, such as {'lambda_2/beta': 27}.
-    exact_only : whether a campaign judges it on exact expectations only: it multiplies expectations, so that scenarios can
-        be judged in pairs only, of which each gives one factor
+    exact_only : whether a campaign judges it on exact expectations only: it multiplies
+        expectations, so that scenarios can be judged in pairs only, of which each gives one factor
     symbolic : callable() -> bool, for identities between symbols
-    proves : whether what `symbolic` checks is a proof for every instance of a class, and no identity between constants alone
+    proves : whether what `symbolic` checks is a proof for every instance of a class, and no
+        identity between constants alone
     wording : key of `WORDINGS`, or ''
-        Of a form that stands where others have what is printed, although the paper prints no such formula. Only what
-        is printed, or an instance of it, is called 'printed'.
+        Of a form that stands where others have what is printed, although the paper prints no such
+        formula. Only what is printed, or an instance of it, is called 'printed'.
     proof : where the proof is that it holds
-        A page with its anchor, a source of the literature, or the argument in a sentence; 'note' where
-        the note has it. A form on record as holding without one is marked as only tested.
-    letters : the symbols that its formula is made with, where that is made by what runs (`fedtheory.theory.judge.symbolic`)
-    worst : how near the bound the worst of all problems comes, where that can be computed; a campaign does
+        A page with its anchor, a source of the literature, or the argument in a sentence; 'note'
+        where the note has it. A form on record as holding without one is marked as only tested.
+    letters : the symbols that its formula is made with, where that is made by what runs
+        (`fedtheory.theory.judge.symbolic`)
+    worst : how near the bound the worst of all problems comes, where that can be computed; a
+        campaign does
     """
 
     name: str
@@ -217,12 +245,16 @@ class Form:
     def __post_init__(self) -> None:
         check_flags(self)
         if isinstance(self.formula, str) and (why := unbalanced(self.formula)):
-            raise InvalidInput(f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong.")
+            raise InvalidInput(
+                f"form {self.name!r}: {why}. Close it, or the formula would be shown wrong."
+            )
 
     def sides_on(self, view: Any) -> Sides:
         """Its two sides on a view. Raises `InvalidInput` for a form without sides."""
         if self.sides is None:
-            raise InvalidInput(f"form {self.name!r} has no sides to compare: it is an identity between symbols")
+            raise InvalidInput(
+                f"form {self.name!r} has no sides to compare: it is an identity between symbols"
+            )
         return self.sides(view)
 
     def rule_among(self, *rules: str) -> str:
@@ -236,7 +268,8 @@ class Form:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Its needs and limits in words: where it is claimed, beyond its statement's assumptions."""
+        """Its needs and limits in words: where it is claimed, beyond its statement's
+        assumptions."""
         above = (f"{name} > {limit:.6g}" for name, limit in self.limits.items())
         return tuple(dict.fromkeys([*self.needs, *above]))
 
@@ -257,13 +290,16 @@ class Form:
         return known(self.established[rule], modes, self.proof, refuted=True)
 
 
-def known(verdict: str, modes: Collection[str] = (), proof: str = "", refuted: bool = False) -> Known:
+def known(
+    verdict: str, modes: Collection[str] = (), proof: str = "", refuted: bool = False
+) -> Known:
     """Say how a verdict on a form is known, one of `KNOWN`.
 
     Parameters
     ----------
     verdict : of a `fedtheory.theory.judge.check.Check`
-    modes : how it was judged: 'proved' and 'symbolic' are a certificate or an identity that was checked
+    modes : how it was judged: 'proved' and 'symbolic' are a certificate or an identity that was
+        checked
     proof : where a proof in words is cited
     refuted : whether an instance refutes it in fractions
     """
@@ -288,8 +324,10 @@ class Statement:
     scope : a word of the paper's setting: what a view of this statement holds (one round, a run...)
     symbols : dict symbol -> where it lives in the code
     kind : 'statement', or 'claim' for what is stated but cannot be run
-    shown_by : of a claim, the command that measures what it is about, or several with '; ' between them
-    measures : its left side in words, for the axis of a picture; '' where its formula is to stand there
+    shown_by : of a claim, the command that measures what it is about, or several with '; ' between
+        them
+    measures : its left side in words, for the axis of a picture; '' where its formula is to stand
+        there
     home : the paper that it was declared in; None: the one that is registered with its id
     """
 

@@ -1,8 +1,10 @@
-r"""A formula with the numbers of a run put in: from the code that judges it, where the formula is made by that code.
+r"""A formula with the numbers of a run put in: from the code that judges it, where the formula is
+made by that code.
 
-A form by `fedtheory.theory.judge.symbolic` has letters, and a view has a number for each. Where the numbers, put into the terms, give
-the terms that were judged, the formula is shown with them; over several states the letters are means, which products of them do not
-always allow. Other forms show the terms that were added up.
+A form by `fedtheory.theory.judge.symbolic` has letters, and a view has a number for each. Where the
+numbers, put into the terms, give the terms that were judged, the formula is shown with them; over
+several states the letters are means, which products of them do not always allow. Other forms show
+the terms that were added up.
 """
 
 from __future__ import annotations
@@ -42,14 +44,18 @@ def figures(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A term of a right side, or a constant in it: its LaTeX, '' where the code has none, and its value."""
+    """A term of a right side, or a constant in it: its LaTeX, '' where the code has none, and its
+    value."""
 
     latex: str
     value: Fraction
 
 
-def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[list[Part], list[Part]]:
-    """The terms that add up to ``rhs`` where the sides of a form are ``lhs`` and ``rhs``, and the constants in them.
+def right_side(
+    form: Form, view: Any, lhs: Fraction, rhs: Fraction
+) -> tuple[list[Part], list[Part]]:
+    """The terms that add up to ``rhs`` where the sides of a form are ``lhs`` and ``rhs``, and the
+    constants in them.
 
     Both are empty where the right side is no sum, or where no entry of the sides has these values.
     """
@@ -57,8 +63,13 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
     if sides.relation != "<=" or len(sides.terms) < 3:
         return [], []
     shape = np.shape(sides.lhs)
-    left, *terms = (np.broadcast_to(np.asarray(t, dtype=object), shape).ravel() for t in sides.terms)
-    at = [i for i, values in enumerate(zip(left, *terms, strict=True)) if values[0] == lhs and sum(values[1:]) == rhs]
+    left, *terms = (
+        np.broadcast_to(np.asarray(t, dtype=object), shape).ravel() for t in sides.terms
+    )
+    at = [
+        i for i, values in enumerate(zip(left, *terms, strict=True))
+        if values[0] == lhs and sum(values[1:]) == rhs
+    ]
     if not at:
         return [], []
     values, letters = [Fraction(t[at[-1]]) for t in terms], _letters(form, view)
@@ -71,7 +82,10 @@ def right_side(form: Form, view: Any, lhs: Fraction, rhs: Fraction) -> tuple[lis
     constants = []
     for each, value in letters.values(view).items():
         array = np.asarray(value, dtype=object)
-        one = array.ravel()[at[-1] if array.size == left.size else 0] if array.size in (1, left.size) else None
+        one = (
+            array.ravel()[at[-1] if array.size == left.size else 0] if array.size in (1, left.size)
+            else None
+        )
         if each in inside and isinstance(one, int | Fraction):
             constants.append(Part(written(each), Fraction(one)))
     return [Part(written(f), v) for f, v in zip(formulas, values, strict=True)], constants
@@ -102,7 +116,9 @@ class Put:
     values: Any = None
 
     @classmethod
-    def of(cls, step: Any, sides: Sides, view: Any, form: Form | None, mean: Callable[[Any], Any]) -> Put:
+    def of(
+        cls, step: Any, sides: Sides, view: Any, form: Form | None, mean: Callable[[Any], Any]
+    ) -> Put:
         """Of a step in one round; ``mean`` takes the expectation over its states."""
         shape, size = np.shape(sides.lhs), np.size(sides.lhs)
 
@@ -112,7 +128,10 @@ class Put:
                 return array.ravel()[0]
             return mean(array) if array.size == size else None  # else a vector in every state
 
-        terms = tuple(number(np.broadcast_to(t, shape) if np.ndim(t) <= len(shape) else t) for t in sides.terms)
+        terms = tuple(
+            number(np.broadcast_to(t, shape) if np.ndim(t) <= len(shape) else t)
+            for t in sides.terms
+        )
         letters = None if form is None or step.sides is not None else _letters(form, view)
         if form is None or letters is None:
             return cls(sides.relation, terms)
@@ -126,7 +145,9 @@ class Put:
         sign = r"\le " if self.relation == "<=" else "="
         if (made := _substituted(self)) is not None:
             return made[0] + sign + made[1]
-        return figures(self.terms[0]) + sign + sum_of(tuple(t for t in self.terms[1:] if t != 0), figures)
+        return figures(self.terms[0]) + sign + sum_of(
+            tuple(t for t in self.terms[1:] if t != 0), figures
+        )
 
 
 def _substituted(put: Put) -> tuple[str, str] | None:
@@ -145,7 +166,8 @@ def _substituted(put: Put) -> tuple[str, str] | None:
     if not all(abs(a - b) <= 1e-6 * scale for a, b in zip(exact, given, strict=True)):
         return None
     written_out = {s: _enclosed(figures(v)) for s, v in numbers.items()}
-    shown = {s: symbol(f"{s.name} = {text}", text) for s, text in written_out.items()}  # a symbol is known by its name
+    # a symbol is known by its name
+    shown = {s: symbol(f"{s.name} = {text}", text) for s, text in written_out.items()}
     texts = [written(e.xreplace(shown), times=True) for e in (lhs, *terms)]
     return texts[0], sum_of(tuple(texts[1:]), str)
 

@@ -1,13 +1,16 @@
 r"""Make the LaTeX of a form whose sides are closed expressions from its code.
 
-The function of a form's two sides is written with plain arithmetic, so that it runs on floats and on fractions. It runs on SymPy's
-symbols as well: `Letters` is a view of which every attribute is one. What comes out is the one expression that the code stands for,
-and its LaTeX is the formula that a reader is shown.
+The function of a form's two sides is written with plain arithmetic, so that it runs on floats and
+on fractions. It runs on SymPy's symbols as well: `Letters` is a view of which every attribute is
+one. What comes out is the one expression that the code stands for, and its LaTeX is the formula
+that a reader is shown.
 
-    ROUND = Letters({"epsilon": r"\epsilon_t", "C": "C_{t-1}", "lambda2": r"\lambda_2"}, measured=("epsilon", "C"))
+    letters = {"epsilon": r"\epsilon_t", "C": "C_{t-1}", "lambda2": r"\lambda_2"}
+    ROUND = Letters(letters, measured=("epsilon", "C"))
     shown(lambda v: le(v.epsilon, 3 * v.C / v.lambda2**2), ROUND, "", "")
 
-gives \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the formula changes with it.
+gives \epsilon_{t} \le \frac{3 C_{t-1}}{\lambda_2^{2}}. Change the 3, and the formula changes with
+it.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ import numpy as np
 from fedtheory.theory.judge.statement import Sides
 
 __all__ = [
-    "SYMPY", "Letters", "contradicted", "expressions", "greek", "maximum", "minimum", "shown", "sum_of", "symbol",
-    "written",
+    "SYMPY", "Letters", "contradicted", "expressions", "greek", "maximum", "minimum", "shown",
+    "sum_of", "symbol", "written",
 ]  # fmt: skip
 
 
@@ -74,7 +77,8 @@ def _written_as(sp: Any) -> Any:
         _iterable = False  # for SymPy, which asks iter(...) otherwise
 
         def __new__(cls, name: str, latex: str) -> Any:
-            made = cls.__xnew__(cls, name, real=True)  # none that SymPy keeps for the name, which may be written otherwise
+            # none that SymPy keeps for the name, which may be written otherwise
+            made = cls.__xnew__(cls, name, real=True)
             made.latex = latex
             return made
 
@@ -92,7 +96,8 @@ def _written_as(sp: Any) -> Any:
 
 
 class Letters:
-    """A view whose attributes are symbols; what has no letter follows as the class of the views says.
+    """A view whose attributes are symbols; what has no letter follows as the class of the views
+    says.
 
     Parameters
     ----------
@@ -247,7 +252,8 @@ def sum_of(terms: tuple[Any, ...], told: Callable[[Any], str] | None = None) -> 
 
 
 def written(expression: Any, times: bool = False) -> str:
-    """The LaTeX of an expression; with ``times`` a dot stands in its products, as between numbers."""
+    """The LaTeX of an expression; with ``times`` a dot stands in its products, as between
+    numbers."""
     return _printer(times).doprint(expression)
 
 
@@ -256,7 +262,8 @@ def _printer(times: bool) -> Any:
     from sympy.printing.latex import LatexPrinter
 
     class Printer(LatexPrinter):
-        """SymPy's LaTeX, with what is taken off behind what it is taken off from, and sums before the letters they multiply."""
+        """SymPy's LaTeX, with what is taken off behind what it is taken off from, and sums before
+        the letters they multiply."""
 
         def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
             return sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())

@@ -83,18 +83,21 @@ def verify(
     rounds : int
         Horizon T of statements about runs, and of one round how many come before it. The statement
         has a default.
-    mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is affordable.
+    mode : 'exact' enumerates all cohorts; 'monte-carlo' takes runs; 'auto' takes exact where it is
+        affordable.
     scenarios : int
         The most runs that Monte Carlo takes, by default as many as the paper's setting says
         (`Setting.scenarios`): 400 of a statement about a method.
     forms : names of forms, default all
     confidence : of one-sided statements by Monte Carlo; several numbers share its error probability
     given : dict name -> value
-        What you set of the theorem itself, such as its constants; the paper's setting says what there is.
+        What you set of the theorem itself, such as its constants; the paper's setting says what
+        there is.
     on_progress : callable(done, stage, most)
         During Monte Carlo in stages, after every round; counted in rounds of one scenario.
     on_stage : callable(checks)
-        Called there after every stage, with the checks so far: what an interrupt would otherwise lose.
+        Called there after every stage, with the checks so far: what an interrupt would otherwise
+        lose.
 
     Returns
     -------
@@ -116,9 +119,9 @@ def verify(
     statement = get(statement)
     chosen = list(statement.forms) if forms is None else [statement.form(n) for n in forms]
     case = case_of(
-        statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0, rounds=rounds, mode=mode,
-        scenarios=scenarios, seed=seed, confidence=confidence, given=given, on_progress=on_progress,
-        on_stage=on_stage,
+        statement, problem, algorithm, sampling=sampling, local_solver=local_solver, x0=x0,
+        rounds=rounds, mode=mode, scenarios=scenarios, seed=seed, confidence=confidence,
+        given=given, on_progress=on_progress, on_stage=on_stage,
     )  # fmt: skip
     identities = [f for f in chosen if f.symbolic is not None]
     data = [f for f in chosen if f.symbolic is None]
@@ -145,15 +148,17 @@ def _judged(statement: Statement, forms: Sequence[Form], case: Case) -> list[Che
 
 
 def _again(
-    statement: Statement, every: Sequence[Form], case: Case, rounds: int, forms: Iterable[str] | None = None,
-    scenarios: int | None = None,
+    statement: Statement, every: Sequence[Form], case: Case, rounds: int,
+    forms: Iterable[str] | None = None, scenarios: int | None = None,
 ) -> list[Any]:  # fmt: skip
-    """The checks of a run of other rounds; of a method that is made for a number of rounds, of that method made for these.
+    """The checks of a run of other rounds; of a method that is made for a number of rounds, of that
+    method made for these.
 
     Parameters
     ----------
     forms : their names; default all
-    scenarios : that are run together where the run is one of Monte Carlo, if the case has as many; default as the case has it
+    scenarios : that are run together where the run is one of Monte Carlo, if the case has as many;
+        default as the case has it
     """
     other = replace(case, rounds=rounds, on_progress=None, on_stage=None)
     if scenarios is not None:
@@ -170,7 +175,8 @@ def keep(
     statement: Statement | Authored | str, problem: Problem, algorithm: Any = None,
     form: str = "repaired", **options: Unpack[Options],
 ) -> Witness:
-    """One form on a problem of yours as a witness that can be saved and replayed, whether it holds there or fails.
+    """One form on a problem of yours as a witness that can be saved and replayed, whether it holds
+    there or fails.
 
     Parameters
     ----------
@@ -179,7 +185,8 @@ def keep(
     Raises
     ------
     InvalidInput
-        A form that is not judged in fractions on this problem, or whose assumptions fail there; and as `verify` raises it.
+        A form that is not judged in fractions on this problem, or whose assumptions fail there; and
+        as `verify` raises it.
     """
     statement = get(statement)
     chosen = statement.form(form)
@@ -198,13 +205,19 @@ def keep(
 
 
 def check_given(statement: Statement, names: Iterable[str]) -> None:
-    """Raise `InvalidInput`, or `UnknownName`, for the first of these names that cannot be given to the statement."""
+    """Raise `InvalidInput`, or `UnknownName`, for the first of these names that cannot be given to
+    the statement."""
     takes = about_of(statement).takes
     for name in names:
         if not takes:
-            raise InvalidInput(f"given {name!r}: nothing can be given to {statement.id}; leave it out")
+            raise InvalidInput(
+                f"given {name!r}: nothing can be given to {statement.id}; leave it out"
+            )
         if name not in takes:
-            raise suggest(name, list(takes), "given name", f"`fedtheory explain {statement.id}` says what can be given")
+            raise suggest(
+                name, list(takes), "given name",
+                f"`fedtheory explain {statement.id}` says what can be given"
+            )
 
 
 def case_of(
@@ -232,7 +245,10 @@ def case_of(
     check_local_solver(case.local_solver)
     if case.rounds is not None:
         whole_number("rounds", case.rounds, remedy="None leaves it to the statement")
-    whole_number("scenarios", case.scenarios, least=2, remedy="a mean needs at least two runs to have an error")
+    whole_number(
+        "scenarios", case.scenarios, least=2,
+        remedy="a mean needs at least two runs to have an error"
+    )
     whole_number("seed", case.seed, least=0)
     confidence = check_unit("confidence", case.confidence)
     runs, length = (1 if case.mode == "exact" else case.scenarios), case.rounds or 1

@@ -51,7 +51,8 @@ class Fact(str):
 
 
 class ClosedView:
-    """A view whose numbers are exact (fractions) or deterministic (floats): everything is known in closed form.
+    """A view whose numbers are exact (fractions) or deterministic (floats): everything is known in
+    closed form.
 
     Another view has at least ``exact``, ``rule`` and ``applies``. It may have ``locate(where)``,
     which adds to `Check.where` what the entries compared are, and, where the rows of its sides are
@@ -108,7 +109,9 @@ class ClosedView:
 
     def printed_constants(self) -> dict[str, Any]:
         """Constants that are shown with the verdict."""
-        shown = self.shows if isinstance(self.shows, Mapping) else {name: name for name in self.shows}
+        shown = (
+            self.shows if isinstance(self.shows, Mapping) else {name: name for name in self.shows}
+        )
         return {name: told(getattr(self, of)) for name, of in shown.items()}
 
 

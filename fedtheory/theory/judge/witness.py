@@ -1,4 +1,5 @@
-"""Witnesses: an instance in fractions on which one form of a statement was judged, as data that anyone can rerun."""
+"""Witnesses: an instance in fractions on which one form of a statement was judged, as data that
+anyone can rerun."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ FORMAT = "fedtheory witness, version 2"
 class Witness:
     """An instance on which one form of a statement fails, or, where it says so, holds.
 
-    All numbers are fraction strings ('-3/7') or whole numbers, so that the file is the instance and not an approximation.
+    All numbers are fraction strings ('-3/7') or whole numbers, so that the file is the instance and
+    not an approximation.
 
     Attributes
     ----------
@@ -24,11 +26,14 @@ class Witness:
     kind : of the instance, one that the paper's setting knows
     data : dict
         What the setting makes the instance from.
-    lhs, rhs : the claimed sides where rhs - lhs is least (for equalities the largest difference, and 0)
+    lhs, rhs : the claimed sides where rhs - lhs is least (for equalities the largest difference,
+        and 0)
     verdict : 'violated', or 'holds' for a case that is kept although the form holds there
     label : its name where that is not made of statement, form and rule
-    without : the assumption that the instance breaks, so that it says nothing of the statement as it stands; else ''
-    constants : the values of the bound's declared constants that are not as stated, as fraction strings
+    without : the assumption that the instance breaks, so that it says nothing of the statement as
+        it stands; else ''
+    constants : the values of the bound's declared constants that are not as stated, as fraction
+        strings
     found_by, provenance : how it was found; not part of the claim
     """
 
@@ -49,7 +54,10 @@ class Witness:
     @property
     def name(self) -> str:
         """File name without extension."""
-        text = self.label or f"{self.statement}-{self.form}" + ("" if self.rule == "any" else f"-{self.rule}")
+        text = (
+            self.label
+            or f"{self.statement}-{self.form}" + ("" if self.rule == "any" else f"-{self.rule}")
+        )
         return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("=", "is")).strip("-")
 
     def __str__(self) -> str:
@@ -64,7 +72,9 @@ class Witness:
 
     def claiming(self, lhs: Fraction, rhs: Fraction) -> Witness:
         """The same instance with these sides, and the verdict they mean."""
-        return replace(self, lhs=str(lhs), rhs=str(rhs), verdict="violated" if lhs > rhs else "holds")
+        return replace(
+            self, lhs=str(lhs), rhs=str(rhs), verdict="violated" if lhs > rhs else "holds"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The fields of its file."""

@@ -1,1 +1,2 @@
-"""Rounds and runs of a method on instances in fractions, and the quantities a statement is given."""
+"""Rounds and runs of a method on instances in fractions, and the quantities a statement is
+given."""

@@ -43,7 +43,8 @@ class _Given(SlotWork):
 
 
 class _Whole(SlotClients):
-    """Clients whose messages arrive whole: a compressor may pass the models tried here, and no others."""
+    """Clients whose messages arrive whole: a compressor may pass the models tried here, and no
+    others."""
 
     def _left(self, message: Any, compressor: Any) -> Any:
         raise MissingCapability(f"its messages are compressed: {NONE}")
@@ -81,8 +82,8 @@ def coefficients_of(method: Any, steps: Any, most: int, weights: Any, active: An
     p = after[:, :n]
     if not _same(after[:, n:], points[0, n:] + p @ (points[1:, n:] - points[0, n:])):
         raise MissingCapability(
-            f"a round of {name} does not add up local models, x + sum_k p_k (y_k - x) with p_k from "
-            f"who does how many steps: {NONE}"
+            f"a round of {name} does not add up local models, x + sum_k p_k (y_k - "
+            f"x) with p_k from who does how many steps: {NONE}"
         )
     return p
 

@@ -36,26 +36,38 @@ DIGITS = 14  # a float of a longer mantissa, sign and point included, was rounde
 
 
 ALIASES = {  # what papers call a quantity -> (its name here, what it is)
-    "L": ("beta", "the smoothness"), "smoothness": ("beta", "the smoothness"), "strong_convexity": ("mu", "the strong convexity"),
-    "K": ("E", "the number of local steps"), "tau": ("E", "the number of local steps"), "steps": ("E", "the number of local steps"),
-    "local_steps": ("E", "the number of local steps"), "gamma": ("eta", "the local step size"), "lr": ("eta", "the local step size"),
-    "local_lr": ("eta", "the local step size"), "step_size": ("eta", "the local step size"), "n": ("N", "the number of clients"),
-    "m": ("N", "the number of clients"), "M": ("N", "the number of clients"), "num_clients": ("N", "the number of clients"),
-    "clients": ("N", "the number of clients"), "S": ("P", "the size of a cohort"), "R": ("T", "the number of rounds"),
-    "rounds": ("T", "the number of rounds"), "G": ("G_sq", "the square of the bound on subgradients"), "f": ("F", "the objective"),
-    "dim": ("d", "the dimension"), "f_star": ("F_star", "the least value of F"), "grad": ("gradient", "the gradient of F"),
+    "L": ("beta", "the smoothness"), "smoothness": ("beta", "the smoothness"),
+    "strong_convexity": ("mu", "the strong convexity"), "K": ("E", "the number of local steps"),
+    "tau": ("E", "the number of local steps"), "steps": ("E", "the number of local steps"),
+    "local_steps": ("E", "the number of local steps"), "gamma": ("eta", "the local step size"),
+    "lr": ("eta", "the local step size"), "local_lr": ("eta", "the local step size"),
+    "step_size": ("eta", "the local step size"), "n": ("N", "the number of clients"),
+    "m": ("N", "the number of clients"), "M": ("N", "the number of clients"),
+    "num_clients": ("N", "the number of clients"), "clients": ("N", "the number of clients"),
+    "S": ("P", "the size of a cohort"), "R": ("T", "the number of rounds"),
+    "rounds": ("T", "the number of rounds"),
+    "G": ("G_sq", "the square of the bound on subgradients"), "f": ("F", "the objective"),
+    "dim": ("d", "the dimension"), "f_star": ("F_star", "the least value of F"),
+    "grad": ("gradient", "the gradient of F"),
     "zeta": ("dissimilarity", "how far the clients' gradients are apart, squared,"),
     "zeta_sq": ("dissimilarity", "how far the clients' gradients are apart, squared,"),
 }  # fmt: skip
-NOISE = "gradients are exact here, so there is no variance of noise; how far the clients' gradients are apart is 'dissimilarity'"
+NOISE = (
+    "gradients are exact here, so there is no variance of noise; how far the clients' gradients "
+    "are apart is 'dissimilarity'"
+)
 
 
 def alias(name: str, known: Iterable[str], kind: str, before: str = "") -> str:
-    """Give the name here of a quantity that papers call otherwise; '' for a name that is none of those."""
+    """Give the name here of a quantity that papers call otherwise; '' for a name that is none of
+    those."""
     here, what = ALIASES.get(name, ("", ""))
     if here in {*known}:
         return f"unknown {kind} {name!r}: {what} is {before}{here}"
-    return f"unknown {kind} {name!r}: {NOISE}" if name.lower() in ("sigma", "sigma_sq", "variance") else ""
+    return (
+        f"unknown {kind} {name!r}: {NOISE}" if name.lower() in ("sigma", "sigma_sq", "variance")
+        else ""
+    )
 
 
 def only_keywords(given: Mapping[str, Any], known: Iterable[str], of: str) -> None:
@@ -67,7 +79,8 @@ def only_keywords(given: Mapping[str, Any], known: Iterable[str], of: str) -> No
 
 
 def least_and_most(value: Any, least: int) -> tuple[int, int] | None:
-    """Whole numbers (least, most) from one of them or a pair; None where they are others, or too small."""
+    """Whole numbers (least, most) from one of them or a pair; None where they are others, or too
+    small."""
     pair = (value, value) if isinstance(value, int) else tuple(value)
     whole = len(pair) == 2 and all(isinstance(v, int) and not isinstance(v, bool) for v in pair)
     return pair if whole and least <= pair[0] <= pair[1] else None
@@ -77,7 +90,8 @@ class Keywords:
     """A dataclass whose unknown keywords are refused with the nearest ones."""
 
     def __new__(cls, *args: Any, **given: Any) -> Any:
-        only_keywords(given, [f.name for f in dataclasses.fields(cls)], cls.__name__)  # type: ignore[arg-type]
+        known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        only_keywords(given, known, cls.__name__)
         return super().__new__(cls)
 
 
@@ -119,7 +133,10 @@ class Upto:
 
     def draw(self, rng: np.random.Generator) -> Fraction:
         """A share in (0, beyond]."""
-        share = SHARES[int(rng.integers(len(SHARES)))] if rng.random() < 0.5 else Fraction(int(rng.integers(1, 65)), 64)
+        share = (
+            SHARES[int(rng.integers(len(SHARES)))] if rng.random() < 0.5
+            else Fraction(int(rng.integers(1, 65)), 64)
+        )
         return share * self.beyond
 
     def value(self, drawn: Fraction, facts: Facts, exact: bool) -> Any:
@@ -227,7 +244,8 @@ def among(*choices: Any) -> Any:
 
 
 def resolve(
-    value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None, what: str = "a hyperparameter"
+    value: Any, facts: Facts, exact: bool, drawn: Fraction | None = None,
+    what: str = "a hyperparameter"
 ) -> Any:
     """A declared hyperparameter as a number. Raises `InvalidInput` where it is none."""
     if isinstance(value, Family):
@@ -237,16 +255,24 @@ def resolve(
             raise InvalidInput(reason)
         return value.value(drawn, facts, exact)
     if callable(value):
-        with np.errstate(all="ignore"):  # what is not finite is refused, or none of the class's problems has it
+        # what is not finite is refused, or none of the class's problems has it
+        with np.errstate(all="ignore"):
             value = value(facts)
-        if exact and isinstance(value, float) and len(f"{Decimal(repr(float(value))):e}".split("e")[0]) > DIGITS:
+        if (
+            exact and isinstance(value, float)
+            and len(f"{Decimal(repr(float(value))):e}".split("e")[0]) > DIGITS
+        ):
             raise NotInFractions(
-                f"{what} = {value!r} is computed in floats, and rounded: write Fraction(1, 10) for 0.1, and no roots; "
-                "the verdicts in floats stand"
+                f"{what} = {value!r} is computed in floats, and rounded: write Fraction(1, 10) for "
+                "0.1, and no roots; the verdicts in floats stand"
             )
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | Fraction | np.integer | np.floating)
+    ):
         raise InvalidInput(
-            f"{what} = {value!r}: give a number, a function of the constants, upto(limit) or among(numbers)"
+            f"{what} = {value!r}: give a number, a function of the constants, upto(limit) "
+            "or among(numbers)"
         )
     if exact and isinstance(value, float) and not np.isfinite(value):
         raise InvalidInput(f"{what} = {value!r} is not finite")
@@ -262,7 +288,8 @@ class Method:
     wrapped: Mapping[str, Any] | None = None  # as `Compressed` takes it
 
     def compressed(self, **how: Any) -> Method:
-        """The method with compressed messages: ``method(FedDyn, alpha=among(1, 2)).compressed(up=TopK(k=1))``."""
+        """The method with compressed messages:
+        ``method(FedDyn, alpha=among(1, 2)).compressed(up=TopK(k=1))``."""
         return replace(self, wrapped=how)
 
     @property
@@ -282,7 +309,10 @@ class Method:
         """
         numbers = self.numbers(facts, drawn, exact)
         made: Any = self.cls(
-            **{k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v for k, v in numbers.items()}
+            **{
+                k: float(v) if isinstance(v, Fraction) and not isinstance(v, Whole) else v
+                for k, v in numbers.items()
+            }
         )
         if self.wrapped is None:
             return in_fractions(made, numbers) if exact else made
@@ -298,7 +328,9 @@ class Method:
             value = value[0] if isinstance(value, Words) else value
             plain = isinstance(value, str | bool) or value is None
             out[key] = (
-                value if plain else resolve(value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}")
+                value if plain else resolve(
+                    value, facts, exact, drawn.get(f"method.{key}"), f"{self.name}'s {key}"
+                )
             )
         return out
 
@@ -307,7 +339,8 @@ def method(cls: type, **hyperparameters: Any) -> Method:
     """A method and its hyperparameters: ``method(FedProx, mu=lambda c: 2 * c.beta)``."""
     if not isinstance(cls, type):
         raise InvalidInput(
-            f"method({cls!r}): give the class and its hyperparameters, for example method(FedProx, mu=1)"
+            f"method({cls!r}): give the class and its hyperparameters, for example "
+            "method(FedProx, mu=1)"
         )
     return Method(cls, hyperparameters)
 
@@ -343,7 +376,9 @@ class GradientSteps(Keywords):
         """E and eta as numbers."""
         steps = resolve(self.steps, facts, True, drawn.get("steps"), "steps")
         if steps.denominator != 1 or steps < 1:
-            raise InvalidInput(f"steps = {steps}: the number E of local steps must be a whole number >= 1")
+            raise InvalidInput(
+                f"steps = {steps}: the number E of local steps must be a whole number >= 1"
+            )
         known = Facts({**facts, "E": Whole(steps) if exact else int(steps)})
         lr = resolve(self.lr, known, exact, drawn.get("lr"), "lr")
         if not 0 < lr < np.inf:

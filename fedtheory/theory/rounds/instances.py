@@ -80,7 +80,9 @@ class Draw:
 
     @cached_property
     def _float_losses(self) -> SeparableLosses:
-        return SeparableLosses.of(self.h, self.c, self.m, self.a, self.delta, self.weights, exact=False)
+        return SeparableLosses.of(
+            self.h, self.c, self.m, self.a, self.delta, self.weights, exact=False
+        )
 
     def losses(self, exact: bool) -> Any:
         """In fractions, or in floats: each fraction rounded once.
@@ -120,10 +122,14 @@ class Draw:
         missing = [k for k in (*losses, "weights", "start", "rounds") if k not in data]
         if wrong or missing:
             raise InvalidInput(
-                f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing {', '.join(missing) or 'none'}"
+                f"data of an instance: unknown {', '.join(wrong) or 'none'}, missing "
+                f"{', '.join(missing) or 'none'}"
             )
         if floats := [k for k in data if k not in ("rounds", "cohort_size") and _floats(data[k])]:
-            raise InvalidInput(f'data of an instance: {", ".join(floats)}: write fractions as strings, for example "1/10" for 0.1')
+            raise InvalidInput(
+                f'data of an instance: {", ".join(floats)}: write fractions as strings, for '
+                'example "1/10" for 0.1'
+            )
         said = data.get("before", [])
         if not isinstance(said, list) or not all(isinstance(cohort, list) for cohort in said):
             raise InvalidInput(f"before = {said!r}: expected a list of lists of client numbers")
@@ -134,14 +140,17 @@ class Draw:
             zero = [["0"] * c.shape[1]] * c.shape[0]
             m, a = fractions(data.get("m", zero)), fractions(data.get("a", zero))
             none = [[None] * c.shape[1]] * c.shape[0]
-            delta = fractions([[None if v in ("inf", None) else v for v in row] for row in data.get("delta", none)])
+            delta = fractions([
+                [None if v in ("inf", None) else v for v in row] for row in data.get("delta", none)
+            ])
             weights, start = fractions(data["weights"]), fractions(data["start"])
             drawn = {k: fraction(v, k) for k, v in data.get("drawn", {}).items()}
             state = {k: fractions(v) for k, v in data.get("state", {}).items()}
             before = tuple(tuple(int(k) for k in cohort) for cohort in said)
         except (TypeError, ValueError, ZeroDivisionError, AttributeError, IndexError) as error:
             raise InvalidInput(
-                f'data of an instance: {error}; numbers are written as fractions, for example "-3/7"'
+                f'data of an instance: {error}; numbers are written as fractions, '
+                'for example "-3/7"'
             ) from error
         rounds, size = integer(data["rounds"], "rounds"), data.get("cohort_size")
         size = None if size is None else integer(size, "cohort_size", 1)
@@ -156,7 +165,8 @@ class Draw:
         good = set(shapes.values()) == {(n, d)} and n * d > 0
         if not good or self.weights.shape != (n,) or self.starts.shape[1:] != (d,):
             raise InvalidInput(
-                f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: expected (N, d), (N,), (d,)"
+                f"shapes {shapes}, weights {self.weights.shape}, start {self.start.shape}: "
+                "expected (N, d), (N,), (d,)"
             )
         if self.weights.sum() != 1 or (self.weights < 0).any():
             raise InvalidInput(f"weights {to_file(self.weights)}: they must be >= 0 and sum to 1")
@@ -176,7 +186,8 @@ class Draw:
     def words(self, numbers: Mapping[str, str]) -> str:
         """The instance in words, with the numbers that what is drawn comes to.
 
-        ``numbers`` : by name, as `MethodSetting.words` has them; of others the drawn number is told as such
+        ``numbers`` : by name, as `MethodSetting.words` has them; of others the drawn number is told
+            as such
         """
         parts = []
         for k in range(self.num_clients) if self.table is None else ():
@@ -196,15 +207,22 @@ class Draw:
             words.append("from a state of its own")
         if self.cohort_size is not None:
             words.append(f"P = {self.cohort_size}")
-        words += [f"{k} = {numbers[k]}" if k in numbers else f"{k} drawn as {v}" for k, v in self.drawn.items()]
+        words += [
+            f"{k} = {numbers[k]}" if k in numbers else f"{k} drawn as {v}"
+            for k, v in self.drawn.items()
+        ]
         return ", ".join(words)
 
 
 def _floats(value: Any) -> bool:
-    """True if there is a float in nested lists and dictionaries: it is not the number it prints as."""
+    """True if there is a float in nested lists and dictionaries: it is not the number it prints
+    as."""
     if isinstance(value, dict):
         return any(_floats(v) for v in value.values())
-    return any(_floats(v) for v in value) if isinstance(value, list | tuple) else isinstance(value, float)
+    return (
+        any(_floats(v) for v in value) if isinstance(value, list | tuple)
+        else isinstance(value, float)
+    )
 
 
 def _term(
@@ -226,7 +244,8 @@ def _term(
 def _times(factor: Fraction, what: str) -> str:
     """'x²', '-3 x²', '3 x²/2'."""
     above, below = factor.numerator, factor.denominator
-    return f"{'' if above == 1 else '-' if above == -1 else f'{above} '}{what}{'' if below == 1 else f'/{below}'}"
+    sign = "" if above == 1 else "-" if above == -1 else f"{above} "
+    return f"{sign}{what}{'' if below == 1 else f'/{below}'}"
 
 
 def _list(values: np.ndarray) -> str:

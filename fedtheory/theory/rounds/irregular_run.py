@@ -175,7 +175,8 @@ class IrregularRun(World):
         return self.distance_sq[self.horizons]
 
     def column(self, values: np.ndarray) -> np.ndarray:
-        """Values at the horizons (n,), such as ``a[q.horizons]`` of T + 1, in the shape of `lhs`."""
+        """Values at the horizons (n,), such as ``a[q.horizons]`` of T + 1, in the shape of
+        `lhs`."""
         return values if self.exact else np.broadcast_to(values[:, None], self.lhs.shape)
 
     @property

@@ -24,9 +24,11 @@ from fedtheory.inputs import flag
 from fedtheory.rational import objects
 from fedtheory.theory.rounds.slopes import ZERO, Piece, Unbounded, clipped
 
-NO_MINIMISER = "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
+NO_MINIMISER = (
+    "a local objective has no minimiser: add curvature, or declare a class of problems that has one"
+)
 
-__all__ = ["PieceTable", "Pieces", "SeparableLosses", "Unbounded", "fractions"]
+__all__ = ["OfPieces", "PieceTable", "Pieces", "SeparableLosses", "Unbounded", "fractions"]
 
 
 def fractions(values: Any) -> np.ndarray:
@@ -78,7 +80,10 @@ class Pieces(NamedTuple):
         """As `SeparableLosses.constants`."""
         h, _, m, a, delta, bent = self
         w, zero = of.weights[:, None], of.weights[0] * 0
-        top, low = np.maximum(abs(h + m), np.where(bent, abs(m), 0 * m)), m + np.where(bent, np.minimum(h, 0), h)
+        top, low = (
+            np.maximum(abs(h + m), np.where(bent, abs(m), 0 * m)),
+            m + np.where(bent, np.minimum(h, 0), h)
+        )
         joint_low = np.maximum((w * low).sum(axis=0).min(), zero)
         steep = a + np.where(bent, abs(h) * delta, 0)
         bounded = bool(((m == 0) & (bent | (h == 0))).all())
@@ -93,7 +98,9 @@ class Pieces(NamedTuple):
         w = weights[:, None]
         h, c, m, a, delta = (fractions(part) for part in self[:5])
         rows = w * h, c, w * m, w * a, delta, self.bent
-        return [_sum(zip(*(part[:, i] for part in rows), strict=True)) for i in range(self.shape[-1])]
+        return [
+            _sum(zip(*(part[:, i] for part in rows), strict=True)) for i in range(self.shape[-1])
+        ]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,7 +113,9 @@ class Pieces(NamedTuple):
         """True if there is any l1 part."""
         return bool((self.a != 0).any())
 
-    def minimise(self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None) -> Any:
+    def minimise(
+        self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None
+    ) -> Any:
         """argmin f(y) - <linear, y> + curvature/2 (y - center)^2 + l1 |y - anchor|, entry by
         entry.
 
@@ -119,7 +128,9 @@ class Pieces(NamedTuple):
         below = self.h + self.m + curvature
         far = np.where(self.bent, self.m + curvature, below)
         hollow = self.bent & (below < 0)  # concave between two other pieces
-        falls = hollow.any() and hollow & (far == 0) & (abs(linear) > self.h * self.delta + self.a + l1)
+        falls = (
+            hollow.any() and hollow & (far == 0) & (abs(linear) > self.h * self.delta + self.a + l1)
+        )
         if (far < 0).any() or np.any(falls):
             raise Unbounded("a local objective falls for ever: it has no minimiser")
         kinks, signs = self.kinks, (-1, 1)
@@ -155,28 +166,38 @@ class Pieces(NamedTuple):
             slope, jump = slope_at(y)
             excess = np.where(low, np.maximum(slope - jump, 0), np.inf)
             nearer = excess < (np.inf if off is None else off)
-            best, off = (y, excess) if off is None else (np.where(nearer, y, best), np.where(nearer, excess, off))
+            best, off = (
+                (y, excess) if off is None
+                else (np.where(nearer, y, best), np.where(nearer, excess, off))
+            )
             if (off == 0).all():
                 return best
-        size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(curvature * (best - center)) + abs(self.h * self.c)
+        size = abs(linear) + abs(self.h) + abs(self.m * best) + abs(
+            curvature * (best - center)
+        ) + abs(self.h * self.c)
         if (off > (0 if best.dtype == object else 1e-6 * (1 + size))).any():
             raise Unbounded(NO_MINIMISER)
         return best
 
     def _lowest(
-        self, candidates: Iterable[Any], linear: Any, curvature: Any, center: Any, l1: Any, anchor: Any, hollow: Any
+        self, candidates: Iterable[Any], linear: Any, curvature: Any, center: Any, l1: Any,
+        anchor: Any, hollow: Any
     ) -> Iterator[tuple[Any, Any]]:
-        """Give each candidate of `minimise`, and where it may be the minimiser: everywhere in convex
-        entries, where its slope decides; in hollow ones where no other's value is less.
+        """Give each candidate of `minimise`, and where it may be the minimiser: everywhere in
+        convex entries, where its slope decides; in hollow ones where no other's value is less.
 
         Raises `Unbounded`: several of a hollow entry are as low as each other.
         """
         if not hollow.any():
             yield from ((y, True) for y in candidates)
             return
-        entries, seen = Pieces(*(part[..., None] for part in self)), []  # every coordinate by itself
+        # every coordinate by itself
+        entries, seen = Pieces(*(part[..., None] for part in self)), []
         for y in candidates:
-            value = entries.value(y[..., None]) - linear * y + curvature * (y - center) * (y - center) / 2
+            value = (
+                entries.value(y[..., None]) - linear * y
+                + curvature * (y - center) * (y - center) / 2
+            )
             seen.append((y, value + l1 * abs(y - anchor) if l1 else value))
         best, least = seen[0]
         for y, value in seen[1:]:
@@ -186,7 +207,10 @@ class Pieces(NamedTuple):
             low = ~hollow | (value - least <= near * (abs(least) + abs(linear * best)))
             found.append((y, low))
             if (hollow & low & (abs(y - best) > near * (abs(y) + abs(best)))).any():
-                raise Unbounded("a local objective that is not convex has several minimisers: which one is not said")
+                raise Unbounded(
+                    "a local objective that is not convex has several minimisers: "
+                    "which one is not said"
+                )
         yield from found
 
 
@@ -237,9 +261,13 @@ class PieceTable:
         """The subgradient of least size at y: (..., d) -> (..., d)."""
         return self.nearest(y, 0 * y)
 
-    def minimise(self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None) -> Any:
+    def minimise(
+        self, linear: Any, curvature: Any, center: Any, l1: Any = 0, anchor: Any = None
+    ) -> Any:
         """As `Pieces.minimise`, with curvature > 0."""
-        return _minimise(self.each, linear, curvature, center, l1, center if anchor is None else anchor)
+        return _minimise(
+            self.each, linear, curvature, center, l1, center if anchor is None else anchor
+        )
 
     def joint(self, weights: Any) -> list[Piece]:
         """The weighted sum of the rows, a coordinate at a time."""
@@ -250,10 +278,14 @@ class PieceTable:
         """As `SeparableLosses.constants`; beta and beta_F are None where a slope jumps."""
         pieces = self.each.ravel()
         ends: list[Any] = [v for p in pieces for v in p.limits]
-        steep = None if None in ends else np.reshape([abs(v) for v in ends], (*self.shape, 2)).max(axis=-1)
+        steep = (
+            None if None in ends
+            else np.reshape([abs(v) for v in ends], (*self.shape, 2)).max(axis=-1)
+        )
         return {
             "beta": _largest(p.beta for p in pieces), "mu": min(p.curvature for p in pieces),
-            "beta_F": _largest(f.beta for f in of.joint), "mu_F": min(f.curvature for f in of.joint),
+            "beta_F": _largest(f.beta for f in of.joint),
+            "mu_F": min(f.curvature for f in of.joint),
             "G_sq": None if steep is None else (steep * steep).sum(axis=-1).max(),
         }  # fmt: skip
 
@@ -264,15 +296,35 @@ def _largest(values: Iterable[Any]) -> Any:
     return None if None in known else max(known)
 
 
+class OfPieces:
+    """Values and gradients of N clients' losses, which their pieces have row by row."""
+
+    pieces: Any
+
+    def values(self, x: Any) -> Any:
+        """f_k(x): (..., d) -> (..., N)."""
+        return self.pieces.value(x[..., None, :])
+
+    def gradients(self, x: Any) -> Any:
+        """grad f_k(x): (..., d) -> (..., N, d)."""
+        return self.pieces.gradient(x[..., None, :])
+
+    def gradients_each(self, y: Any) -> Any:
+        """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
+        return self.pieces.gradient(y)
+
+
 @dataclass(frozen=True)
-class SeparableLosses:
+class SeparableLosses(OfPieces):
     """N clients' losses and their weights (N,): all fractions, or all floats."""
 
     pieces: Pieces | PieceTable
     weights: Any
 
     @classmethod
-    def of(cls, h: Any, c: Any, m: Any, a: Any, delta: Any, weights: Any, exact: bool = True) -> SeparableLosses:
+    def of(
+        cls, h: Any, c: Any, m: Any, a: Any, delta: Any, weights: Any, exact: bool = True
+    ) -> SeparableLosses:
         """From object arrays (N, d) of fractions (delta: None where there is none); floats
         unless ``exact``."""
         bent = np.array([[v is not None for v in row] for row in delta])
@@ -293,25 +345,12 @@ class SeparableLosses:
     def dim(self) -> int:
         return self.pieces.shape[-1]
 
-    # --- what quantities are made of: points (..., d), or a point for each client (..., N, d) -----------------------------
-    def values(self, x: Any) -> Any:
-        """f_k(x): (..., d) -> (..., N)."""
-        return self.pieces.value(x[..., None, :])
-
-    def gradients(self, x: Any) -> Any:
-        """grad f_k(x): (..., d) -> (..., N, d)."""
-        return self.pieces.gradient(x[..., None, :])
-
-    def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
-        return self.pieces.gradient(y)
-
     def excess(self, x: Any, star: Any) -> Any:
         """F(x) - F(star), in fractions: (..., d) and (d,) -> (...)."""
         joint = objects(self.joint)
         return (_value(joint, x) - _value(joint, star)).sum(axis=-1)
 
-    # --- constants --------------------------------------------------------------------------------------------------------
+    # --- constants --------------------------------------------------------------------------------
     @cached_property
     def constants(self) -> dict[str, Any]:
         """beta, mu (of every client's loss), beta_F, mu_F (of F), G_sq (the largest squared
@@ -324,12 +363,16 @@ class SeparableLosses:
         return self.pieces.joint(fractions(self.weights))
 
     def stationary(self) -> list[list[Fraction]]:
-        """Of every coordinate the points where F's slope is 0 and changes its sign: local minimisers and maximisers."""
+        """Of every coordinate the points where F's slope is 0 and changes its sign: local
+        minimisers and maximisers."""
         out = []
         for points, pieces in (f.corners for f in self.joint):
             edges = zip([None, *points], pieces, [*points, None], strict=True)
             zeros = [(low, -s / k, high) for low, (k, s), high in edges if k]
-            out.append([x for low, x, high in zeros if (low is None or x >= low) and (high is None or x <= high)])
+            out.append([
+                x for low, x, high in zeros
+                if (low is None or x >= low) and (high is None or x <= high)
+            ])
         return out
 
     @cached_property
@@ -338,12 +381,13 @@ class SeparableLosses:
 
     @property
     def unique(self) -> bool:
-        """True if x* is one point: F is convex (where it has several, the nearest to the start is meant), or has one
-        global minimiser."""
+        """True if x* is one point: F is convex (where it has several, the nearest to the start is
+        meant), or has one global minimiser."""
         return all(one for _, _, one in self._ends)
 
     def minimiser(self, near: Any) -> Any:
-        """The minimiser of F nearest to a point (d,), computed in fractions; of a nonconvex F with several any of them.
+        """The minimiser of F nearest to a point (d,), computed in fractions; of a nonconvex F with
+        several any of them.
 
         Raises `Unbounded`: F has none.
         """

@@ -85,7 +85,9 @@ class MethodSetting:
     def of(cls, statement: Any) -> MethodSetting:
         """The setting as declared; of several rules that of the first."""
         statement = next(iter(statement.variants.values()))
-        return cls(statement, statement.about, statement.local, statement.sampling, statement.problems)
+        return cls(
+            statement, statement.about, statement.local, statement.sampling, statement.problems
+        )
 
     @property
     def scope(self) -> str:
@@ -110,15 +112,17 @@ class MethodSetting:
             return zero
         return np.concatenate([zero, _starts(self.world(problem), rng, self.more_starts, None)])
 
-    # --- instances --------------------------------------------------------------------------------------------------------
+    # --- instances --------------------------------------------------------------------------------
     def open_numbers(self) -> dict[str, Any]:
-        """The numbers that the statement leaves open of the method and of the local work, by name."""
+        """The numbers that the statement leaves open of the method and of the local work, by
+        name."""
         own = self.method.hyperparameters if isinstance(self.method, Method) else {}
         declared = {**self.local.parameters(), **{f"method.{k}": v for k, v in own.items()}}
         return {k: v for k, v in declared.items() if isinstance(v, Family)}
 
     def words(self, instance: Draw) -> str:
-        """An instance in words, with the numbers that what it draws comes to, and their limits: 'method.mu = 2 (above 1)'."""
+        """An instance in words, with the numbers that what it draws comes to, and their limits:
+        'method.mu = 2 (above 1)'."""
         families = {k: v for k, v in self.open_numbers().items() if k in instance.drawn}
         numbers = {k: str(instance.drawn[k]) for k, v in families.items() if isinstance(v, Among)}
         if len(numbers) == len(families):
@@ -129,8 +133,14 @@ class MethodSetting:
                 facts = self.resolved(world, self.law(instance), instance.drawn, instance.rounds)[0]
                 for name, family in families.items():
                     if not isinstance(family, Among):
-                        value, limit = (resolve(v, facts, exact, instance.drawn[name]) for v in (family, family.limit))
-                        side = "at most" if isinstance(family, Upto) else "at least" if family.closed else "above"
+                        value, limit = (
+                            resolve(v, facts, exact, instance.drawn[name])
+                            for v in (family, family.limit)
+                        )
+                        side = (
+                            "at most" if isinstance(family, Upto) else "at least" if family.closed
+                            else "above"
+                        )
                         numbers[name] = f"{_short(value)} ({side} {_short(limit)})"
                 break
             except (FedTheoryError, ArithmeticError):
@@ -139,7 +149,8 @@ class MethodSetting:
 
     @property
     def of_package(self) -> bool:
-        """True of a method of the package, whose hyperparameters are options of the command line."""
+        """True of a method of the package, whose hyperparameters are options of the command
+        line."""
         plain = isinstance(self.method, Method) and self.method.wrapped is None
         return plain and self.method.cls.__module__.startswith("fedtheory.")
 
@@ -168,18 +179,28 @@ class MethodSetting:
         for _ in range(DRAWS):
             made = self._drawn(rng)
             if made is None:
-                reason = f"{self.sampling} needs at least {self.sampling.size} clients: declare clients={self.sampling.size}"
+                reason = (
+                    f"{self.sampling} needs at least {self.sampling.size} clients: declare "
+                    f"clients={self.sampling.size}"
+                )
                 continue
             why = self.why_not(made)
             if why is None and self.few(made):
                 return made
             why = why or f"a round of {made.num_clients} clients has too many cohorts to enumerate"
-            reason = f"{why}: declare smaller numbers of clients or of rounds" if "sequences" in why else why
+            reason = (
+                f"{why}: declare smaller numbers of clients or of rounds" if "sequences" in why
+                else why
+            )
         where = self.of_statement.place
-        raise InvalidInput(f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of the last, {reason}")
+        raise InvalidInput(
+            f"{where}: in {DRAWS} draws no instance was found of: {self.problems}; of "
+            f"the last, {reason}"
+        )
 
     def few(self, made: Draw) -> bool:
-        """True if the sequences of cohorts are few enough to enumerate; of one round fewer where the class has fewer clients."""
+        """True if the sequences of cohorts are few enough to enumerate; of one round fewer where
+        the class has fewer clients."""
         count = self.law(made).count(made.num_clients)
         if self.scope == "run":
             return len(made.starts) * count**made.rounds <= MAX_PATHS
@@ -188,7 +209,8 @@ class MethodSetting:
     def _drawn(self, rng: np.random.Generator) -> Draw | None:
         base = self.problems.draw(rng)
         share = 0.25 if self.scope == "run" else 0.12
-        still = rng.random() < share  # where nothing should move: a bias, or a noise, is all there is
+        # where nothing should move: a bias, or a noise, is all there is
+        still = rng.random() < share
         n, size = base.num_clients, None
         if self.sampling is Uniform:
             size = int(rng.integers(1, n + 1))
@@ -215,7 +237,9 @@ class MethodSetting:
         if not self._free or rng.random() < 0.5:
             return made
         units = (Fraction(1), base.exact_losses.constants["beta"])  # of a model, or of a gradient
-        state = {name: np.empty(v, dtype=object) for name, v in self._shapes(N=n, d=base.dim).items()}
+        state = {
+            name: np.empty(v, dtype=object) for name, v in self._shapes(N=n, d=base.dim).items()
+        }
         for values in state.values():
             unit = units[int(rng.integers(2))]
             for index in np.ndindex(values.shape):
@@ -223,8 +247,9 @@ class MethodSetting:
         return made.changed(rounds=0, before=(), state=state)
 
     def _at_rest(self, instance: Draw) -> Draw:
-        """The instance started at the minimiser of F, where there is one; of a run in every coordinate
-        as far from it, towards its own start, as a round of all clients leaves the model there."""
+        """The instance started at the minimiser of F, where there is one; of a run in every
+        coordinate as far from it, towards its own start, as a round of all clients leaves the model
+        there."""
         try:
             x = instance.exact_losses.minimiser(instance.start)
             if self.scope == "run":
@@ -268,7 +293,9 @@ class MethodSetting:
     def _reasons(self, instance: Draw) -> Iterator[str]:
         if reason := self.problems.why_not(instance):
             yield reason
-        rounds, size, (least, most) = instance.rounds, instance.cohort_size, self.of_statement.rounds
+        rounds, size, (least, most) = (
+            instance.rounds, instance.cohort_size, self.of_statement.rounds
+        )
         if not self._free and not least <= rounds <= most:  # any state: those of runs of any length
             yield f"rounds = {rounds}: the statement is declared for {least} to {most}"
         if isinstance(self.sampling, Uniform) and size != self.sampling.size:
@@ -292,7 +319,10 @@ class MethodSetting:
         if self.scope == "run":
             count = self.law(instance).count(instance.num_clients) ** rounds
             if len(instance.starts) * count > MAX_PATHS:
-                yield f"a run of {rounds} rounds has {count} sequences of cohorts, more than {MAX_PATHS}"
+                yield (
+                    f"a run of {rounds} rounds has {count} sequences of cohorts, more "
+                    f"than {MAX_PATHS}"
+                )
 
     def _not_before(self, instance: Draw) -> str | None:
         """Why the cohorts of the rounds before cannot have been drawn, or None."""
@@ -311,7 +341,10 @@ class MethodSetting:
         """An instance of a variant as one of this setting, or None where it is none."""
         drawn = {k: v for k, v in instance.drawn.items() if k in self.open_numbers()}
         steps = instance.drawn.get("steps")
-        if "steps" not in drawn and steps is not None and steps != getattr(self.local, "steps", None):
+        if (
+            "steps" not in drawn and steps is not None
+            and steps != getattr(self.local, "steps", None)
+        ):
             return None
         own = instance.changed(drawn=drawn)
         if isinstance(self.sampling, Full):
@@ -322,25 +355,31 @@ class MethodSetting:
 
     def law(self, instance: Draw) -> Sampling:
         """The sampling of an instance."""
-        return Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform else self.sampling
+        return (
+            Uniform(instance.cohort_size or instance.num_clients) if self.sampling is Uniform
+            else self.sampling
+        )
 
     def read(self, data: dict[str, Any]) -> Draw:
-        """The instance of a witness's data. Raises `InvalidInput` for one that is none of this setting's."""
+        """The instance of a witness's data. Raises `InvalidInput` for one that is none of this
+        setting's."""
         instance = Draw.from_data(data)
         if (reason := self.why_not(instance)) is not None:
             raise InvalidInput(f"not an instance of {self.of_statement.id}: {reason}")
         return instance
 
-    # --- views ------------------------------------------------------------------------------------------------------------
+    # --- views ------------------------------------------------------------------------------------
     def view(
-        self, instance: Draw, exact: bool = True, starts: Any = None, times: int = 1, most: int | None = None
+        self, instance: Draw, exact: bool = True, starts: Any = None, times: int = 1,
+        most: int | None = None
     ) -> Quantities:
         """The quantities on an instance, in fractions or in floats.
 
         Parameters
         ----------
         starts : of one round in floats (S, d), which are judged together in place of the instance's
-        times : of a run, how often every sequence of cohorts stands, with so small a share of its chance
+        times : of a run, how often every sequence of cohorts stands, with so small a share of its
+            chance
         most : of a run, sequences of cohorts; default what is soon done
 
         Raises `NotInFractions`: the method, or a hyperparameter, makes other numbers.
@@ -357,7 +396,8 @@ class MethodSetting:
         return self._round(world, own if starts is None else starts, law, *more)
 
     def _round(
-        self, world: Any, starts: Any, sampling: Sampling, rounds: int, before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
+        self, world: Any, starts: Any, sampling: Sampling, rounds: int,
+        before: Sequence[Sequence[int]], drawn: dict[str, Fraction],
         state: Mapping[str, Any] | None = None,
     ) -> Quantities:  # fmt: skip
         """One round after some others: starts (S, d), all cohorts of the law each.
@@ -369,7 +409,9 @@ class MethodSetting:
             starts, rounds = self._fixed_point(world, starts, sampling, drawn), 0
         law = sampling.enumerate(world.num_clients)
         n, count, scenarios = world.num_clients, law.scenarios, len(starts) * law.scenarios
-        cohorts = [Cohort(n, members=np.tile(np.asarray(c), (scenarios, 1))) for c in before[:rounds]]
+        cohorts = [
+            Cohort(n, members=np.tile(np.asarray(c), (scenarios, 1))) for c in before[:rounds]
+        ]
         cohorts = cohorts or [everyone(n, scenarios)] * rounds
         cohorts.append(rows(law, np.tile(np.arange(count), len(starts))))
         chance = probabilities(sampling, law, world.exact)
@@ -401,21 +443,31 @@ class MethodSetting:
         return self.round_from(world, both, sampling, drawn)
 
     def round_from(
-        self, world: Any, state: Mapping[str, Any], sampling: Sampling, drawn: dict[str, Fraction], rounds: int = 1
+        self, world: Any, state: Mapping[str, Any], sampling: Sampling, drawn: dict[str, Fraction],
+        rounds: int = 1
     ) -> RoundQuantities:
-        """One round from S states, over all cohorts of the law, by the method as it is for a run of so many rounds."""
+        """One round from S states, over all cohorts of the law, by the method as it is for a run of
+        so many rounds."""
         facts, work, algorithm = self.resolved(world, sampling, drawn, rounds)
         law = sampling.enumerate(world.num_clients)
         cohorts = rows(law, np.tile(np.arange(law.scenarios), len(state["x"])))
-        begun = {k: v if v is None else np.repeat(v, law.scenarios, axis=0) for k, v in state.items()}
+        begun = {
+            k: v if v is None else np.repeat(v, law.scenarios, axis=0) for k, v in state.items()
+        }
         with np.errstate(all="ignore"):
             path = run(world, algorithm, work, begun["x"], [cohorts], state=begun)
-        return RoundQuantities(world, facts, path, probabilities(sampling, law, world.exact), algorithm)
+        return RoundQuantities(
+            world, facts, path, probabilities(sampling, law, world.exact), algorithm
+        )
 
-    def _fixed_point(self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]) -> Any:
+    def _fixed_point(
+        self, world: Any, starts: Any, sampling: Sampling, drawn: dict[str, Fraction]
+    ) -> Any:
         """The model that a round of all clients leaves where it is (1, d)."""
         if not isinstance(sampling, Full):
-            raise InvalidInput(f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}")
+            raise InvalidInput(
+                f"{self.of_statement.place}: a fixed point needs full participation, not {sampling}"
+            )
         _, work, algorithm = self.resolved(world, sampling, drawn, 1)
 
         def after(x: Any) -> Any:
@@ -423,19 +475,23 @@ class MethodSetting:
             made = run(world, algorithm, work, x, cohorts).states[-1]
             if len(made) > 1:
                 raise InvalidInput(
-                    f"{self.of_statement.place}: a fixed point is found of methods whose state is the model alone"
+                    f"{self.of_statement.place}: a fixed point is found of methods whose state "
+                    "is the model alone"
                 )
             return made.x
 
         x = starts[:1]
         try:
-            return by_coordinate(after, x, world.exact) if isinstance(world, SeparableWorld) else in_floats(after, x)
+            return (
+                by_coordinate(after, x, world.exact) if isinstance(world, SeparableWorld)
+                else in_floats(after, x)
+            )
         except (Undefined, NotCertified) as error:
             raise type(error)(f"{self.of_statement.place}: {error}") from error
 
     def _made(
-        self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any, drawn: dict[str, Fraction],
-        sampled: bool = False, seed: int = 0, fixed: bool = False,
+        self, world: Any, x: Any, sampling: Sampling, cohorts: Sequence[Cohort], chance: Any,
+        drawn: dict[str, Fraction], sampled: bool = False, seed: int = 0, fixed: bool = False,
         state: dict[str, Any] | None = None, **more: Any,
     ) -> Quantities:  # fmt: skip
         facts, work, algorithm = self.resolved(world, sampling, drawn, len(cohorts))
@@ -448,7 +504,9 @@ class MethodSetting:
         """The constants that hyperparameters are functions of."""
         n = world.num_clients
         rule = {"rule": self.of_statement.rule}
-        counts = {"N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n}
+        counts = {
+            "N": n, "d": world.dim, "P": sampling.size if isinstance(sampling, Uniform) else n
+        }
         if self.scope == "run":
             counts["T"] = rounds
         counted = {k: whole(v, world.exact) for k, v in counts.items()}
@@ -462,23 +520,29 @@ class MethodSetting:
         try:
             work = self.local.resolve(facts, drawn, exact)
             facts = Facts({**facts, **work})
-            algorithm = self.method.build(facts, drawn, exact) if isinstance(self.method, Method) else self.method
+            algorithm = (
+                self.method.build(facts, drawn, exact) if isinstance(self.method, Method)
+                else self.method
+            )
         except ZeroDivisionError as error:
-            raise Undefined(f"{self.of_statement.place}: a hyperparameter divides by 0 on this instance") from error
+            raise Undefined(
+                f"{self.of_statement.place}: a hyperparameter divides by 0 on this instance"
+            ) from error
         except FedTheoryError as error:
             raise type(error)(f"{self.of_statement.place}: {error}") from error
-        if not isinstance(self.method, Method):  # one that is made already has what its author gave it
+        # one that is made already has what its author gave it
+        if not isinstance(self.method, Method):
             algorithm = in_fractions(algorithm) if exact else with_floats(algorithm)
         return facts, work, algorithm
 
-    # --- a problem of the package -----------------------------------------------------------------------------------------
+    # --- a problem of the package -----------------------------------------------------------------
     def world(self, problem: Any) -> ProblemWorld:
         """The problem with the weights that the statement is about."""
         return ProblemWorld(problem, self.problems.weights == "samples")
 
     def problem_views(
-        self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None, scenarios: int = 400, x0: Any = None,
-        rounds: int | None = None, seed: int = 0,
+        self, problem: Any, rng: np.random.Generator, sampling: Sampling | None = None,
+        scenarios: int = 400, x0: Any = None, rounds: int | None = None, seed: int = 0,
         drawn: dict[str, Fraction] | None = None, mode: str = "auto", first: int = 0, **more: Any,
     ) -> Quantities:  # fmt: skip
         """A view in floats on a problem: all cohorts where they are few, else draws of them (of
@@ -492,16 +556,23 @@ class MethodSetting:
         """
         world, n = self.world(problem), problem.num_clients
         if sampling is None:
-            sampling = Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
+            sampling = (
+                Uniform(int(rng.integers(1, n + 1))) if self.sampling is Uniform else self.sampling
+            )
         sampling.check(n)
         drawn = {k: v.draw(rng) for k, v in self.open_numbers().items()} if drawn is None else drawn
         least, most = self.usual_rounds
         count = sampling.count(n)
         if self.scope != "run":
             if mode == "monte-carlo":
-                raise InvalidInput(f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out")
+                raise InvalidInput(
+                    f"mode = {mode!r}: the cohorts of one round are enumerated; leave it out"
+                )
             if count > MAX_PATHS:
-                raise InvalidInput(f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): take fewer clients")
+                raise InvalidInput(
+                    f"{count} cohorts are too many to enumerate (limit {MAX_PATHS}): "
+                    "take fewer clients"
+                )
             usual = REACHED_FROM if self._free else 1 + MORE_STARTS
             starts = world.start = _starts(world, rng, usual, x0)
             rounds = int(rng.integers(least, most + 1)) if rounds is None else rounds
@@ -509,7 +580,10 @@ class MethodSetting:
             if self._free:
                 return self._any_round(world, starts, sampling, rounds, drawn, rng)
             return self._round(world, starts, sampling, rounds, before, drawn)
-        rounds = (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None else rounds
+        rounds = (
+            (most if count == 1 else int(rng.integers(least, most + 1))) if rounds is None
+            else rounds
+        )
         start = world.start = _starts(world, rng, 1, x0)
         few = enumerable(count, rounds, n * world.dim)
         if few and mode != "monte-carlo":
@@ -536,9 +610,13 @@ class MethodSetting:
         return {k: v.first for k, v in self.open_numbers().items()}
 
     def choices(self) -> list[dict[str, Fraction]]:
-        """Of what varies by itself the limit, with every combination of what is one of several; the first choice first."""
+        """Of what varies by itself the limit, with every combination of what is one of several; the
+        first choice first."""
         some = {k: v.choices for k, v in self.open_numbers().items() if isinstance(v, Among)}
-        return [self.first_choice | dict(zip(some, map(Fraction, taken), strict=True)) for taken in product(*some.values())]
+        return [
+            self.first_choice | dict(zip(some, map(Fraction, taken), strict=True))
+            for taken in product(*some.values())
+        ]
 
     def on_problem(
         self, problem: Any, sampling: Sampling | None = None, **drawn: Any
@@ -560,13 +638,16 @@ class MethodSetting:
         if sampling is None or sampling == self.sampling:
             return None
         size = problem.num_clients if type(sampling) is Full else getattr(sampling, "size", None)
-        mine = problem.num_clients if isinstance(self.sampling, Full) else getattr(self.sampling, "size", None)
+        mine = (
+            problem.num_clients if isinstance(self.sampling, Full)
+            else getattr(self.sampling, "size", None)
+        )
         if isinstance(sampling, Full | Uniform) and (self.sampling is Uniform or mine == size):
             return None
         own = "uniform cohorts of any size" if self.sampling is Uniform else self.sampling
         return f"the statement is about {own}, not {sampling}"
 
-    # --- what may be dropped ----------------------------------------------------------------------------------------------
+    # --- what may be dropped ----------------------------------------------------------------------
     def variants(self) -> Iterator[tuple[str, MethodSetting]]:
         """(assumption in words, the setting without it)."""
         for words, problems in self.problems.variants():
@@ -582,7 +663,10 @@ class MethodSetting:
                     replace(self, local=replace(self.local, lr=replace(lr, beyond=Fraction(3)))),
                 )
             if steps == 1:
-                yield "one local step", replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+                yield (
+                    "one local step",
+                    replace(self, local=replace(self.local, steps=Among((1, 2, 3))))
+                )
 
 
 def _short(number: Any) -> str:

@@ -74,7 +74,9 @@ def coordinates_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     if not h.min() > 0:
         k = int(np.argmin(h.min(axis=1)))
         least = float(h[k].min())
-        raise InvalidInput(f"client {k} has the curvature {least:.6g}, the limit is > 0: add a ridge")
+        raise InvalidInput(
+            f"client {k} has the curvature {least:.6g}, the limit is > 0: add a ridge"
+        )
     c = problem.minimisers if isinstance(problem, Quadratic) else b / h
     return simplest_each(h), simplest_each(c)
 

@@ -41,7 +41,10 @@ def on_case(statement: Any, case: Case, forms: Sequence[str]) -> list[Check]:
     enumerated, if that are three or more, else a number that the seed draws.
     """
     problem, algorithm, sampling, rounds = case.problem, case.algorithm, case.sampling, case.rounds
-    setting, rng = MethodSetting.of(statement), Stream(case.seed).generator(f"authoring problem {statement.id}")
+    setting, rng = (
+        MethodSetting.of(statement),
+        Stream(case.seed).generator(f"authoring problem {statement.id}")
+    )
     if sampling is None and setting.sampling is Uniform:
         sampling = Full()
     reason = setting.not_about(problem, sampling)
@@ -63,7 +66,8 @@ def on_case(statement: Any, case: Case, forms: Sequence[str]) -> list[Check]:
     def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
         drawn = kept.setdefault(str(choice), Drawn(statement))
         while drawn.count < so_far:
-            rng.bit_generator.state = begun  # every look is at the same start and the same number of rounds
+            # every look is at the same start and the same number of rounds
+            rng.bit_generator.state = begun
             done, most = drawn.count, setting.usual_rounds[1] if rounds is None else rounds
             part = next(n for n in sizes if n > done)  # of an earlier look, where that was kept
 

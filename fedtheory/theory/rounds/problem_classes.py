@@ -21,9 +21,19 @@ from fedtheory.theory.rounds.declare import Keywords, least_and_most
 from fedtheory.theory.rounds.instances import ARRAYS, Draw
 from fedtheory.theory.rounds.losses import Unbounded
 from fedtheory.theory.rounds.tables import Table
-from fedtheory.theory.rounds.units import CURVATURES, DEPTHS, POSITIONS, WIDTHS, in_other_units, simple
+from fedtheory.theory.rounds.units import (
+    CURVATURES,
+    DEPTHS,
+    POSITIONS,
+    WIDTHS,
+    in_other_units,
+    simple,
+)
 
-__all__ = ["Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex", "not_shares"]
+__all__ = [
+    "Lipschitz", "ProblemClass", "Quadratics", "Smooth", "SmoothConvex", "StronglyConvex",
+    "not_shares"
+]
 
 WEIGHTS = {"equal": "equal weights", "any": "any weights", "samples": "weights by sample counts"}
 LARGE = 0.1  # of the problems have more clients or dimensions than a counterexample mostly needs
@@ -38,7 +48,8 @@ class ProblemClass(Keywords):
     Parameters
     ----------
     clients, dimension : int or (least, most)
-        N and d. Most instances have few of both, as a counterexample rarely needs more; some have many of one, up to 40.
+        N and d. Most instances have few of both, as a counterexample rarely needs more; some have
+        many of one, up to 40.
     weights : 'equal', 'any' or 'samples'
         The last are any in fractions too, and on a problem the clients' shares of the samples,
         whatever weights its F has.
@@ -54,10 +65,12 @@ class ProblemClass(Keywords):
     convex: ClassVar[bool] = True
     words: ClassVar[str] = "problems"
     families: ClassVar[tuple[str, ...]] = ()
-    kinds: ClassVar[tuple[str, ...]] = ()  # of the package's problems; none: it has none of the class
+    # of the package's problems; none: it has none of the class
+    kinds: ClassVar[tuple[str, ...]] = ()
     ridge: ClassVar[float] = 0.0  # of those
     weaker: ClassVar[dict[str, str]] = {}  # assumption in words -> the class without it
-    # where interpolation conditions are all there is of it, the constants with which a table is of it
+    # where interpolation conditions are all there is of it, the constants with which a table is of
+    # it
     of_tables: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
@@ -65,14 +78,16 @@ class ProblemClass(Keywords):
         for name in ("clients", "dimension"):
             value = getattr(self, name)
             if (pair := least_and_most(value, 1)) is None:
-                raise InvalidInput(f"{name} = {value!r}: give a whole number >= 1, or (least, most)")
+                raise InvalidInput(
+                    f"{name} = {value!r}: give a whole number >= 1, or (least, most)"
+                )
             object.__setattr__(self, name, pair)
         if self.weights not in ("equal", "any", "samples"):
             raise InvalidInput(
                 f"weights = {self.weights!r}: use 'equal' (w_k = 1/N), 'any' or 'samples'"
             )
 
-    # --- instances in fractions -------------------------------------------------------------------------------------------
+    # --- instances in fractions -------------------------------------------------------------------
     def draw(self, rng: np.random.Generator) -> Draw:
         """A random instance: losses, weights and a start."""
         n, d = self._size(rng)
@@ -94,9 +109,12 @@ class ProblemClass(Keywords):
         return in_other_units(Draw(**parts, weights=weights, start=start), rng)
 
     def _size(self, rng: np.random.Generator) -> tuple[int, int]:
-        """N and d: mostly a few more than the least, now and then any number up to the largest (or `MOST`) of one of the two."""
+        """N and d: mostly a few more than the least, now and then any number up to the largest (or
+        `MOST`) of one of the two."""
         ranges = (*self.clients, 4), (*self.dimension, 2)
-        few = [int(rng.integers(least, min(most, least + more) + 1)) for least, most, more in ranges]
+        few = [
+            int(rng.integers(least, min(most, least + more) + 1)) for least, most, more in ranges
+        ]
         wide = [i for i, (least, most, more) in enumerate(ranges) if most > least + more]
         if wide and rng.random() < LARGE:
             i = wide[int(rng.integers(len(wide)))]
@@ -115,7 +133,8 @@ class ProblemClass(Keywords):
 
     @property
     def interpolated(self) -> str:
-        """The class's `of_tables`; '' of one that is made of it, which may be about fewer losses."""
+        """The class's `of_tables`; '' of one that is made of it, which may be about fewer
+        losses."""
         return vars(type(self)).get("of_tables", "")
 
     def why_not(self, instance: Draw) -> str | None:
@@ -123,11 +142,17 @@ class ProblemClass(Keywords):
         n, d = instance.num_clients, instance.dim
         if instance.table is not None:
             return self.why_not_size(n, d) or self._why_not_table(instance.table, instance.weights)
-        if not self.clients[0] <= n <= self.clients[1] or not self.dimension[0] <= d <= self.dimension[1]:
+        if (
+            not self.clients[0] <= n <= self.clients[1]
+            or not self.dimension[0] <= d <= self.dimension[1]
+        ):
             return f"N = {n}, d = {d}: outside {self.clients} and {self.dimension}"
         if self.weights == "equal" and len(set(instance.weights)) > 1:
             return "the weights are not equal"
-        if self.identical and any((v != v[:1]).any() for v in (getattr(instance, f) for f in ARRAYS)):
+        if (
+            self.identical
+            and any((v != v[:1]).any() for v in (getattr(instance, f) for f in ARRAYS))
+        ):
             return "the clients' losses are not identical"
         if (
             any(v is not None and v <= 0 for v in instance.delta.ravel())
@@ -141,7 +166,10 @@ class ProblemClass(Keywords):
         """The same of losses by a table."""
         if self.weights == "equal" and len(set(weights)) > 1:
             return "the weights are not equal"
-        if self.identical and any((of != of[:1]).any() for of in (table.at, table.gradients, table.values)):
+        if (
+            self.identical
+            and any((of != of[:1]).any() for of in (table.at, table.gradients, table.values))
+        ):
             return "the clients' losses are not identical"
         mu = table.constants.get("mu")
         fits = {
@@ -159,9 +187,12 @@ class ProblemClass(Keywords):
             return "some client's loss is not convex"
         if (instance.a != 0).any():
             return "some client's loss is not smooth"
-        return None if (abs(instance.h) + instance.m > 0).any() else "all losses are constant (beta = 0)"
+        return (
+            None if (abs(instance.h) + instance.m > 0).any()
+            else "all losses are constant (beta = 0)"
+        )
 
-    # --- what may be dropped ----------------------------------------------------------------------------------------------
+    # --- what may be dropped ----------------------------------------------------------------------
     def variants(self) -> Iterator[tuple[str, ProblemClass]]:
         """(assumption in words, the class without it)."""
         for words, kind in self.weaker.items():
@@ -171,8 +202,10 @@ class ProblemClass(Keywords):
         if self.identical and self.clients[1] > 1:
             yield "identical clients", replace(self, identical=False)
 
-    # --- problems of the package --------------------------------------------------------------------------------------------
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+    # --- problems of the package ------------------------------------------------------------------
+    def problems(
+        self, rng: np.random.Generator, count: int, first: int = 0
+    ) -> Iterator[tuple[str, Any]]:
         """(name, `fedtheory.problems.Problem`) with certified optima, of the kinds in turn."""
         from fedtheory import problems
 
@@ -213,7 +246,10 @@ class ProblemClass(Keywords):
             return "the clients' losses are not identical (property: identical)"
         if self.convex and not problem.convex:
             return "some client's loss is not convex (property: convex)"
-        if self.weights == "equal" and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12:
+        if (
+            self.weights == "equal"
+            and float(np.abs(problem.weights * problem.num_clients - 1).max()) > 1e-12
+        ):
             return "the weights are not equal (property: weights)"
         try:
             beta = float(problem.beta_k.max())
@@ -234,9 +270,16 @@ class ProblemClass(Keywords):
         return None
 
     def beyond(self, problem: Any) -> str:
-        """'5 clients (instances have 1 to 3)' of a problem that is larger than instances are drawn; '' of any other."""
-        sizes = (("clients", problem.num_clients, self.clients), ("dimensions", problem.dim, self.dimension))
-        larger = [f"{value} {what} (instances have {span(of)})" for what, value, of in sizes if value > of[1]]
+        """'5 clients (instances have 1 to 3)' of a problem that is larger than instances are drawn;
+        '' of any other."""
+        sizes = (
+            ("clients", problem.num_clients, self.clients),
+            ("dimensions", problem.dim, self.dimension)
+        )
+        larger = [
+            f"{value} {what} (instances have {span(of)})" for what, value, of in sizes
+            if value > of[1]
+        ]
         return ", ".join(larger)
 
     def __str__(self) -> str:
@@ -248,7 +291,9 @@ class ProblemClass(Keywords):
 
 def identical(problem: Any) -> bool:
     """True if all clients' losses have one gradient, up to rounding, at three points."""
-    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([[0.1], [1.0], [10.0]])
+    x = np.random.default_rng(3).standard_normal((3, problem.dim)) * np.array([
+        [0.1], [1.0], [10.0]
+    ])
     gradients = problem.gradient(x)
     return bool(np.abs(gradients - gradients[:, :1]).max() <= 1e-9 * np.abs(gradients).max())
 
@@ -259,17 +304,25 @@ def span(pair: tuple[int, int]) -> str:
 
 
 def not_shares(problem: Any) -> str | None:
-    """That a server which averages by samples does not weigh the clients as F does, and which numbers of clients would do, or None."""
+    """That a server which averages by samples does not weigh the clients as F does, and which
+    numbers of clients would do, or None."""
     counts, weights = problem.sample_counts, problem.weights
     if float(np.abs(counts / counts.sum() - weights).max()) <= 1e-12:
         return None
     total, equal = int(counts.sum()), float(np.ptp(weights)) < 1e-12
-    has = f"{int(counts.min())} to {int(counts.max())} samples each" + (f", and weights 1/{len(weights)}" if equal else "")
+    has = (
+        f"{int(counts.min())} to "
+        f"{int(counts.max())} samples each" + (f", and weights 1/{len(weights)}" if equal else "")
+    )
     fits = [str(n) for n in range(2, min(total, 200)) if total % n == 0][:4]
-    deal = f"take a number of clients that divides the {total} samples, as {' or '.join(fits)} (--clients), " if fits else ""
+    deal = (
+        f"take a number of clients that divides the {total} samples, as "
+        f"{' or '.join(fits)} (--clients), " if fits else ""
+    )
     return (
-        f"the clients have {has}: the weights are not the clients' shares of the samples, as a file's statements have them (property: "
-        f"sample_counts); {deal}{'or ' * bool(fits)}in Python a problem with weights='samples', for a statement with weights='any'"
+        f"the clients have {has}: the weights are not the clients' shares of the samples, as a "
+        f"file's statements have them (property: sample_counts); {deal}{'or ' * bool(fits)}in "
+        "Python a problem with weights='samples', for a statement with weights='any'"
     )
 
 
@@ -293,9 +346,9 @@ class Smooth(ProblemClass):
     """Losses with Lipschitz gradients, convex or not, whose F is bounded below.
 
     In fractions: quadratics and Huber losses of curvatures of either sign, and double wells, which
-    are concave between two convex pieces. beta bounds the absolute curvature. F* is the least value,
-    found piece by piece; x* is the global minimiser, and a statement that names it says nothing
-    where there are several. In floats: random quadratics, least squares, Huber and logistic
+    are concave between two convex pieces. beta bounds the absolute curvature. F* is the least
+    value, found piece by piece; x* is the global minimiser, and a statement that names it says
+    nothing where there are several. In floats: random quadratics, least squares, Huber and logistic
     regression, all of them convex.
     """
 
@@ -312,8 +365,8 @@ class Smooth(ProblemClass):
         return (2 if n == 1 < self.clients[1] and rng.random() < 0.6 else n), d
 
     def draw(self, rng: np.random.Generator) -> Draw:
-        """As of every class; often with all clients but the last alike, so that their wells add up and the last one tilts
-        them, and often started where F is stationary."""
+        """As of every class; often with all clients but the last alike, so that their wells add up
+        and the last one tilts them, and often started where F is stationary."""
         made = super().draw(rng)
         if made.num_clients > 1 and not self.identical and rng.random() < 0.5:
             rows = [0] * (made.num_clients - 1) + [made.num_clients - 1]
@@ -332,7 +385,10 @@ class Smooth(ProblemClass):
             out = super().entry(rng, "quadratic")
             out["m"] = simple(rng, CURVATURES, 1.0, True) or Fraction(1, 2)
             depth = DEPTHS[int(rng.integers(len(DEPTHS)))]
-            return out | {"h": -depth * out["m"], "delta": simple(rng, WIDTHS, 1.0, True) or Fraction(1)}
+            return (
+                out
+                | {"h": -depth * out["m"], "delta": simple(rng, WIDTHS, 1.0, True) or Fraction(1)}
+            )
         out = super().entry(rng, "huber" if family == "well" else family)
         return out | {"h": -out["h"] if kind > 0.9 and family != "well" else out["h"]}
 
@@ -422,7 +478,9 @@ class StronglyConvex(ProblemClass):
         if self.mu is not None:
             object.__setattr__(self, "mu", number(self.mu, True))
             if not 0 < self.mu < 1:
-                raise InvalidInput(f"mu = {self.mu}: the share of beta that mu is at least must lie in (0, 1)")
+                raise InvalidInput(
+                    f"mu = {self.mu}: the share of beta that mu is at least must lie in (0, 1)"
+                )
 
     def draw(self, rng: np.random.Generator) -> Draw:
         """As of every class, with as much curvature everywhere as lacks."""
@@ -431,13 +489,21 @@ class StronglyConvex(ProblemClass):
         lacks = 0 if self.mu is None else (self.mu * known["beta"] - known["mu"]) / (1 - self.mu)
         return made.changed(m=made.m + lacks) if lacks > 0 else made
 
-    def problems(self, rng: np.random.Generator, count: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-        """As of every class, those with as large a mu/beta; where some kind has none of several, quadratics without spread."""
+    def problems(
+        self, rng: np.random.Generator, count: int, first: int = 0
+    ) -> Iterator[tuple[str, Any]]:
+        """As of every class, those with as large a mu/beta; where some kind has none of several,
+        quadratics without spread."""
         plain = super().problems
         for i in range(first, first + count):
-            found = (one for _ in range(1 if self.mu is None else TRIES) for one in plain(rng, 1, i))
+            found = (
+                one for _ in range(1 if self.mu is None else TRIES) for one in plain(rng, 1, i)
+            )
             kept = (one for one in found if self.mu is None or self.why_not_problem(one[1]) is None)
-            yield next(kept, None) or next(replace(self, mu=None, identical=True, dimension=1).problems(rng, 1))
+            yield (
+                next(kept, None)
+                or next(replace(self, mu=None, identical=True, dimension=1).problems(rng, 1))
+            )
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere."""
@@ -469,14 +535,18 @@ class StronglyConvex(ProblemClass):
 
 @dataclass(frozen=True)
 class StronglyConvexSum(StronglyConvex):
-    """Convex losses with Lipschitz gradients whose F is mu_F-strongly convex: of a client mu may be 0."""
+    """Convex losses with Lipschitz gradients whose F is mu_F-strongly convex: of a client mu may be
+    0."""
 
     words: ClassVar[str] = "smooth convex losses whose F is strongly convex"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mu is not None:
-            raise InvalidInput(f"mu = {self.mu}: of a client mu may be 0 here; leave it out, or take StronglyConvex")
+            raise InvalidInput(
+                f"mu = {self.mu}: of a client mu may be 0 here; leave it out, or "
+                "take StronglyConvex"
+            )
 
     def entry(self, rng: np.random.Generator, family: str) -> dict[str, Any]:
         """Curvature everywhere, or nearly."""
@@ -485,7 +555,10 @@ class StronglyConvexSum(StronglyConvex):
     def why_not_losses(self, instance: Draw) -> str | None:
         """Also: F strongly convex."""
         curved = instance.exact_losses.constants["mu_F"] > 0
-        return ProblemClass.why_not_losses(self, instance) if curved else "F is not strongly convex (mu_F = 0)"
+        return (
+            ProblemClass.why_not_losses(self, instance) if curved
+            else "F is not strongly convex (mu_F = 0)"
+        )
 
     def why_not_problem(self, problem: Any) -> str | None:
         """Also: F strongly convex."""
@@ -516,4 +589,7 @@ class Lipschitz(ProblemClass):
 
     def why_not_problem(self, problem: Any) -> str | None:
         """No problem of the package is judged under this class yet."""
-        return "statements about Lipschitz losses are checked on l1 distances in fractions and floats only"
+        return (
+            "statements about Lipschitz losses are checked on l1 distances in "
+            "fractions and floats only"
+        )

@@ -58,10 +58,10 @@ CONSTANTS = {
     "eta": "the local step size",
 }
 FUNCTIONS = {
-    "constant(name, value, free=False)": "a constant of the bound, declared so that a study can ask how far it "
+    "constant(name, "
+    "value, free=False)": "a constant of the bound, declared so that a study can ask how far it "
     "may be tightened; a free one stands for some number >= 0, which a proof chooses",
-    "mean(v)": "the expectation over the cohorts",
-    "sq(v)": "||v||^2 along the last axis",
+    "mean(v)": "the expectation over the cohorts", "sq(v)": "||v||^2 along the last axis",
     "dot(v, w)": "<v, w> along the last axis",
     "sqrt(v)": "the square root (in fractions only where it is one)",
     "power(base, t)": "base ** t for whole t, entry by entry",
@@ -77,19 +77,24 @@ FUNCTIONS = {
 
 
 def of_the_other(name: str, over_run: bool) -> str:
-    """Say what to take in place of a quantity that only rounds have, or only runs; '' for a name that neither has."""
+    """Say what to take in place of a quantity that only rounds have, or only runs; '' for a name
+    that neither has."""
     own, other = (RUN, ROUND) if over_run else (ROUND, RUN)
     if name in own or name not in other:
         return ""
     if not over_run:
         has = "'F' before the round and 'F_next' after it"
-        return f"{name!r} is a quantity of a run; a round has {has}: declare over='run' for more rounds"
+        return (
+            f"{name!r} is a quantity of a run; a round has {has}: declare "
+            "over='run' for more rounds"
+        )
     before = name.removesuffix("_next").replace("_next_", "_")
     if before == name or before not in RUN:
         return f"{name!r} is a quantity of a round, and a run has none of it: declare over='round'"
     return (
-        f"{name!r} is a quantity of a round; a run has q.{before}[t] for t = 0..T: the round after t goes from "
-        f"q.{before}[t] to q.{before}[t + 1], and q.{before}[1:] is after each of its rounds"
+        f"{name!r} is a quantity of a round; a run has q.{before}[t] for t = 0..T: the round "
+        f"after t goes from q.{before}[t] to q.{before}[t + 1], and q.{before}[1:] is after "
+        "each of its rounds"
     )
 
 
@@ -98,10 +103,12 @@ def sq(v: Any) -> Any:
     return (v * v).sum(axis=-1)
 
 
-# --- of both ----------------------------------------------------------------------------------------
+# --- of both --------------------------------------------------------------------------------------
 def _x_star(q: Any) -> Any:
     if not q._best.unique:
-        raise Undefined("F is not convex and has several minimisers: which of them x* is, is not said")
+        raise Undefined(
+            "F is not convex and has several minimisers: which of them x* is, is not said"
+        )
     return q._best.x
 
 
@@ -158,11 +165,13 @@ _BOTH: dict[str, tuple[str, Callable[[Any], Any], str, str, str]] = {  # shapes 
     ),
     "weights": ("w_k of every client.", lambda q: q.world.weights, "(N,)", "(N,)", "w_k"),
 }
-ROUND = {name: Quantity(words, of, own, latex) for name, (words, of, own, _, latex) in _BOTH.items()}
+ROUND = {
+    name: Quantity(words, of, own, latex) for name, (words, of, own, _, latex) in _BOTH.items()
+}
 RUN = {name: Quantity(words, of, own, latex) for name, (words, of, _, own, latex) in _BOTH.items()}
 
 
-# --- the clients ------------------------------------------------------------------------------------
+# --- the clients ----------------------------------------------------------------------------------
 def _models(clients: Any, name: str) -> Any:
     """The clients' models after the last local minimisation of a round, which a quantity needs."""
     if not clients.results:
@@ -229,7 +238,7 @@ def _of_everyone(q: Any, state: Any) -> Any:
     return each(state, lambda v: None)._replace(x=moves)
 
 
-# --- of one round: (S, 1) before it, (S, C) after it ------------------------------------------------
+# --- of one round: (S, 1) before it, (S, C) after it ----------------------------------------------
 def _drift(q: Any) -> Any:
     moved = sq(_models(q._clients, "drift") - q._before_each.x[:, None, :])
     return q._fold(q._clients.mean(moved[..., None])[..., 0])
@@ -287,7 +296,7 @@ ROUND |= {
 }  # fmt: skip
 
 
-# --- of a run: (T + 1, S) ---------------------------------------------------------------------------
+# --- of a run: (T + 1, S) -------------------------------------------------------------------------
 def _client_models(q: Any) -> Any:
     if not q.path.alike:
         return q.local_models
@@ -341,7 +350,8 @@ RUN |= {
         "grad f_k at client_models.", _client_slopes, "(T, S, P, d)", r"\nabla f_k(y_k)"
     ),
     "client_state": Quantity(
-        "What the method keeps of each client, before rounds 1..T, of the clients of client_models.",
+        "What the method keeps of each client, before rounds 1..T, of the clients "
+        "of client_models.",
         _client_state, "(T, S, P, ...)",
     ),
     "local_models": Quantity(

@@ -24,8 +24,9 @@ from fedtheory.theory.rounds.losses import SeparableLosses
 __all__ = ["NotInFractions", "SlotClients", "SlotWork", "check_fractions"]
 
 NO_COIN = (
-    "the method flips a coin in its rounds, of which a theorem's expectations know nothing: they are over cohorts. Take runs of "
-    "it by simulate(..., scenarios=...), and bounds by worst_case or quadratic_potential"
+    "the method flips a coin in its rounds, of which a theorem's expectations know nothing: they "
+    "are over cohorts. Take runs of it by simulate(..., scenarios=...), and bounds by worst_case "
+    "or quadratic_potential"
 )
 
 
@@ -74,7 +75,8 @@ class SlotClients(Clients):
     """
 
     def __init__(
-        self, losses: SeparableLosses, cohort: Cohort, work: SlotWork, like: Any, round_index: int = 1
+        self, losses: SeparableLosses, cohort: Cohort, work: SlotWork, like: Any,
+        round_index: int = 1
     ) -> None:
         self.losses, self.cohort, self.work, self._like = losses, cohort, work, like
         self.round_index, self.scenarios = round_index, range(cohort.scenarios)
@@ -85,18 +87,24 @@ class SlotClients(Clients):
         self.results: list[LocalResult] = []
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
-        self.pieces = losses.pieces if cohort.members is None else losses.pieces.take(cohort.members)
+        self.pieces = (
+            losses.pieces if cohort.members is None else losses.pieces.take(cohort.members)
+        )
 
     @property
     def problem(self) -> Any:  # type: ignore[override]
         """Refuse what a method should not look at: the slots have no `fedtheory.problems.Problem`
         behind them."""
-        raise NotInFractions("the method reads clients.problem, which has no counterpart in fractions")
+        raise NotInFractions(
+            "the method reads clients.problem, which has no counterpart in fractions"
+        )
 
     @property
     def solver(self) -> LocalSolver:  # type: ignore[override]
         """As `problem`."""
-        raise NotInFractions("the method reads clients.solver, which has no counterpart in fractions")
+        raise NotInFractions(
+            "the method reads clients.solver, which has no counterpart in fractions"
+        )
 
     @property
     def float_bits(self) -> int:
@@ -128,7 +136,8 @@ class SlotClients(Clients):
     def weights(self) -> Any:
         w = self.losses.weights
         slots = (
-            w[self.cohort.members] if self.cohort.members is not None else w * self._count(self.cohort.dense_mask.astype(int))
+            w[self.cohort.members] if self.cohort.members is not None
+            else w * self._count(self.cohort.dense_mask.astype(int))
         )
         return slots[:, :, None]
 
@@ -151,9 +160,13 @@ class SlotClients(Clients):
             values = np.where(self.cohort.dense_mask[:, :, None], values, values * 0)
         return values.sum(axis=1)
 
-    def minimise(self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None) -> LocalResult:
+    def minimise(
+        self, objective: LocalObjective, start: Any, solver: LocalSolver | None = None
+    ) -> LocalResult:
         if solver is not None:
-            raise NotInFractions("the method brings a local solver of its own, which has no counterpart in fractions")
+            raise NotInFractions(
+                "the method brings a local solver of its own, which has no counterpart in fractions"
+            )
         shape = np.broadcast_shapes(np.shape(start), np.shape(objective.center))
         out = self.work.run(self.pieces, objective, np.broadcast_to(start, shape))
         out = out._replace(y=read_only(out.y))
@@ -164,14 +177,19 @@ class SlotClients(Clients):
         return self.pieces.gradient(y)
 
     def coin(self, p: Any) -> Any:
-        """Refuse a coin: the expectation of a round is one over cohorts, which alone are enumerated."""
+        """Refuse a coin: the expectation of a round is one over cohorts, which alone are
+        enumerated."""
         raise NotInFractions(NO_COIN)
 
     def fisher(self, y: Any, kind: Any) -> Any:
-        raise NotInFractions("the method asks for Fisher information, which separable losses do not have")
+        raise NotInFractions(
+            "the method asks for Fisher information, which separable losses do not have"
+        )
 
     def sensitivity(self, y: Any, batch_size: Any, mu: Any, ema: Any) -> Any:
-        raise NotInFractions("the method asks for a model's output, which separable losses do not have")
+        raise NotInFractions(
+            "the method asks for a model's output, which separable losses do not have"
+        )
 
     def _compress(self, message: Any, compressor: Any, senders: Any = None) -> Any:
         """What arrives of a message (S, P, d); its bits are not counted."""
@@ -184,9 +202,12 @@ class SlotClients(Clients):
     def _left(self, message: Any, compressor: Any) -> Any:
         if compressor.randomised:
             why = f"messages are compressed by {compressor.name}, which draws at random"
-            raise NotInFractions(f"{why}: a compressor that does not, such as TopK, is computed in fractions")
+            raise NotInFractions(
+                f"{why}: a compressor that does not, such as TopK, is computed in fractions"
+            )
         left = compressor.compress(message)
-        return left + Fraction(0) if left.dtype == object else left  # whole zeros would divide to floats
+        # whole zeros would divide to floats
+        return left + Fraction(0) if left.dtype == object else left
 
     def in_pieces(self, memory: Any) -> bool:
         return False
@@ -195,7 +216,9 @@ class SlotClients(Clients):
 def _fraction(value: Any, what: str) -> Any:
     """A penalty's coefficient as a fraction: of floats the whole ones only, as the default 0.0."""
     if isinstance(value, float) and not value.is_integer():
-        raise NotInFractions(f"the method computes the {what} {value!r} of a local objective in floats")
+        raise NotInFractions(
+            f"the method computes the {what} {value!r} of a local objective in floats"
+        )
     return Fraction(value) if isinstance(value, float) else value
 
 
@@ -209,13 +232,17 @@ def check_fractions(state: Any, what: str) -> None:
         for value in np.asarray(values, dtype=object).ravel():
             if not isinstance(value, Fraction | int | np.integer):
                 raise NotInFractions(
-                    f"{what} makes {type(value).__name__} numbers in its {name} (such as {value!r}): only + - * / and comparisons of "
-                    "what it is given stay fractions. For zeros use 0 * x in place of np.zeros; the verdicts in floats stand"
+                    f"{what} makes {type(value).__name__} numbers in its {name} (such as "
+                    f"{value!r}): only + - * / and comparisons of "
+                    "what it is given stay fractions. For zeros use 0 * x in place of np.zeros; "
+                    "the verdicts in floats stand"
                 )
 
 
 def check_state(state: Any, method: str) -> Any:
     """The state, if it has a server model ``x`` (S, d). Raises `InvalidInput` otherwise."""
     if not hasattr(state, "x") or np.ndim(state.x) != 2:
-        raise InvalidInput(f"{method}: its state must be a NamedTuple with the server's model x (S, d) first")
+        raise InvalidInput(
+            f"{method}: its state must be a NamedTuple with the server's model x (S, d) first"
+        )
     return state

@@ -39,20 +39,27 @@ class _Raised:
 
 
 def moves_with_offset(statement: Any, view: Any) -> frozenset[str]:
-    """The forms of which a side is another when all losses are one higher, on a view of the statement's."""
+    """The forms of which a side is another when all losses are one higher, on a view of the
+    statement's."""
     raised = view.like(world=_Raised(view.world))
     try:
         with np.errstate(all="ignore"):
             plain, moved = statement.on(view), statement.on(raised)
-            return frozenset(n for n in plain if _differ(reduced(view, plain[n]), reduced(raised, moved[n])))
-    except (FedTheoryError, ArithmeticError):  # as the square root of a side that is one on this view only by chance
+            return frozenset(
+                n for n in plain if _differ(reduced(view, plain[n]), reduced(raised, moved[n]))
+            )
+    except (FedTheoryError, ArithmeticError):
+        # as the square root of a side that is one on this view only by chance
         return frozenset()
 
 
 def _differ(a: Sides, b: Sides) -> bool:
     scale = np.asarray(a.scale, dtype=float) + 1.0
     pairs = ((a.lhs, b.lhs), (a.rhs, b.rhs))
-    return any((np.abs(np.asarray(v, dtype=float) - np.asarray(w, dtype=float)) > 1e-6 * scale).any() for v, w in pairs)
+    return any(
+        (np.abs(np.asarray(v, dtype=float) - np.asarray(w, dtype=float)) > 1e-6 * scale).any()
+        for v, w in pairs
+    )
 
 
 def with_ratio(check: Check, statement: Any, name: str, sides: Sides) -> Check:
@@ -66,12 +73,15 @@ def with_ratio(check: Check, statement: Any, name: str, sides: Sides) -> Check:
 
 
 def same_at_start(sides: Sides, view: Any) -> bool:
-    """True if the entries are the states t = 0..T of a run, and both sides are the same number at t = 0."""
+    """True if the entries are the states t = 0..T of a run, and both sides are the same number at t
+    = 0."""
     of_states = np.shape(sides.lhs)[:1] == (len(view.path.states),)
     return view.axis == "round" and of_states and begins_as_one(sides)
 
 
 def _negative(sides: Sides) -> bool:
     """True if a side is negative beyond rounding."""
-    floor = -1e-9 * np.asarray(sides.scale, dtype=float) - float(np.max(np.asarray(sides.noise, dtype=float), initial=0.0))
+    floor = -1e-9 * np.asarray(sides.scale, dtype=float) - float(
+        np.max(np.asarray(sides.noise, dtype=float), initial=0.0)
+    )
     return any(bool((np.asarray(v, dtype=float) < floor).any()) for v in (sides.lhs, sides.rhs))

@@ -1,5 +1,5 @@
-"""The quantities that a statement's function reads: their values on one instance, for a reader who checks a verdict by hand,
-and slices of them that mean something else than they seem to."""
+"""The quantities that a statement's function reads: their values on one instance, for a reader who
+checks a verdict by hand, and slices of them that mean something else than they seem to."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def _numbers(value: Any) -> bool:
 
 
 def read_there(setting: MethodSetting, form: str, instance: Draw) -> dict[str, str]:
-    """Give what the statement's function reads up to a form, in fractions on an instance: {'q.F': '1/2'}; of a run also the round
-    at which lhs - rhs is largest ('worst at'). Nothing where the form says nothing there."""
+    """Give what the statement's function reads up to a form, in fractions on an instance: {'q.F':
+    '1/2'}; of a run also the round at which lhs - rhs is largest ('worst at'). Nothing where the
+    form says nothing there."""
     statement, seen = setting.of_statement, dict[str, Any]()
     try:
         view = setting.view(instance, exact=True)
@@ -64,7 +65,10 @@ def read_there(setting: MethodSetting, form: str, instance: Draw) -> dict[str, s
         sides = reduced(view, statement.on(view)[form])
     except (*SILENT, InvalidInput, ZeroDivisionError):
         return {}
-    out = {f"q.{name}" if not name.startswith("constant") else name: _text(value) for name, value in seen.items()}
+    out = {
+        f"q.{name}" if not name.startswith("constant") else name: _text(value)
+        for name, value in seen.items()
+    }
     excess = np.asarray(sides.lhs - sides.rhs, dtype=object)
     if setting.scope == "run" and excess.ndim == 1 and 1 < len(excess) <= instance.rounds + 1:
         first = instance.rounds + 1 - len(excess)
@@ -87,10 +91,11 @@ def _nested(values: np.ndarray) -> str:
     return f"({', '.join(inside)})"
 
 
-# --- slices -------------------------------------------------------------------------------------------------------------------
+# --- slices ---------------------------------------------------------------------------------------
 class _Watched:
-    """A view whose quantities refuse a slice that takes a part of the scenarios, or of the cohorts, and all that stands before,
-    and whose mean refuses vectors of one round without the axis of the rounds."""
+    """A view whose quantities refuse a slice that takes a part of the scenarios, or of the cohorts,
+    and all that stands before, and whose mean refuses vectors of one round without the axis of the
+    rounds."""
 
     def __init__(self, view: Any, over: str) -> None:
         self._view, self._table = view, RUN if over == "run" else ROUND
@@ -110,8 +115,9 @@ class _Watched:
         name, axes = getattr(v, "of_one", ("", 0))
         if name and np.ndim(v) == axes:
             raise _WrongAxis(
-                f"q.mean of vectors q.{name}[t] of one round, whose axes are scenarios, then coordinates, "
-                f"and are to be rounds, then scenarios: take q.{name}[t:t+1], or q.{name}[-1:] for the last"
+                f"q.mean of vectors q.{name}[t] of one round, whose axes are scenarios, "
+                f"then coordinates, and are to be rounds, then scenarios: take q.{name}[t:t+1], or "
+                f"q.{name}[-1:] for the last"
             )
         return self._view.mean(v)
 
@@ -121,7 +127,8 @@ class _WrongAxis(InvalidInput):
 
 
 class _Sliced(np.ndarray):
-    """An array whose second axis must not be sliced; what is computed with it is a plain one again in that.
+    """An array whose second axis must not be sliced; what is computed with it is a plain one again
+    in that.
 
     of_one : the quantity of which it holds vectors of one round, and its number of axes
     """
@@ -142,7 +149,10 @@ class _Sliced(np.ndarray):
                 raise _WrongAxis(_told(self.name, self.of_run, second))
         found = super().__getitem__(index)
         if isinstance(found, _Sliced):
-            one = self.name and self.of_run and self.ndim > 2 and isinstance(parts[0], int | np.integer)
+            one = (
+                self.name and self.of_run and self.ndim > 2
+                and isinstance(parts[0], int | np.integer)
+            )
             found.of_one = (self.name, found.ndim) if one else ("", 0)
         return found
 
@@ -152,15 +162,19 @@ def _told(name: str, of_run: bool, part: slice) -> str:
     taken = f"q.{name}[:, {':'.join(ends)}]"
     if of_run:
         return (
-            f"{taken} takes some scenarios (sequences of cohorts) at all rounds: the axes are rounds t = 0..T, then scenarios. "
-            f"The start is q.{name}[0], the end q.{name}[-1]"
+            f"{taken} takes some scenarios (sequences of cohorts) at all rounds: the axes are "
+            f"rounds t = 0..T, then scenarios. The start is q.{name}[0], the end q.{name}[-1]"
         )
-    return f"{taken} takes some cohorts only: the axes are starts, then cohorts. Write q.mean(q.{name}) for the expectation"
+    return (
+        f"{taken} takes some cohorts only: the axes are starts, then cohorts. Write "
+        f"q.mean(q.{name}) for the expectation"
+    )
 
 
 def check_slices(statement: Any, view: Any) -> None:
-    """Raise `InvalidInput`, with file and line, where the function slices the scenarios of a run, or the cohorts of a round, as
-    if they were its rounds: with one scenario such a slice is all there is, and a claim about x_0 one about every x_t."""
+    """Raise `InvalidInput`, with file and line, where the function slices the scenarios of a run,
+    or the cohorts of a round, as if they were its rounds: with one scenario such a slice is all
+    there is, and a claim about x_0 one about every x_t."""
     function = statement.function
     try:
         with np.errstate(all="ignore"):
@@ -168,5 +182,5 @@ def check_slices(statement: Any, view: Any) -> None:
                 pass
     except _WrongAxis as error:
         raise InvalidInput(f"{place(function, error, statement.id)}: {error}") from error
-    except (FedTheoryError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError):  # told elsewhere
-        return
+    except (FedTheoryError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError):
+        return  # told elsewhere

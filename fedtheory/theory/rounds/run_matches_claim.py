@@ -1,7 +1,8 @@
 """Hold what somebody says of a run of theirs against what a statement declares.
 
-A statement may leave numbers open, as `upto` and `among` do. A run is made with certain ones, and a side of the statement may be
-made from them; so they are said with the run, or nothing is judged that depends on them.
+A statement may leave numbers open, as `upto` and `among` do. A run is made with certain ones, and a
+side of the statement may be made from them; so they are said with the run, or nothing is judged
+that depends on them.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ __all__ = ["as_said", "depends_on_the_horizon", "others"]
 CLOSE = 1e-9  # of numbers that are the same but for rounding
 
 
-def as_said(setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapping[str, Any] | None = None) -> Any:
-    """The setting with the numbers of the algorithm and of the local solver in place of what it leaves open.
+def as_said(
+    setting: Any, facts: Facts, algorithm: Any, solver: Any, given: Mapping[str, Any] | None = None
+) -> Any:
+    """The setting with the numbers of the algorithm and of the local solver in place of what it
+    leaves open.
 
     Parameters
     ----------
@@ -69,7 +73,9 @@ def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
         return about
     inner = algorithm.method if isinstance(algorithm, Compressed) else algorithm
     if (inner is algorithm) != (about.wrapped is None):
-        how = "whose messages are sent whole" if about.wrapped is None else "with compressed messages"
+        how = (
+            "whose messages are sent whole" if about.wrapped is None else "with compressed messages"
+        )
         raise _another(where, f"{about.cls.__name__}, {how}", algorithm)
     if not _one_class(type(inner), about.cls):
         raise _another(where, about.cls.__name__, algorithm)
@@ -82,7 +88,9 @@ def _method(where: str, about: Any, facts: Facts, algorithm: Any) -> Any:
     still = {f"method.{k}": v for k, v in numbers.items() if isinstance(v, Family)}
     first = {k: v.first for k, v in still.items()}
     if not _same(algorithm, made := said.build(facts, first, exact=False)):
-        name = next(n for n in made_with(made) if not _alike(getattr(algorithm, n), getattr(made, n)))
+        name = next(
+            n for n in made_with(made) if not _alike(getattr(algorithm, n), getattr(made, n))
+        )
         given = getattr(getattr(algorithm, name), "name", getattr(algorithm, name))
         raise _another(where, named(made), algorithm, f", with {name} = {given}")
     return said
@@ -111,7 +119,10 @@ def _local(where: str, about: Any, facts: Facts, solver: Any) -> Any:
         remedy = ": GradientSteps(steps, lr)" if isinstance(about, GradientSteps) else ""
         raise InvalidInput(f"local work by {named(solver)}: {where} is about {about}{remedy}")
     steps = _number(where, "steps", solver.steps, about.steps, facts)
-    return replace(about, steps=int(steps), lr=_number(where, "lr", solver.lr, about.lr, Facts({**facts, "E": int(steps)})))
+    return replace(
+        about, steps=int(steps),
+        lr=_number(where, "lr", solver.lr, about.lr, Facts({**facts, "E": int(steps)}))
+    )
 
 
 def _number(where: str, name: str, said: Any, declared: Any, facts: Facts) -> Any:
@@ -126,7 +137,10 @@ def _number(where: str, name: str, said: Any, declared: Any, facts: Facts) -> An
         return said if good else _refuse(where, name, said, f"above {limit:.6g}")
     if isinstance(declared, Among):
         near = [v for v in declared.choices if _close(said, float(Fraction(v)))]
-        return Fraction(near[0]) if near else _refuse(where, name, said, " or ".join(map(str, declared.choices)))
+        return (
+            Fraction(near[0]) if near
+            else _refuse(where, name, said, " or ".join(map(str, declared.choices)))
+        )
     value = float(resolve(declared, facts, False, None, name))
     return declared if _close(said, value) else _refuse(where, name, said, f"= {value:.6g}")
 
@@ -158,22 +172,29 @@ def _alike(v: Any, w: Any) -> bool:
     if v is w:
         return True
     numbers = int | float | Fraction | np.number | np.ndarray
-    if isinstance(v, numbers) and isinstance(w, numbers) and not isinstance(v, bool) and not isinstance(w, bool):
+    if (
+        isinstance(v, numbers) and isinstance(w, numbers) and not isinstance(v, bool)
+        and not isinstance(w, bool)
+    ):
         v, w = np.asarray(v, dtype=float), np.asarray(w, dtype=float)
         return v.shape == w.shape and bool(np.isclose(v, w, rtol=CLOSE, atol=0).all())
     return bool(np.all(v == w))
 
 
 def others(setting: Any) -> Iterator[tuple[str, dict[str, Fraction]]]:
-    """Of everything that is still open, by name, other choices than `MethodSetting.first_choice`."""
+    """Of everything that is still open, by name, other choices than
+    `MethodSetting.first_choice`."""
     first = setting.first_choice
     for name, family in setting.open_numbers().items():
-        choices = family.choices[1:] if isinstance(family, Among) else (Fraction(1, 2), Fraction(1, 7))
+        choices = (
+            family.choices[1:] if isinstance(family, Among) else (Fraction(1, 2), Fraction(1, 7))
+        )
         yield from ((name, {**first, name: Fraction(value)}) for value in choices)
 
 
 def depends_on_the_horizon(setting: Any, world: Any, sampling: Any, rounds: int) -> bool:
-    """True if a run of fewer rounds would be made with other numbers, as with a step size of 1/sqrt(T)."""
+    """True if a run of fewer rounds would be made with other numbers, as with a step size of
+    1/sqrt(T)."""
     first, *rest = (
         setting.resolved(world, sampling, setting.first_choice, t)[1:]
         for t in {1, max(1, rounds - 1), rounds}

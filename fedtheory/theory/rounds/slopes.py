@@ -1,11 +1,14 @@
-"""Piecewise quadratic functions of one number, in fractions: quadratics, Huber losses, clipped slopes, |x|.
+"""Piecewise quadratic functions of one number, in fractions: quadratics, Huber losses, clipped
+slopes, |x|.
 
 A function is given by its slope, which is linear between breakpoints:
 
-    f'(x) = slope + curvature (x - centre) + sum over the ramps (p, q, G) of G clip((x - p)/(q - p), 0, 1).
+    f'(x) = slope + curvature (x - centre) + sum over the ramps (p, q, G) of G r(x),
+    r(x) = clip((x - p)/(q - p), 0, 1).
 
-A ramp rises by G between p and q; with p = q it is a jump, and the slope at p is the interval between its two ends. |x - c| is
-the slope -1 with the ramp (c, c, 2), and a Huber loss of width w is the slope -w with the ramp (c - w, c + w, 2 w).
+A ramp rises by G between p and q; with p = q it is a jump, and the slope at p is the interval
+between its two ends. |x - c| is the slope -1 with the ramp (c, c, 2), and a Huber loss of width w
+is the slope -w with the ramp (c - w, c + w, 2 w).
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ class Unbounded(InvalidInput):
 
 @dataclass(frozen=True)
 class Piece:
-    """A function of one number, by its slope. It is convex where no curvature is below 0 and every ramp rises.
+    """A function of one number, by its slope. It is convex where no curvature is below 0 and every
+    ramp rises.
 
     Attributes
     ----------
@@ -44,7 +48,9 @@ class Piece:
     ramps: tuple[tuple[Fraction, Fraction, Fraction], ...] = ()
 
     def __add__(self, other: Piece) -> Piece:
-        slope = self.slope + other.slope - self.curvature * self.centre - other.curvature * other.centre
+        slope = (
+            self.slope + other.slope - self.curvature * self.centre - other.curvature * other.centre
+        )
         return Piece(slope, self.curvature + other.curvature, ZERO, (*self.ramps, *other.ramps))
 
     def __mul__(self, factor: Fraction) -> Piece:
@@ -54,14 +60,19 @@ class Piece:
 
     @cached_property
     def corners(self) -> tuple[list[Fraction], list[tuple[Fraction, Fraction]]]:
-        """The corners of the slope, in order, and its pieces between them: (k, s) stands for k x + s."""
+        """The corners of the slope, in order, and its pieces between them: (k, s) stands for k x +
+        s."""
         change: dict[Fraction, tuple[Fraction, Fraction]] = {}
         for p, q, g in self.ramps:
             rate = g / (q - p) if q != p else ZERO
-            for x, k, s in ((p, rate, -rate * p), (q, -rate, rate * q)) if rate else ((p, ZERO, g),):
+            for x, k, s in (
+                ((p, rate, -rate * p), (q, -rate, rate * q)) if rate else ((p, ZERO, g),)
+            ):
                 before = change.get(x, (ZERO, ZERO))
                 change[x] = before[0] + k, before[1] + s
-        points, pieces = sorted(change), [(self.curvature, self.slope - self.curvature * self.centre)]
+        points, pieces = (
+            sorted(change), [(self.curvature, self.slope - self.curvature * self.centre)]
+        )
         for x in points:
             k, s = change[x]
             pieces.append((pieces[-1][0] + k, pieces[-1][1] + s))
@@ -115,8 +126,8 @@ class Piece:
             raise Unbounded("F is not convex, and falls for ever: it has no least value")
         if last == 0 and (before > 0 or after < 0):
             raise Unbounded(
-                f"F falls for ever in some direction, as its slope runs from {before} to {after}: it has no minimiser; take "
-                "losses whose mean slope changes sign"
+                f"F falls for ever in some direction, as its slope runs from {before} to {after}: "
+                "it has no minimiser; take losses whose mean slope changes sign"
             )
         if not points:
             x = -before / first if first else None
@@ -153,7 +164,8 @@ class Piece:
         self, linear: Fraction, curvature: Fraction, center: Fraction, l1: Fraction = ZERO,
         anchor: Fraction | None = None,
     ) -> Fraction:  # fmt: skip
-        """argmin over y of f(y) - linear y + curvature/2 (y - center)^2 + l1 |y - anchor|, of a convex f.
+        """argmin over y of f(y) - linear y + curvature/2 (y - center)^2 + l1 |y - anchor|, of a
+        convex f.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ import numpy as np
 from fedtheory.errors import InvalidInput
 from fedtheory.rational import brief, fraction, to_file
 from fedtheory.theory.judge.statement import Undefined
-from fedtheory.theory.rounds.losses import fractions
+from fedtheory.theory.rounds.losses import OfPieces, fractions
 
 __all__ = ["Table", "TableLosses"]
 
@@ -136,7 +136,8 @@ class Table:
 
     @property
     def condition(self) -> str:
-        """What is asked of two points, so that a loss of the class has them (Taylor et al. 2017)."""
+        """What is asked of two points, so that a loss of the class has them (Taylor et al.
+        2017)."""
         line = "f_i > f_j + <g_j, x_i - x_j>"
         if "G" in self.constants:
             return f"{line} and ||g_i|| < G"
@@ -294,7 +295,7 @@ class Looked:
         return out
 
 
-class TableLosses:
+class TableLosses(OfPieces):
     """N clients' losses by a table, and their weights (N,), used as `SeparableLosses` are."""
 
     exact: ClassVar[bool] = True
@@ -304,18 +305,6 @@ class TableLosses:
         self.table, self.weights = table, weights
         self.num_clients, self.dim = table.at.shape[0], table.at.shape[2]
         self.pieces = Looked(table, np.arange(self.num_clients))
-
-    def values(self, x: Any) -> Any:
-        """f_k(x): (..., d) -> (..., N)."""
-        return self.pieces.value(x[..., None, :])
-
-    def gradients(self, x: Any) -> Any:
-        """grad f_k(x): (..., d) -> (..., N, d)."""
-        return self.pieces.gradient(x[..., None, :])
-
-    def gradients_each(self, y: Any) -> Any:
-        """grad f_k(y_k): (..., N, d) -> (..., N, d)."""
-        return self.pieces.gradient(y)
 
     @property
     def constants(self) -> dict[str, Any]:

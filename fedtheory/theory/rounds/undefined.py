@@ -1,9 +1,9 @@
 """Undefined quantities: a form that uses one says nothing on that instance.
 
-A statement's forms come from one function, so that an error while one is made would end those after it. The
-function is then asked again, of a `Loose` view: there what does not exist is `Absent`, which stays absent whatever
-is done with it. Only a branch on it (`if q.gap > 0`, Python's `max`) cannot be followed: there the forms that come
-later say nothing on the instance, either.
+A statement's forms come from one function, so that an error while one is made would end those after
+it. The function is then asked again, of a `Loose` view: there what does not exist is `Absent`,
+which stays absent whatever is done with it. Only a branch on it (`if q.gap > 0`, Python's `max`)
+cannot be followed: there the forms that come later say nothing on the instance, either.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from fedtheory.theory.rounds.rational_clients import NotInFractions
 
 __all__ = ["SILENT", "Absent", "Loose", "Undefined", "absent_among"]
 
-SILENT = (Undefined, Unbounded, NotCertified, MissingCapability)  # errors that are about one instance, of forms that use the number
+# errors that are about one instance, of forms that use the number
+SILENT = (Undefined, Unbounded, NotCertified, MissingCapability)
 
 
 class Absent:
@@ -47,13 +48,15 @@ class Absent:
 
     __bool__ = __float__ = __index__ = __iter__ = _raise
     __call__ = __getitem__ = __array_ufunc__ = __array_function__ = _same
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _same
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __neg__ = __pos__ = __abs__ = _same
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __pow__ = __rpow__ = _same
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _same
+    __matmul__ = __rmatmul__ = __neg__ = __pos__ = __abs__ = _same
     __lt__ = __le__ = __gt__ = __ge__ = _same
 
 
 def absent_among(*values: Any) -> Absent | None:
-    """The first of some numbers or arrays, or of their entries, that does not exist; None where all do."""
+    """The first of some numbers or arrays, or of their entries, that does not exist; None where all
+    do."""
     for value in values:
         if isinstance(value, Absent):
             return value
@@ -85,9 +88,14 @@ class Ratio(Fraction):
         return self.numerator
 
     def _no_fraction(self, *args: Any) -> Absent:
-        return Absent(NotInFractions("a function of NumPy, which gives no fractions; the verdicts in floats stand"))
+        return Absent(
+            NotInFractions(
+                "a function of NumPy, which gives no fractions; the verdicts in floats stand"
+            )
+        )
 
-    sqrt = cbrt = exp = exp2 = expm1 = log = log2 = log10 = log1p = sin = cos = tan = tanh = sinh = cosh = arctan = _no_fraction
+    sqrt = cbrt = exp = exp2 = expm1 = log = log2 = log10 = log1p = _no_fraction
+    sin = cos = tan = tanh = sinh = cosh = arctan = _no_fraction
 
 
 class Count(int):
@@ -135,7 +143,8 @@ def _loose(value: Any) -> Any:
 
 
 class Loose:
-    """A view, or a method with its hyperparameters, that raises nothing for what does not exist: it is `Absent`."""
+    """A view, or a method with its hyperparameters, that raises nothing for what does not exist: it
+    is `Absent`."""
 
     def __init__(self, what: Any) -> None:
         self._what = what

@@ -1,1 +1,2 @@
-"""Search for counterexamples, shrink them, and find out how tight a statement is and what it needs."""
+"""Search for counterexamples, shrink them, and find out how tight a statement is and what it
+needs."""

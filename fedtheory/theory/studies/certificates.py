@@ -39,12 +39,16 @@ from fedtheory.worst_cases.identity import Factors, Family
 from fedtheory.worst_cases.readable import Readable, write_proof
 from fedtheory.worst_cases.runs import X_STAR
 
-__all__ = ["KIND", "StatementCertificate", "certificate", "load", "told_of", "verify", "write", "write_proofs"]
+__all__ = [
+    "KIND", "StatementCertificate", "certificate", "load", "told_of", "verify", "write",
+    "write_proofs"
+]
 
 KIND = "statement"
 STATEMENT = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
 ASKED = ("kind", "statement", "form", "rule", "for", "source")
-MORE = ("given", "constants", "free")  # numbers that the statement does not state, where there are some
+# numbers that the statement does not state, where there are some
+MORE = ("given", "constants", "free")
 
 
 @dataclass(frozen=True)
@@ -103,23 +107,43 @@ def load(path: Path | str) -> StatementCertificate:
     """
     held, label = read(path), str(path)
     question, parts = table_of(held, "question", label), held.get("parts")
-    if question.get("kind") != KIND or not isinstance(parts, list) or not all(isinstance(p, dict) for p in parts):
-        raise InvalidInput(f"{label}: a certificate of a statement has 'kind': 'statement' and a list of parts")
-    words, numbers = ({n: v for n, v in question.items() if (n in MORE) is more} for more in (False, True))
+    if (
+        question.get("kind") != KIND or not isinstance(parts, list)
+        or not all(isinstance(p, dict) for p in parts)
+    ):
+        raise InvalidInput(
+            f"{label}: a certificate of a statement has 'kind': 'statement' and a list of parts"
+        )
+    words, numbers = (
+        {n: v for n, v in question.items() if (n in MORE) is more} for more in (False, True)
+    )
     if set(words) != set(ASKED) or not all(isinstance(value, str) for value in words.values()):
-        raise InvalidInput(f"{label}: the question of a statement has {', '.join(ASKED)}, words each, and {', '.join(MORE)}")
+        raise InvalidInput(
+            f"{label}: the question of a statement has {', '.join(ASKED)}, words each, and "
+            f"{', '.join(MORE)}"
+        )
     if not STATEMENT.fullmatch(words["statement"]):  # the name of a file would be run
-        raise InvalidInput(f"{label}: statement {words['statement'][:60]!r}: a paper and a statement are named, as paper/lemma-4")
+        raise InvalidInput(
+            f"{label}: statement {words['statement'][:60]!r}: a paper and a statement are named, "
+            "as paper/lemma-4"
+        )
     tables = {n: v if n == "free" and isinstance(v, list) else [v] for n, v in numbers.items()}
-    if isinstance(numbers.get("free"), dict) or not all(isinstance(t, dict) for v in tables.values() for t in v):
-        raise InvalidInput(f"{label}: {', '.join(MORE)}: tables of numbers by their names, of free ones a list of such")
+    if (
+        isinstance(numbers.get("free"), dict)
+        or not all(isinstance(t, dict) for v in tables.values() for t in v)
+    ):
+        raise InvalidInput(
+            f"{label}: {', '.join(MORE)}: tables of numbers by their names, of free "
+            "ones a list of such"
+        )
     return StatementCertificate(question, tuple(read_proof(part, label) for part in parts))
 
 
 def asked_of(
     found: StatementCertificate, statement: Any
 ) -> tuple[Any, list[Case], list[dict[str, Fraction]]]:
-    """The statement under the certificate's rule, with the numbers given, its cases, and the constants of each.
+    """The statement under the certificate's rule, with the numbers given, its cases, and the
+    constants of each.
 
     Raises
     ------
@@ -131,7 +155,9 @@ def asked_of(
     q = found.question
     form, rule = (str(q.get(name)) for name in ("form", "rule"))
     if q.get("statement") != statement.id or rule not in statement.variants:
-        raise InvalidInput(f"it is about {q.get('statement')}, {rule} rule, and not about {statement.id}")
+        raise InvalidInput(
+            f"it is about {q.get('statement')}, {rule} rule, and not about {statement.id}"
+        )
     statement.variants[rule].form(form)
     of = statement.variants[rule].at(**q.get("given", {}))
     setting = MethodSetting.of(of)
@@ -141,18 +167,31 @@ def asked_of(
     view = view_of(setting, *every[-1][0])
     families(of, view, form)  # which declares them
     counts = sorted({len(one) for one in every})
-    if (free and len(free) not in counts) or set(known) - set(view.constants) or set().union(*free) - view.left_free:
+    if (
+        (free and len(free) not in counts) or set(known) - set(view.constants)
+        or set().union(*free) - view.left_free
+    ):
         has = f"{' or '.join(map(str, counts))} cases"
-        raise InvalidInput(f"{statement.id} [{form}] has {has}, and the constants {', '.join(view.constants) or 'none'}")
+        raise InvalidInput(
+            f"{statement.id} [{form}] has {has}, and the constants "
+            f"{', '.join(view.constants) or 'none'}"
+        )
     cases = cases_of(of, form, str(q.get("for")), known, free)
     constants = [{**known, **one} for one in free or [{}] * len(cases)]
-    if negative := next((f"{n} = {brief(v)}" for one in constants for n, v in one.items() if n in view.left_free and v < 0), ""):
+    if negative := next(
+        (
+            f"{n} = {brief(v)}" for one in constants for n, v in one.items()
+            if n in view.left_free and v < 0
+        ),
+        ""
+    ):
         raise NotCertified(f"{negative} < 0: a free constant is a number >= 0")
     return of, cases, constants
 
 
 def told_of(found: StatementCertificate, statement: Any) -> tuple[str, str]:
-    """(for what it is proved, with the numbers given and the constants; what a potential says of runs, or '')."""
+    """(for what it is proved, with the numbers given and the constants; what a potential says of
+    runs, or '')."""
     of, cases, constants = asked_of(found, statement)
     form = str(found.question["form"])
     with_these = [[*of.given.items(), *one.items()] for one in constants]
@@ -171,12 +210,17 @@ def verify(found: StatementCertificate, statement: Any) -> None:
     NotCertified
         What is wrong with the proof.
     """
-    with ended_within(MOST_SECONDS, "checking it in fractions", "take a certificate of fewer rounds"):
+    with ended_within(
+        MOST_SECONDS, "checking it in fractions", "take a certificate of fewer rounds"
+    ):
         of, cases, constants = asked_of(found, statement)
         form = str(found.question["form"])
         every = [family for family, _ in _families(of, form, cases, constants)]
         if len(every) != len(found.parts):
-            raise InvalidInput(f"it has {len(found.parts)} parts: {statement.id} [{form}] consists of {len(every)} inequalities")
+            raise InvalidInput(
+                f"it has {len(found.parts)} parts: {statement.id} [{form}] consists of "
+                f"{len(every)} inequalities"
+            )
         for family, (multipliers, factors) in zip(every, found.parts, strict=True):
             check_identity(family, multipliers, factors)
 
@@ -186,12 +230,15 @@ def _families(
 ) -> list[tuple[Family, Any]]:
     """Every inequality of a form, and the world that it is about."""
     setting = MethodSetting.of(of)
-    views = [view_of(setting, *case).other(values) for case, values in zip(cases, constants, strict=True)]
+    views = [
+        view_of(setting, *case).other(values) for case, values in zip(cases, constants, strict=True)
+    ]
     return [(family, view.world) for view in views for family in families(of, view, form)]
 
 
 def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> list[Path]:
-    """Write the proofs to be read, NAME.tex or NAME.py: one file for every inequality, NAME-1, NAME-2 where there are several.
+    """Write the proofs to be read, NAME.tex or NAME.py: one file for every inequality, NAME-1,
+    NAME-2 where there are several.
 
     Raises
     ------
@@ -202,12 +249,15 @@ def write_proofs(path: Path, found: StatementCertificate, statement: Any) -> lis
     of, cases, constants = asked_of(found, statement)
     made = _families(of, form, cases, constants)
     several, out = len(made) > 1, list[Path]()
-    for i, ((family, world), (multipliers, factors)) in enumerate(zip(made, found.parts, strict=True), 1):
+    for i, ((family, world), (multipliers, factors)) in enumerate(
+        zip(made, found.parts, strict=True), 1
+    ):
         title = f"{statement.id} [{form}]" + f", inequality {i} of {len(made)}" * several
         points = list(world.run.points.values())
         named = {name for of in family.names.values() for name in of}
         if X_STAR not in named and all(p.at.mean.get(X_STAR) == 1 for p in points):
-            points = [replace(p, at=p.at - common(X_STAR)) for p in points]  # wherever the origin is
+            # wherever the origin is
+            points = [replace(p, at=p.at - common(X_STAR)) for p in points]
         proved, each = f"Proved for {told_of(found, statement)[0]}.", isinstance(world, CohortWorld)
         proved += " The last number of q1.0 and the like is the client's." * each
         one = each or world.num_clients == 1

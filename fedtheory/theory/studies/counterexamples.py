@@ -38,8 +38,9 @@ def instance_of(witness: Witness) -> Draw:
 
 
 def told(setting: MethodSetting, witness: Witness) -> str:
-    """The instance of a witness in words: without an assumption with the numbers that it has without it, and with the
-    values of constants that are free, as it refutes the form with these."""
+    """The instance of a witness in words: without an assumption with the numbers that it has
+    without it, and with the values of constants that are free, as it refutes the form with
+    these."""
     words = dict(setting.variants()).get(witness.without, setting).words(instance_of(witness))
     free = setting.of_statement.free_constants(witness.form)
     at = [f"{name} = {witness.constants.get(name, value)}" for name, value in free.items()]
@@ -54,7 +55,8 @@ def sides_told(setting: MethodSetting, witness: Witness) -> str:
 
 
 def excess(
-    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None, pick: Pick = None
+    setting: MethodSetting, form: str, instance: Draw, overrides: dict[str, Any] | None = None,
+    pick: Pick = None
 ) -> Any:
     """(lhs, rhs) in fractions; None where the instance is none of the setting's or says nothing."""
     if setting.why_not(instance) is not None:
@@ -90,8 +92,8 @@ def prove(
     moved = {k: str(Fraction(v)) for k, v in (overrides or {}).items()}
     statement, by = setting.of_statement, {"search": "study"}
     return Witness(
-        statement.id, form, statement.rule, statement.name, small.to_data(), str(sides[0]), str(sides[1]),
-        without=without, constants=moved, found_by=by,
+        statement.id, form, statement.rule, statement.name, small.to_data(), str(sides[0]),
+        str(sides[1]), without=without, constants=moved, found_by=by,
     )  # fmt: skip
 
 
@@ -144,7 +146,8 @@ def shrink(
 
 
 def _plainer(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator[Draw]:
-    """Fewer clients, coordinates and rounds, and plainer losses, the greatest simplifications first.
+    """Fewer clients, coordinates and rounds, and plainer losses, the greatest simplifications
+    first.
 
     ``choices`` : what a drawn number is one of, by name
     """
@@ -176,7 +179,10 @@ def _plainer(instance: Draw, choices: Mapping[str, tuple[Any, ...]]) -> Iterator
     shift = instance.c[0]
     if (shift != 0).any():  # everything measured from the first client's centre
         yield instance.changed(c=instance.c - shift, start=instance.start - shift)
-    units = ("curvature", (instance.h, instance.m, instance.a)), ("position", (instance.c, instance.start))
+    units = (
+        ("curvature", (instance.h, instance.m, instance.a)),
+        ("position", (instance.c, instance.start))
+    )
     for what, values in units:
         largest = max(abs(v) for part in values for v in part.ravel())
         if largest >= 10 or 0 < largest < Fraction(1, 10):  # in other units the numbers are shorter

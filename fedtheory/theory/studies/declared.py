@@ -67,7 +67,9 @@ def scope(statement: Any) -> str:
 
 def symbols(statement: Any) -> dict[str, str]:
     """The quantities that the statement's function takes by name, and what they are."""
-    used, known = set(_names(inspect.unwrap(statement.function).__code__)), told_quantities(statement.over)
+    used, known = (
+        set(_names(inspect.unwrap(statement.function).__code__)), told_quantities(statement.over)
+    )
     found = {name: words for name, words in known.items() if name in used}
     own = found.pop("method", "") and declare.hyperparameters(statement.about)
     of_method = {f"method.{name}": f"the hyperparameter {name} of the method" for name in own}
@@ -77,7 +79,10 @@ def symbols(statement: Any) -> dict[str, str]:
 def _method(about: Any) -> str:
     if not isinstance(about, Method):
         own = dataclasses.fields(about) if dataclasses.is_dataclass(about) else ()
-        changed = [f"{f.name} = {getattr(about, f.name)}" for f in own if f.init and getattr(about, f.name) != f.default]
+        changed = [
+            f"{f.name} = {getattr(about, f.name)}" for f in own
+            if f.init and getattr(about, f.name) != f.default
+        ]
         return f"{type(about).__name__}({', '.join(changed)})"
     given = ", ".join(f"{k} = {as_written(v)}" for k, v in about.hyperparameters.items())
     wrapped = "".join(f", {k} = {v}" for k, v in (about.wrapped or {}).items())
@@ -85,7 +90,8 @@ def _method(about: Any) -> str:
 
 
 def as_written(value: Any) -> str:
-    """A hyperparameter in words: a number, a function of the constants as its source has it, or what it varies over."""
+    """A hyperparameter in words: a number, a function of the constants as its source has it, or
+    what it varies over."""
     if isinstance(value, Upto):
         return f"every number in (0, {as_written(value.limit)}]"
     if isinstance(value, Above):

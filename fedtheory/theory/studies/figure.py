@@ -44,8 +44,9 @@ def figure(one: Any) -> Figure:
 
 
 def data(one: Any) -> dict[str, Any]:
-    """Give the data of the figure, form by form: 'points' (bound, measured, verdict and instance of each check), of a run also
-    'rounds' (T, largest measured/bound or None where the bound is 0 and fails, its instance) and 'tried' ([T, instances])."""
+    """Give the data of the figure, form by form: 'points' (bound, measured, verdict and instance of
+    each check), of a run also 'rounds' (T, largest measured/bound or None where the bound is 0 and
+    fails, its instance) and 'tried' ([T, instances])."""
     verdicts = {row.form: _verdict(one, row) for row in one.rows}
     of, searched = one.statement, one.search.tried
     shown: dict[str, Any] = {"statement": of.id, "title": of.title, "searched": searched}
@@ -55,7 +56,10 @@ def data(one: Any) -> dict[str, Any]:
         if c.form in shown["points"] and c.verdict in ("holds", "violated"):
             point = {"bound": c.rhs, "measured": c.lhs, "slack": c.slack, "verdict": c.verdict}
             shown["points"][c.form].append({**point, "instance": c.instance})
-    horizons = {name: {} if verdicts[name]["no_ratio"] else one.horizons.get(name, {}) for name in one.statement.forms}
+    horizons = {
+        name: {} if verdicts[name]["no_ratio"] else one.horizons.get(name, {})
+        for name in one.statement.forms
+    }
     setting = one.setting
     if len({T for found in horizons.values() for T in found}) > 1:
         def at(T: int, best: Elite) -> dict[str, Any]:
@@ -69,8 +73,12 @@ def data(one: Any) -> dict[str, Any]:
 
 
 def _verdict(one: Any, row: Any) -> dict[str, Any]:
-    """A form's formula and verdict, on how many instances it fails, its worst instance and its constants in words."""
-    out = {"verdict": row.verdict, "violations": row.violations, "instances": row.instances, "attained": False, "worst": ""}
+    """A form's formula and verdict, on how many instances it fails, its worst instance and its
+    constants in words."""
+    out = {
+        "verdict": row.verdict, "violations": row.violations, "instances": row.instances,
+        "attained": False, "worst": ""
+    }
     out["free"] = row.claim != row.verdict
     out |= {"latex": one.statement.forms[row.form].latex, "no_ratio": one.no_ratio(row.form)}
     out["constants"] = [need.words for need in one.constants if need.form == row.form]
@@ -80,7 +88,10 @@ def _verdict(one: Any, row: Any) -> dict[str, Any]:
         out["worst"] = f"{sides_told(one.setting, found)} for {told(one.setting, found)}"
     elif tight is not None:
         out["attained"] = tight.attained
-        near = "nearest to equality" if out["no_ratio"] else tight.up_to.replace("lhs/rhs", "measured/bound")
+        near = (
+            "nearest to equality" if out["no_ratio"]
+            else tight.up_to.replace("lhs/rhs", "measured/bound")
+        )
         how = "attained" if tight.attained else near
         out["worst"] = f"{how} for {tight.instance}"
     return out
@@ -91,7 +102,9 @@ def draw(one: Any, stem: Path) -> list[Path]:
     from fedtheory.plotting.style import house_style, save
     from fedtheory.provenance import write_atomic
 
-    shown, stem = data(one), stem.with_suffix("") if stem.suffix in (".png", ".pdf", ".json") else stem
+    shown, stem = (
+        data(one), stem.with_suffix("") if stem.suffix in (".png", ".pdf", ".json") else stem
+    )
     with house_style():
         paths = save(picture(shown), stem)
     return [*paths, write_atomic(stem.with_name(f"{stem.name}.json"), json.dumps(shown, indent=1))]
@@ -137,7 +150,8 @@ def _height(small: list[str]) -> float:
 
 
 def finding(shown: Mapping[str, Any]) -> str:
-    """The headline: which forms fail, which hold, and which are attained; only how many, where their names are too long."""
+    """The headline: which forms fail, which hold, and which are attained; only how many, where
+    their names are too long."""
     forms = shown["forms"]
     free = [n for n, f in forms.items() if f.get("free")]
     fail, hold = ([n for n, f in forms.items() if f["verdict"] == v] for v in ("violated", "holds"))
@@ -166,7 +180,10 @@ def _listed(names: list[str]) -> str:
 
 def _counted(names: list[str]) -> str:
     """'printed', or '3 forms'."""
-    return names[0] if len(names) == 1 and len(names[0]) < 24 else f"{len(names)} form{'s' * (len(names) != 1)}"
+    return (
+        names[0] if len(names) == 1 and len(names[0]) < 24
+        else f"{len(names)} form{'s' * (len(names) != 1)}"
+    )
 
 
 def _plain(text: str) -> str:
@@ -175,7 +192,8 @@ def _plain(text: str) -> str:
 
 
 def _excess(point: Mapping[str, Any]) -> float:
-    """(measured - bound)/(the sum of all terms' sizes): 0 where the bound is attained, if only up to rounding."""
+    """(measured - bound)/(the sum of all terms' sizes): 0 where the bound is attained, if only up
+    to rounding."""
     excess = -point["slack"] if np.isfinite(point["slack"]) else 0.0
     return min(excess, 0.0) if point["verdict"] == "holds" else excess
 
@@ -198,13 +216,15 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
         points, form = shown["points"][name], shown["forms"][name]
         end = y + _height(small[name])
         ax.plot([0, 0], [end - 0.5, end - 0.1], color="#000000", linewidth=1.2)
-        height = [end - 0.3 + 0.3 * ((i * 0.618034) % 1 - 0.5) for i in range(len(points))]  # so that they do not hide each other
+        # so that they do not hide each other
+        height = [end - 0.3 + 0.3 * ((i * 0.618034) % 1 - 0.5) for i in range(len(points))]
         nothing = [abs(p["measured"]) + abs(p["bound"]) <= least for p in points]
         hollow = hollow or any(nothing)
         colours = [COLOURS[p["verdict"]] for p in points]
         faces = ["none" if n else c for n, c in zip(nothing, colours, strict=True)]
         ax.scatter(
-            [_excess(p) for p in points], height, s=16, facecolors=faces, edgecolors=colours, alpha=0.6, linewidth=0.8, clip_on=False,
+            [_excess(p) for p in points], height, s=16, facecolors=faces, edgecolors=colours,
+            alpha=0.6, linewidth=0.8, clip_on=False,
             zorder=3,
         )  # fmt: skip
         words = {
@@ -212,7 +232,10 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
             "holds": f"holds on all {form['instances']} instances judged",
         }.get(form["verdict"], form["verdict"])
         words += ", with the free number stated" * bool(form.get("free"))
-        bold = {"fontsize": 9.5, "fontweight": "bold", "color": COLOURS[form["verdict"]], "va": "center", "transform": across}
+        bold = {
+            "fontsize": 9.5, "fontweight": "bold", "color": COLOURS[form["verdict"]],
+            "va": "center", "transform": across
+        }
         ax.text(0.01, y + 0.1, _plain(f"{name}: {words}"), **bold)
         drawn = formula(form["latex"], 6.6 - 0.085 * len(f"{name}: {words}"))
         ax.text(0.99, y + 0.1, drawn, fontsize=9.5, va="center", ha="right", transform=across)
@@ -233,19 +256,35 @@ def _draw_points(ax: Any, shown: Mapping[str, Any], small: Mapping[str, list[str
 def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
     from fedtheory.plotting.style import COLOURS
 
-    zero, others, markers = False, iter(OTHERS * (1 + len(shown["rounds"]))), iter("osD^vP*X" * (1 + len(shown["rounds"])))
+    zero, others, markers = (
+        False, iter(OTHERS * (1 + len(shown["rounds"]))),
+        iter("osD^vP*X" * (1 + len(shown["rounds"])))
+    )
     top = max([1.0, *(r["ratio"] or 0.0 for rows in shown["rounds"].values() for r in rows)])
     far = top > FAR
     end = 10**0.3 * top if far else 1.12 * top
     for name, rows in shown["rounds"].items():
         form = shown["forms"][name]
-        word = {"violated": "fails", "holds": "attained" if form["attained"] else "holds"}.get(form["verdict"], form["verdict"])
-        label = f"{_plain(name)}: {word}   {formula(form['latex'])}" + ("" if rows else "  (no measured/bound)")
+        word = {"violated": "fails", "holds": "attained" if form["attained"] else "holds"}.get(
+            form["verdict"], form["verdict"]
+        )
+        label = (
+            f"{_plain(name)}: {word}   "
+            f"{formula(form['latex'])}" + ("" if rows else "  (no measured/bound)")
+        )
         colour = COLOURS[name] if name in ("printed", "repaired") else next(others)
-        horizon, ratio = [r["T"] for r in rows], [np.nan if r["ratio"] is None else max(r["ratio"], 0.0) for r in rows]
-        ax.plot(horizon, ratio, color=colour, marker=next(markers), markersize=5, label=label, clip_on=False, zorder=3, alpha=0.85)
+        horizon, ratio = (
+            [r["T"] for r in rows],
+            [np.nan if r["ratio"] is None else max(r["ratio"], 0.0) for r in rows]
+        )
+        ax.plot(
+            horizon, ratio, color=colour, marker=next(markers), markersize=5, label=label,
+            clip_on=False, zorder=3, alpha=0.85
+        )
         without = [r["T"] for r in rows if r["ratio"] is None]
-        ax.plot(without, [end] * len(without), "^", color=colour, markersize=8, clip_on=False, zorder=4)
+        ax.plot(
+            without, [end] * len(without), "^", color=colour, markersize=8, clip_on=False, zorder=4
+        )
         zero = zero or bool(without)
     if far:
         ax.set_yscale("symlog", linthresh=1, linscale=LINEAR)
@@ -257,7 +296,8 @@ def _draw_rounds(ax: Any, shown: Mapping[str, Any]) -> None:
     ax.axhspan(1, end, color=COLOURS["violated"], alpha=0.07, linewidth=0)
     ax.axhline(1, color="#000000", linewidth=1.2)
     ax.annotate(
-        "the bound fails" + "  (▲: it is 0, or nearly)" * zero, (0, 1), xycoords="axes fraction", xytext=(4, -4),
+        "the bound fails" + "  (▲: it is 0, or nearly)" * zero, (0, 1), xycoords="axes fraction",
+        xytext=(4, -4),
         textcoords="offset points", ha="left", va="top", fontsize=8.5, color=COLOURS["violated"],
     )  # fmt: skip
     tried = dict(shown["tried"])

@@ -31,7 +31,12 @@ from fedtheory.theory.rounds.ratios import NO_RATIO
 from fedtheory.theory.rounds.undefined import SILENT
 from fedtheory.theory.rounds.vector_proofs import BestConstant, Proved, best_constants, proved
 from fedtheory.theory.studies.counterexamples import instance_of, prove, smaller
-from fedtheory.theory.studies.necessity import AssumptionNeed, ConstantNeed, first_proof, just_beyond
+from fedtheory.theory.studies.necessity import (
+    AssumptionNeed,
+    ConstantNeed,
+    first_proof,
+    just_beyond,
+)
 from fedtheory.theory.studies.search import VISIBLE, Search, distinct, moves
 from fedtheory.theory.studies.worst_tables import worst_table
 
@@ -69,8 +74,9 @@ class Tightness:
 
 @dataclass
 class Row(campaign.Row):
-    """A row of the campaign's table, with a note: on which instance the form is violated where that is no proof, why it was not
-    judged, or what it does not say. Of a violated form the worst instance and the modes are those in which it is violated."""
+    """A row of the campaign's table, with a note: on which instance the form is violated where that
+    is no proof, why it was not judged, or what it does not say. Of a violated form the worst
+    instance and the modes are those in which it is violated."""
 
     note: str = ""
 
@@ -126,7 +132,9 @@ class StatementStudy:
 
     def no_ratio(self, form: str) -> str:
         """Why lhs/rhs says nothing of a form, or ''."""
-        return next((c.where[NO_RATIO] for c in self.checks if c.form == form and NO_RATIO in c.where), "")
+        return next(
+            (c.where[NO_RATIO] for c in self.checks if c.form == form and NO_RATIO in c.where), ""
+        )
 
     def _row(self, form: str) -> Row:
         statement, found = self.statement, self.counterexamples.get(form)
@@ -145,8 +153,13 @@ class StatementStudy:
         """Say what the columns do not: on which instance, or why."""
         if verdict == "violated" and form not in self.counterexamples:
             worst = min((c for c in group if c.verdict == verdict), key=lambda c: c.slack)
-            how = {"rational": "in fractions", "statistical": "by Monte Carlo"}.get(worst.mode, "in floats")
-            return f"{how}, on {worst.instance or 'an instance without a name'}: lhs {worst.lhs:.6g} > rhs {worst.rhs:.6g}"
+            how = {"rational": "in fractions", "statistical": "by Monte Carlo"}.get(
+                worst.mode, "in floats"
+            )
+            return (
+                f"{how}, on {worst.instance or 'an instance without a name'}: lhs {worst.lhs:.6g} "
+                f"> rhs {worst.rhs:.6g}"
+            )
         reasons = Counter(c.reason for c in group if c.verdict == verdict and c.reason)
         if verdict == "inconclusive" and reasons:
             return next(f"on {c.instance}: {c.reason}" for c in group if c.verdict == verdict)
@@ -158,28 +171,40 @@ class StatementStudy:
     def search_result(self, form: str) -> SearchResult:
         """The result of the search for counterexamples to a form."""
         found, search = self.counterexamples.get(form), self.search
-        nearest, tightest = next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
+        nearest, tightest = (
+            next(iter(search.best.get((form, None), [])), None), search.tightest.get(form)
+        )
         score = -1.0 if nearest is None else nearest.score
-        rounding = score > VISIBLE and found is None and self._row(form).verdict == "holds" and form in self.settled
+        rounding = (
+            score > VISIBLE and found is None and self._row(form).verdict == "holds"
+            and form in self.settled
+        )
         words = search.setting.words
-        worst, most = ({} if e is None else {"name": words(e.instance), "data": e.instance.to_data()} for e in (nearest, tightest))
+        worst, most = (
+            {} if e is None else {"name": words(e.instance), "data": e.instance.to_data()}
+            for e in (nearest, tightest)
+        )
         return SearchResult(
             self.statement.id, form, self.statement.rule, search.seed, self.budget,
             search.tried - search.skipped,
             score if score > VISIBLE else min(score, 0.0),
-            tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most, found,
-            0.0 if rounding else None,
+            tightest.score if tightest and not self.no_ratio(form) else float("nan"), worst, most,
+            found, 0.0 if rounding else None,
         )  # fmt: skip
 
-    def decide(self, forms: Iterable[str], refuting: Mapping[str, list[Draw]] | None = None) -> None:
-        """Settle what was found against forms that stand, and try each counterexample on every form."""
+    def decide(
+        self, forms: Iterable[str], refuting: Mapping[str, list[Draw]] | None = None
+    ) -> None:
+        """Settle what was found against forms that stand, and try each counterexample on every
+        form."""
         for form in [f for f in forms if f not in self.counterexamples]:
             self.settle(form, (refuting or {}).get(form, ()))
             if form in self.counterexamples:
                 self.search.look(instance_of(self.counterexamples[form]), counted=False)
 
     def settle(self, form: str, refuting: Iterable[Draw] = ()) -> None:
-        """Prove what was found against a form, or judge it again: in fractions where it can be, else in floats.
+        """Prove what was found against a form, or judge it again: in fractions where it can be,
+        else in floats.
 
         refuting : instances on which the form was violated before the search
         """
@@ -189,7 +214,9 @@ class StatementStudy:
         except NotInFractions:
             found = None
         violated = [c.instance for c in self.checks if c.form == form and c.verdict == "violated"]
-        for instance in () if found is not None else [*list(refuting)[:SUSPECTS], *_suspects(search, form)]:
+        for instance in (
+            () if found is not None else [*list(refuting)[:SUSPECTS], *_suspects(search, form)]
+        ):
             try:
                 found = prove(setting, form, instance)
             except (InvalidInput, MissingCapability):
@@ -197,7 +224,10 @@ class StatementStudy:
             if found is not None:
                 break
             words = setting.words(instance)
-            if (form, words) not in self.judged_again and not any(name.endswith(words) for name in violated):
+            if (
+                (form, words) not in self.judged_again
+                and not any(name.endswith(words) for name in violated)
+            ):
                 self.checks.append(_judged_again(setting, form, instance))
             self.judged_again.add((form, words))
         self.settled.add(form)
@@ -256,7 +286,8 @@ class StatementStudy:
             ]
 
     def _measure(self) -> None:
-        """Find where each form is tightest; a form that holds has at most 1, as more is rounding."""
+        """Find where each form is tightest; a form that holds has at most 1, as more is
+        rounding."""
         setting, search = self.setting, self.search
         self.tightness, self.horizons = [], {}
         holding = {r.form for r in self.rows if r.verdict == "holds"}
@@ -265,8 +296,14 @@ class StatementStudy:
                 score = min(elite.score, 1.0) if form in holding else elite.score
                 self.horizons.setdefault(form, {})[rounds] = replace(elite, score=score)
         for form, elite in search.tightest.items():
-            sharp = [e.instance for (name, c), es in search.best.items() if name == form and c for e in es if e.score > -1e-9]
-            proved = [instance_of(n.example) for n in self.constants if n.form == form and n.example is not None]
+            sharp = [
+                e.instance for (name, c), es in search.best.items() if name == form and c
+                for e in es if e.score > -1e-9
+            ]
+            proved = [
+                instance_of(n.example) for n in self.constants
+                if n.form == form and n.example is not None
+            ]
             candidates = sorted([elite.instance, *sharp, *proved], key=lambda i: len(str(i)))
             where = next((i for i in candidates if _attained(setting, form, i)), None)
             ratio = elite.score
@@ -274,10 +311,13 @@ class StatementStudy:
                 again = _judged_again(setting, form, elite.instance).tightness
                 ratio = min(again, 1.0) if np.isfinite(again) else 1.0
             ratio = float("nan") if self.no_ratio(form) else ratio
-            self.tightness.append(Tightness(form, ratio, setting.words(where or elite.instance), where is not None))
+            self.tightness.append(
+                Tightness(form, ratio, setting.words(where or elite.instance), where is not None)
+            )
 
     def conclude(self) -> None:
-        """Say how tight the forms are, and let no row say 'holds' against which something was found.
+        """Say how tight the forms are, and let no row say 'holds' against which something was
+        found.
 
         Of forms that hold it is noted, too, where both sides were always 0.
         """
@@ -288,7 +328,10 @@ class StatementStudy:
             found = self.search_result(row.form)
             ratio = max((t.ratio for t in self.tightness if t.form == row.form), default=0.0)
             if not found.empty or ratio > 1 + VISIBLE:
-                name = found.best_instance.get("name", "") if not found.empty else found.tightest_instance.get("name", "")
+                name = (
+                    found.best_instance.get("name", "") if not found.empty
+                    else found.tightest_instance.get("name", "")
+                )
                 why = f"the search found it violated on {name}, and it was not decided"
                 self.checks += self.statement.unjudged([row.form], why, name, "inconclusive")
             elif not self.search.finite[row.form] and _both_zero(self.setting, row.form):
@@ -296,15 +339,21 @@ class StatementStudy:
 
 
 def _least_drawn(search: Search, form: str, found: Witness) -> Witness:
-    """A counterexample with the smallest numbers, of those drawn `among` some, with which the search met one."""
+    """A counterexample with the smallest numbers, of those drawn `among` some, with which the
+    search met one."""
     setting = search.setting
-    families = {name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)}
+    families = {
+        name: v.choices for name, v in setting.open_numbers().items() if isinstance(v, Among)
+    }
     for name, choices in families.items():
         drawn = instance_of(found).drawn
         for value in smaller(choices, drawn[name]):
             elite = search.chosen.get((form, name, value))
             proof = None if elite is None else prove(setting, form, elite.instance)
-            if proof is not None and all(abs(instance_of(proof).drawn[k]) <= abs(drawn[k]) for k in families):
+            if (
+                proof is not None
+                and all(abs(instance_of(proof).drawn[k]) <= abs(drawn[k]) for k in families)
+            ):
                 found = proof
                 break
     return found
@@ -313,7 +362,10 @@ def _least_drawn(search: Search, form: str, found: Witness) -> Witness:
 def _suspects(search: Search, form: str) -> list[Draw]:
     """List the instances that seemed to violate a form, the clearest first."""
     tightest = search.tightest.get(form)
-    some = [e.instance for e in search.best.get((form, None), [])[:1] if e.score > VISIBLE] + search.violating(form)[:SUSPECTS]
+    some = (
+        [e.instance for e in search.best.get((form, None), [])[:1] if e.score > VISIBLE]
+        + search.violating(form)[:SUSPECTS]
+    )
     some += [tightest.instance] if tightest is not None and tightest.score > 1 + VISIBLE else []
     return distinct(some)
 
@@ -325,8 +377,8 @@ def _judged_again(setting: MethodSetting, form: str, instance: Draw) -> Check:
     for exact in (True, False):
         try:
             found = check(statement, setting.view(instance, exact=exact), [form], name)
-        except (InvalidInput, MissingCapability):  # too many sequences of cohorts; a method that is not in fractions
-            continue
+        except (InvalidInput, MissingCapability):
+            continue  # too many sequences of cohorts; a method that is not in fractions
         if found and found[0].verdict != "not applicable":
             return found[0]
         reason = found[0].reason if found else reason

@@ -62,7 +62,10 @@ class ConstantNeed:
         """True if nothing is left: a violation by less than a hundredth of tightening."""
         if self.violated_at is None:
             return False
-        return abs(self.violated_at - self.stated) <= Fraction(1, 100) * abs(self.stated or Fraction(1))
+        return (
+            abs(self.violated_at - self.stated)
+            <= Fraction(1, 100) * abs(self.stated or Fraction(1))
+        )
 
     @property
     def words(self) -> str:
@@ -84,8 +87,8 @@ class AssumptionNeed:
 
     Attributes
     ----------
-    example : an instance that violates it without; where its ``without`` is '', it breaks no assumption
-        and violates the form as it stands
+    example : an instance that violates it without; where its ``without`` is '', it breaks no
+        assumption and violates the form as it stands
     on : the example in words
     """
 
@@ -126,7 +129,9 @@ def first_proof(search: Search, form: str, without: str = "") -> Witness | None:
     return next((proof for proof in proofs if proof is not None), None)
 
 
-def constant_need(search: Search, form: str, constant: str, budget: int, seed: int) -> ConstantNeed | None:
+def constant_need(
+    search: Search, form: str, constant: str, budget: int, seed: int
+) -> ConstantNeed | None:
     """Find how far a constant may be tightened: bisection, then searches at what it leaves."""
     setting, aim = search.setting, (form, constant)
     if aim not in search.best:
@@ -155,7 +160,9 @@ def constant_need(search: Search, form: str, constant: str, budget: int, seed: i
         if not found:
             break
         less, instance = _least(setting, form, constant, found, at, direction)
-        leeway, worst, pool = (less, instance, [*found, *pool]) if less < leeway else (leeway * 0.9, worst, pool)
+        leeway, worst, pool = (
+            (less, instance, [*found, *pool]) if less < leeway else (leeway * 0.9, worst, pool)
+        )
     inside = _below(leeway)
     need = ConstantNeed(form, constant, stated, None, at(inside))
     for outside in _above(leeway) if worst is not None else ():
@@ -189,7 +196,8 @@ def just_beyond(
 
 
 def _least(
-    setting: MethodSetting, form: str, constant: str, pool: list[Any], at: Callable[[float], Fraction], direction: int
+    setting: MethodSetting, form: str, constant: str, pool: list[Any],
+    at: Callable[[float], Fraction], direction: int
 ) -> tuple[float, Any]:
     """The least share of tightening that is violated on an instance, and that one (or None)."""
     most = 1.0 if direction < 0 else MOST  # down to 0, or up to many times itself
@@ -216,7 +224,9 @@ def _least(
                 sides = reduced(other, setting.of_statement.on(other)[form])
             except SILENT:  # it is not claimed there
                 return False
-            return bool((np.asarray(sides.rhs - sides.lhs) < -1e-12 * np.asarray(sides.scale)).any())
+            return bool(
+                (np.asarray(sides.rhs - sides.lhs) < -1e-12 * np.asarray(sides.scale)).any()
+            )
 
         if not violated(least):
             continue
@@ -269,7 +279,10 @@ def assumption_need(
             search.learn(other)
             search.finite.update(other.finite)
     except FedTheoryError as error:
-        return [AssumptionNeed(f, words, None, 0, f"could not be tried: {str(error).splitlines()[0]}") for f in forms]
+        return [
+            AssumptionNeed(f, words, None, 0, f"could not be tried: {str(error).splitlines()[0]}")
+            for f in forms
+        ]
     for form in forms:
         note, example = "", None
         try:
@@ -285,9 +298,15 @@ def assumption_need(
                 note = note if own is None else f"violated as it stands, by {told(setting, own)}"
         except NotInFractions:
             found, of = search.violating(form), setting.of_statement
-            if found and judged(of, variant.view(found[0], exact=False), form).verdict == "violated":
+            if (
+                found
+                and judged(of, variant.view(found[0], exact=False), form).verdict == "violated"
+            ):
                 stands = setting.as_own(found[0])
-                if stands is not None and judged(of, setting.view(stands, exact=False), form).verdict == "violated":
+                if (
+                    stands is not None
+                    and judged(of, setting.view(stands, exact=False), form).verdict == "violated"
+                ):
                     note = f"violated as it stands, by {setting.words(stands)} (in floats)"
                 else:
                     note = f"needed: violated without it by {variant.words(found[0])} (in floats)"
@@ -308,7 +327,10 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
     values of a constant no violation was found."""
     setting, statement, out = search.setting, search.setting.of_statement, []
     pool = distinct(e.instance for (name, _), es in search.best.items() if name == form for e in es)
-    known = {n.constant: instance_of(n.example) for n in needs if n.form == form and n.example is not None}
+    known = {
+        n.constant: instance_of(n.example) for n in needs
+        if n.form == form and n.example is not None
+    }
     pool = [*known.values(), *pool]
     for (name, constant), elites in search.best.items():
         if name != form or constant is None:
@@ -317,21 +339,31 @@ def mutant_fates(search: Search, form: str, needs: list[ConstantNeed]) -> list[M
         moved = {constant: stated + search.directions[name, constant] * TENTH * (abs(stated) or 1)}
         words = f"{constant} = {_n(Fraction(moved[constant]))} instead of {_n(Fraction(stated))}"
         first = [known[constant]] if constant in known else []
-        fate = _fate(setting, form, words, [*first, *(e.instance for e in elites), *pool], moved, None)
+        fate = _fate(
+            setting, form, words, [*first, *(e.instance for e in elites), *pool], moved, None
+        )
         if not fate.rejected and (found := try_worst_table(setting, form, moved)) is not None:
             fate = MutantFate(form, words, True, told(setting, found), example=found)
         holds = [n.holds_at for n in needs if (n.form, n.constant) == (form, constant)]
         direction = search.directions[name, constant]
-        out.append(replace(fate, searched=any(direction * (v - moved[constant]) >= 0 for v in holds)))
+        out.append(
+            replace(fate, searched=any(direction * (v - moved[constant]) >= 0 for v in holds))
+        )
     for i, mutant in enumerate(statement.forms[form].mutants):
         others = [e.instance for es in search.best.values() for e in es]
         drawn = [setting.random_instance(search.rng) for _ in range(AT_RANDOM)]
-        out.append(_fate(setting, form, mutant.name, drawn + pool + others, None, lambda c, i=i: c.mutants[i].sides))
+        out.append(
+            _fate(
+                setting, form, mutant.name, drawn + pool + others, None,
+                lambda c, i=i: c.mutants[i].sides
+            )
+        )
     return out
 
 
 def _fate(
-    setting: MethodSetting, form: str, words: str, pool: list[Any], moved: dict[str, Any] | None, pick: Any
+    setting: MethodSetting, form: str, words: str, pool: list[Any], moved: dict[str, Any] | None,
+    pick: Any
 ) -> MutantFate:
     for instance in pool:
         try:

@@ -48,8 +48,8 @@ class Scores:
         By which share the constant could be moved in the direction (+1, -1) that tightens the
         bound before it is violated.
     ratio : dict form -> float
-        Largest lhs/rhs where rhs > 0 and something moves; of a run whose sides begin as one number after
-        its start.
+        Largest lhs/rhs where rhs > 0 and something moves; of a run whose sides begin as one number
+        after its start.
     above_zero : forms whose lhs is positive where rhs is 0, or nearly, and something moves
     """
 
@@ -89,11 +89,16 @@ def scores(statement: Any, view: Any) -> Scores:
             seen[: lhs.size // len(s.lhs)] = False
         if not seen.any():
             continue
-        out.excess[name] = float(((lhs - rhs)[seen] / np.maximum(size, scale if s.relation == "==" else 0)[seen]).max())
+        out.excess[name] = float(
+            ((lhs - rhs)[seen] / np.maximum(size, scale if s.relation == "==" else 0)[seen]).max()
+        )
         positive = seen & (rhs > 1e-6 * scale) if s.relation == "<=" and moving else seen & False
         if positive.any():
             out.ratio[name] = float((lhs[positive] / rhs[positive]).max())
-        if moving and s.relation == "<=" and (seen & (np.abs(rhs) <= 1e-6 * scale) & (lhs > 1e-3 * scale)).any():
+        if (
+            moving and s.relation == "<="
+            and (seen & (np.abs(rhs) <= 1e-6 * scale) & (lhs > 1e-3 * scale)).any()
+        ):
             out.above_zero.add(name)
     return out
 
@@ -204,8 +209,13 @@ class Search(search.Search):
             self.silent.update(dict.fromkeys(self.setting.of_statement.forms, self.refused))
             return None
         said = self.setting.of_statement.on(view)
-        self.silent.update({name: str(said.why(name)) for name in self.setting.of_statement.forms if name not in said})
-        self.largest = max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
+        self.silent.update({
+            name: str(said.why(name)) for name in self.setting.of_statement.forms
+            if name not in said
+        })
+        self.largest = (
+            max(self.largest[0], instance.num_clients), max(self.largest[1], instance.dim)
+        )
         breaks = self._breaks(instance)
         if breaks and counted:
             self.finite.update(found.excess.keys())
@@ -220,7 +230,10 @@ class Search(search.Search):
         def both_zero(name: str) -> bool:
             """True if both sides are 0 but for rounding: their ratio is anything."""
             check = again(name)
-            return check.verdict == "holds" and NO_RATIO not in check.where and np.isnan(check.tightness)
+            return (
+                check.verdict == "holds" and NO_RATIO not in check.where
+                and np.isnan(check.tightness)
+            )
 
         for name, score in found.excess.items():
             for drawn in self._among if score > VISIBLE else ():
@@ -249,8 +262,8 @@ class Search(search.Search):
         return found
 
     def learn(self, other: Search) -> None:
-        """Try the best of another search over the same setting on every form, as it stands; not what it found of forms that
-        are violated already."""
+        """Try the best of another search over the same setting on every form, as it stands; not
+        what it found of forms that are violated already."""
         known = {id(e.instance) for elites in self.best.values() for e in elites}
         best = [e[0] for aim, e in other.best.items() if e and not self.violating(aim[0])]
         for instance in distinct(e.instance for e in best):

@@ -56,7 +56,8 @@ class Study:
     seed: int
     budget: int
 
-    shows_forms: ClassVar[bool] = True  # to the command line: nothing of these statements need be printed beside it
+    # to the command line: nothing of these statements need be printed beside it
+    shows_forms: ClassVar[bool] = True
 
     @property
     def rows(self) -> list[Row]:
@@ -92,8 +93,11 @@ class Study:
 
     @property
     def certificates(self) -> list[StatementCertificate]:
-        """Of each form that is proved for all losses of its class, and of each best value of a constant."""
-        best = [(s.statement, b.proof) for s in self.studies for _, b in s.best if b.proof is not None]
+        """Of each form that is proved for all losses of its class, and of each best value of a
+        constant."""
+        best = [
+            (s.statement, b.proof) for s in self.studies for _, b in s.best if b.proof is not None
+        ]
         proofs = [(s.statement, found) for s in self.studies for found in s.proofs.values()]
         return [certificate(statement, found) for statement, found in [*proofs, *best]]
 
@@ -138,14 +142,23 @@ class Study:
             "constants": plain([c for s in self.studies for c in s.constants]),
             "assumptions": plain([a for s in self.studies for a in s.assumptions]),
             "mutants": plain(self.mutants),
-            "proved": {f"{s.statement.id} [{form}]": found.told for s in self.studies for form, found in s.proofs.items()},
+            "proved": {
+                f"{s.statement.id} [{form}]": found.told for s in self.studies
+                for form, found in s.proofs.items()
+            },
             "follows": {
                 f"{s.statement.id} [{form}]": found.follows
                 for s in self.studies for form, found in s.proofs.items() if found.follows
             },
-            "unproved": {f"{s.statement.id} [{form}]": why for s in self.studies for form, why in s.unproved.items()},
+            "unproved": {
+                f"{s.statement.id} [{form}]": why for s in self.studies
+                for form, why in s.unproved.items()
+            },
             "best_constants": plain([
-                {"statement": s.statement.id, "form": f, **{n: v for n, v in vars(b).items() if n != "proof"}}
+                {
+                    "statement": s.statement.id, "form": f,
+                    **{n: v for n, v in vars(b).items() if n != "proof"}
+                }
                 for s in self.studies for f, b in s.best
             ]),
         }  # fmt: skip
@@ -163,8 +176,12 @@ class Study:
         return draw(known[chosen], Path(path))
 
     def findings(self) -> list[tuple[str, str]]:
-        """(label, words) of everything that was found, for reports; of a statement with rules the label names the rule."""
-        rules = ["" if one.statement.rule == "any" else f", {one.statement.rule} rule" for one in self.studies]
+        """(label, words) of everything that was found, for reports; of a statement with rules the
+        label names the rule."""
+        rules = [
+            "" if one.statement.rule == "any" else f", {one.statement.rule} rule"
+            for one in self.studies
+        ]
         pairs = zip(rules, self.studies, strict=True)
         return [(f"{label}{rule}", words) for rule, one in pairs for label, words in findings(one)]
 
@@ -187,7 +204,8 @@ class Study:
 
 def study(
     target: Any, budget: int = 1000, seed: int = 0, necessity: bool = True,
-    on_progress: OnProgress | None = None, checks: Sequence[Check] = (), instances: Mapping[str, Draw] | None = None,
+    on_progress: OnProgress | None = None, checks: Sequence[Check] = (),
+    instances: Mapping[str, Draw] | None = None,
 ) -> Study:  # fmt: skip
     """Check statements, search for counterexamples, and find out what is tight and what is needed.
 
@@ -222,7 +240,9 @@ def study(
             "searches for counterexamples"
         )
     if not statements:
-        raise InvalidInput("there is no statement to study: decorate a function with @paper.statement(...)")
+        raise InvalidInput(
+            "there is no statement to study: decorate a function with @paper.statement(...)"
+        )
     tell = on_progress or (lambda done, total, words: None)
     found = []
     for one in (variant for s in statements for variant in s.variants.values()):
@@ -235,14 +255,16 @@ def quantities(over: str = "round") -> dict[str, str]:
     """The named quantities of a statement about a round (or a fixed point), or about a run: what
     they are, and their shapes.
 
-    The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those of
-    a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
+    The axes of a round are S starts, then C cohorts, of a quantity from before the round 1. Those
+    of a run are its T + 1 states, so that ``q.gap[0]`` is the gap at the start, then S scenarios
     (sequences of cohorts). N clients (or a cohort's P) and d coordinates stand behind.
     """
     table = RUN if over == "run" else ROUND
     words, numbers = told_quantities(over), dict.fromkeys((*CONSTANTS, "T"), "()")
     shaped = dict.fromkeys(words, "") | numbers | {name: one.shape for name, one in table.items()}
-    found = {name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()}
+    found = {
+        name: "a number" if shape == "()" else f"shape {shape}" for name, shape in shaped.items()
+    }
     return {
         name: text if name in FUNCTIONS else f"{text.removesuffix('.')}; {found[name]}"
         for name, text in words.items()
@@ -250,18 +272,26 @@ def quantities(over: str = "round") -> dict[str, str]:
 
 
 def _one(
-    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress, known: list[Check],
-    instances: Mapping[str, Draw],
+    statement: Any, budget: int, seed: int, necessity: bool, on_progress: OnProgress,
+    known: list[Check], instances: Mapping[str, Draw],
 ) -> StatementStudy:  # fmt: skip
     setting = MethodSetting.of(statement)
     rng = Stream(seed).generator(f"authoring study {statement.id}")
     search = Search(setting, seed)
-    search.run(budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search"))
+    search.run(
+        budget, on_progress=lambda done, total: on_progress(done, total, f"{statement.id}: search")
+    )
     out = StatementStudy(statement, search, budget, list(known))
     if search.tried == search.skipped:
-        raise InvalidInput(f"{statement.place}: nothing could be judged on {search.tried} instances: {search.refused}")
+        raise InvalidInput(
+            f"{statement.place}: nothing could be judged on {search.tried} instances: "
+            f"{search.refused}"
+        )
     out.in_floats_only = next(
-        filter(None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])), ""
+        filter(
+            None, (in_fractions(setting, e.instance) for es in search.best.values() for e in es[:2])
+        ),
+        ""
     )
     refuting = _checks(out, setting, search, rng, seed)
     for c in known:
@@ -288,7 +318,8 @@ def _one(
     for words, variant in setting.variants() if necessity and standing else ():
         on_progress(0, third, f"{statement.id}: without {words}")
         out.assumptions += assumption_need(search, words, variant, standing, third, seed)
-    for need in out.assumptions:  # what a search without an assumption found against the form as it stands
+    # what a search without an assumption found against the form as it stands
+    for need in out.assumptions:
         found = need.example
         if found is not None and not found.without and need.form not in out.counterexamples:
             out.refute(found)
@@ -316,13 +347,17 @@ def _checks(
     problems = [] if out.checks else setting.problems.problems(rng, PROBLEMS)
     for i, instance in enumerate(drawn + best):
         try:
-            found = check(statement, setting.view(instance, exact=False), None, setting.words(instance))
+            found = check(
+                statement, setting.view(instance, exact=False), None, setting.words(instance)
+            )
         except (Unbounded, Undefined):
             continue
         refuted = any(c.verdict == "violated" for c in found)
         if (i < RATIONAL or i >= len(drawn) or refuted) and not out.in_floats_only:
             try:
-                exact = check(statement, setting.view(instance, exact=True), None, setting.words(instance))
+                exact = check(
+                    statement, setting.view(instance, exact=True), None, setting.words(instance)
+                )
             except (InvalidInput, MissingCapability):  # too many sequences of cohorts; roots
                 exact = []
             decided = {c.form: c.verdict for c in exact}  # fractions have the last word

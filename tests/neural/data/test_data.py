@@ -44,7 +44,7 @@ def test_reading_data_needs_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-# --- IDX --------------------------------------------------------------------------------------------------------------
+# --- IDX ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("code", [0x08, 0x0B, 0x0C, 0x0D])
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4), (0, 3)])
 def test_idx_types_and_shapes(tmp_path, code, shape):
@@ -198,7 +198,7 @@ def test_a_zip_that_says_what_it_unpacks_to_is_taken_at_its_word(tmp_path, read)
                 pass
 
 
-# --- EMNIST -----------------------------------------------------------------------------------------------------------
+# --- EMNIST ---------------------------------------------------------------------------------------
 def test_emnist_letters_upright_from_zero_first_ten(tmp_path):
     stems = ("emnist-letters-train", "emnist-letters-test")
     train, test = write_idx_set(tmp_path, stems, ([1, 26, 10, 11, 3], [5, 11]), gzip.compress, ".gz")
@@ -233,7 +233,7 @@ def test_emnist_from_the_zip(tmp_path):
         data.load_emnist_letters(tmp_path)
 
 
-# --- what is returned -------------------------------------------------------------------------------------------------
+# --- what is returned -----------------------------------------------------------------------------
 def test_digits_and_their_partitions():
     found = data.digits()
     assert (found.train_x.shape, found.test_x.shape, found.num_classes) == ((1437, 1, 8, 8), (360, 1, 8, 8), 10)
@@ -309,7 +309,7 @@ def test_data_that_disagree():
             data.ImageData(**arguments)
 
 
-# --- the real files ---------------------------------------------------------------------------------------------------
+# --- the real files -------------------------------------------------------------------------------
 @pytest.mark.data
 @real
 def test_real_mnist():

@@ -15,7 +15,7 @@ from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.neural import data
 from fedtheory.neural.data import sentiment
 
-# --- the network ------------------------------------------------------------------------------------------------------
+# --- the network ----------------------------------------------------------------------------------
 torch = pytest.importorskip("torch")
 
 
@@ -28,7 +28,7 @@ def of_users(found, part):
     return {name: {t for t, k in zip(x, u) if k == i} for i, name in enumerate(found.users)}
 
 
-# --- the files --------------------------------------------------------------------------------------------------------
+# --- the files ------------------------------------------------------------------------------------
 def test_tweets_labels_and_accounts(tmp_path):
     rows = tweets()
     found = data.load_sentiment140(write(tmp_path, rows), least=10, test_fraction=0.3, vocabulary=99)
@@ -144,7 +144,7 @@ def test_leaf_json_that_does_not_fit(tmp_path):
         data.load_sentiment140(tmp_path, least=2)
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 def test_tokens_by_hand():
     said = "@Bob I'm SO_happy... http://a.b/c?d #yay caf\xe9 &quot;ok&quot; :-)"
     words = "bob i'm so_happy . . . http a . b c ? d yay caf\xe9 quot ; ok quot ;"
@@ -189,7 +189,7 @@ def test_a_small_vocabulary_and_short_texts(tmp_path):
     assert found.train_x.shape[1] == 3 and found.train_x.max() == 4 and found.input_shape == (3,)
 
 
-# --- what is broken ---------------------------------------------------------------------------------------------------
+# --- what is broken -------------------------------------------------------------------------------
 def test_what_is_missing_is_told(tmp_path):
     with pytest.raises(
         DataFileError, match=rf"{NAME}, trainingandtestdata.zip.* is not in {tmp_path}: fetch it from {PAGE}"

@@ -13,7 +13,7 @@ from fedtheory.neural.data import shakespeare
 G = np.random.default_rng(0)
 
 
-# --- LEAF -------------------------------------------------------------------------------------------------------------
+# --- LEAF -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("below", [".", "data"])
 def test_leaf_numbers(tmp_path, below):
     write_leaf(tmp_path / below / "train/a.json", ann=([[1, 2.5], [3, 4]], [0, 2]), bob=([[5, 6]], [1]))
@@ -63,7 +63,7 @@ def test_leaf_files_that_are_wrong(tmp_path):
         data.load_leaf(tmp_path)
 
 
-# --- Shakespeare ------------------------------------------------------------------------------------------------------
+# --- Shakespeare ----------------------------------------------------------------------------------
 SPEECH = "To be, or not to be: that is the question: whether 'tis nobler in the mind to suffer. "
 
 

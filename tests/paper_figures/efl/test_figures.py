@@ -48,7 +48,7 @@ def bias():
     return scheme_limit.compute(rounds=120, scenarios=60)
 
 
-# --- Theorem 1 -----------------------------------------------------------------------------------------------------------
+# --- Theorem 1 ------------------------------------------------------------------------------------
 def test_the_repaired_bound_is_above_the_exact_error_in_every_panel(bounds):
     drawn = [p for p in bounds["panels"] if "undefined" not in p]
     assert len(bounds["panels"]) == 12 and len(drawn) == 11
@@ -70,7 +70,7 @@ def test_corrected_scheme_of_a_departed_client_is_left_out(bounds):
     assert (p["regime"], p["scheme"]) == ("departure", "C-corrected")
 
 
-# --- limits --------------------------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 TWO = Quadratic(np.ones((2, 1, 1)), [[1.0], [-1.0]])
 
 
@@ -115,7 +115,7 @@ def test_runs_end_where_the_formula_says(bias):
     assert bias["A"]["data_measured"][-1] > bias["B"]["data_measured"][-1] > bias["C"]["data_measured"][-1]
 
 
-# --- Table 1 -------------------------------------------------------------------------------------------------------------
+# --- Table 1 --------------------------------------------------------------------------------------
 def test_map_of_table_1():
     data = table_1.compute(grid=41)
     mine = data["rows"].index("EFL")
@@ -141,7 +141,7 @@ def test_the_smallest_row_is_the_smallest():
         assert list(table_1.smallest(G, L, mu, S, root, delta)) == [int(np.argmin(rows[:, i])) for i in range(3)]
 
 
-# --- compression ---------------------------------------------------------------------------------------------------------
+# --- compression ----------------------------------------------------------------------------------
 def test_only_the_consistent_residuals_lose_their_bias():
     data = compressed_convergence.compute(rounds=200, scenarios=2)
     end = {name: {k: float(v[-10:].mean()) for k, v in c.items()} for name, c in data["curves"].items()}
@@ -152,7 +152,7 @@ def test_only_the_consistent_residuals_lose_their_bias():
         assert end[name]["decaying"] > 1.5 * end["consistent"]["decaying"]
 
 
-# --- bits ----------------------------------------------------------------------------------------------------------------
+# --- bits -----------------------------------------------------------------------------------------
 def _elastic_net_run(l1, sparse, rounds=6):
     problem = random_logistic(6, 12, samples=10, seed=1)
     solver = GradientSteps(3, 0.3 / problem.constants().beta, l1="prox")
@@ -220,7 +220,7 @@ def test_bits_of_every_method():
     assert len({*looks}) == len(looks) == len(figure_of_bits.CURVES) + 4, "two curves look the same"
 
 
-# --- shifts --------------------------------------------------------------------------------------------------------------
+# --- shifts ---------------------------------------------------------------------------------------
 def test_schedule_starts_again():
     schedule = InverseTime(1.0, 2.0)
     again = Restarted(schedule, 5)
@@ -255,7 +255,7 @@ def test_theorem_2():
     assert (come["printed"][few] >= come["true"][few] * (1 - 1e-12)).all() and (come["printed"][~few] < come["true"][~few]).all()
 
 
-# --- files ---------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 NAMES = [f"efl_{n}" for n in ("bound_vs_empirical", "bias", "plateaus", "bits", "shift", "theorem2", "worst_case", "table1")]
 
 

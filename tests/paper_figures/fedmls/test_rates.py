@@ -17,7 +17,7 @@ from paper_figures.fedmls.rates.series import Series, best_of, crossovers
 KINDS = ["constant", "inverse-sqrt", "hold-and-cut"]
 
 
-# --- proved bounds ---------------------------------------------------------------------------------------------------------
+# --- proved bounds --------------------------------------------------------------------------------
 @pytest.mark.parametrize("epsilon", [0.1, 0.03, 0.01])
 def test_no_constant_step_of_fedprox_beats_its_lower_bound(epsilon):
     # c_1 - x_1 >= min(c_1, h) at all times, so F <= epsilon needs h <= sqrt(2) epsilon (h < c_1), while x_2 walks 2 epsilon h a
@@ -44,7 +44,7 @@ def test_no_step_beats_the_lower_bounds(kind):
                 assert min(found["subgradient"]) >= problem.share
 
 
-# --- tuning ----------------------------------------------------------------------------------------------------------------
+# --- tuning ---------------------------------------------------------------------------------------
 def test_tuning_finds_the_best_of_the_grid():
     best = {0.5: 40, 1.0: 12, 2.0: 17}
     calls = []

@@ -80,7 +80,7 @@ def test_the_length_of_a_step():
     np.testing.assert_allclose([loops._step(cut, t) for t in (1, 3, 4, 6)], [0.75, 0.75, 0.6, 0.384], rtol=1e-15)
 
 
-# --- proximal points ---------------------------------------------------------------------------------------------------
+# --- proximal points ------------------------------------------------------------------------------
 @pytest.mark.parametrize("h", [0.0625, 0.4, 7.0])
 @pytest.mark.parametrize("i", [0, 1])
 def test_the_closed_form_is_the_minimiser(i, h):
@@ -213,7 +213,7 @@ def test_a_line_search_stops_at_the_minimum_of_a_piecewise_quadratic(scale, on):
         assert [s for s in range(5) if signed[s] != signs[s]] == sorted(crossed)
 
 
-# --- local steps -------------------------------------------------------------------------------------------------------
+# --- local steps ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(("room", "left"), [(1e9, False), (0.81, True), (-1.0, True)])
 def test_local_steps_and_their_average(room, left):
     """u_t = u - h (f'(u) + beta u - pull), h = 2/((2 + t) beta), drawn back to ||u||^2 <= room; weights t + 1 of the average."""
@@ -283,7 +283,7 @@ def test_rounds_on_a_share_of_which_one_client_moves_each(steps, floor):
 
 
 
-# --- whole loops ---------------------------------------------------------------------------------------------------------
+# --- whole loops ----------------------------------------------------------------------------------
 # f_i(x) = a_i'x + sum_j k_ij |x_j - at_j| on two coordinates, the second of which stands for three
 THREE = Losses(
     np.array([[0.75, -0.5], [-1.25, 0.25], [0.375, 0.125]]), np.array([[1.5, 0.625], [0.875, 2.0], [2.25, 1.125]]),

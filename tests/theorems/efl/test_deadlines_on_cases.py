@@ -45,7 +45,7 @@ def refused(make, how, said, error=InvalidInput):
     assert str(caught.value) == said
 
 
-# --- numbers that are given ---------------------------------------------------------------------------------------------------
+# --- numbers that are given -----------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("make", "sampling", "name", "limit", "taken"),
     [
@@ -109,7 +109,7 @@ def test_what_has_no_curvature_is_refused():
     refused(MAKE["stability"], elastic, "client 1 has mu_k = 0, the limit is > 0: add a ridge")
 
 
-# --- Corollary 1 --------------------------------------------------------------------------------------------------------------
+# --- Corollary 1 ----------------------------------------------------------------------------------
 def gradient(k, x):
     return ROWS[k].T @ (ROWS[k] @ x - TARGETS[k]) / 4 + 0.25 * x
 
@@ -190,7 +190,7 @@ def test_both_runs_draw_the_mini_batches():
     refused(MAKE["keep"], {"sampling": ONLY, "local_solver": LocalSGD(2, 1.0, 1)}, said, MissingCapability)
 
 
-# --- Table 1 ------------------------------------------------------------------------------------------------------------------
+# --- Table 1 --------------------------------------------------------------------------------------
 ALTERNATES = Irregular(1, [np.array([[0.1, 0.9], [0.25, 0.75], [0.5, 0.5]]), np.array([[0, 1.0], [0.25, 0.75], [0, 1.0]])])
 
 
@@ -242,7 +242,7 @@ def test_units_do_not_ask_for_the_dissimilarity():
     assert made.kind == "units" and made.data["clients"] == "3" and "delta" not in made.data
 
 
-# --- the elastic term's stability --------------------------------------------------------------------------------------------
+# --- the elastic term's stability -----------------------------------------------------------------
 def mixing(E, u=None, sampling=None, eta=0.125, **how):
     given = {"u_0": (np.array([[1.25, 0.5], [0.25, 1.5], [0.75, 0.125]]) if u is None else np.array(u)).tolist()}
     how = {"local_solver": LocalSGD(E, eta), **how}
@@ -285,7 +285,7 @@ def test_every_round_is_looked_at():
                 mixing(1, sampling=law, rounds=4)
 
 
-# --- Theorem 2 ----------------------------------------------------------------------------------------------------------------
+# --- Theorem 2 ------------------------------------------------------------------------------------
 def test_samples_stand_for_weights_where_they_are_in_proportion(monkeypatch):
     def shift(weights):
         samples, targets = [ROWS[0][:3], np.concatenate(ROWS[1:])[:5]], [TARGETS[0][:3], TARGETS[1:].ravel()[:5]]

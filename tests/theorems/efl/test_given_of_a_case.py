@@ -33,7 +33,7 @@ def said(error):
     return str(error.value)
 
 
-# --- numbers that are given -----------------------------------------------------------------------------------------------
+# --- numbers that are given -----------------------------------------------------------------------
 def test_a_number_is_given_or_the_default_and_within_its_limits():
     assert given.given_number(case(given={"G": 0.1}), "G", 5) == Q(1, 10)
     assert given.given_number(case(), "G", 2 / 3) == given.given_number(case(), "G", lambda: Q(2, 3)) == Q(2, 3)
@@ -58,7 +58,7 @@ def test_a_whole_number_is_given_or_the_default():
             given.given_whole(case(given={"tau_0": value}), "tau_0", 3)
 
 
-# --- which client ---------------------------------------------------------------------------------------------------------
+# --- which client ---------------------------------------------------------------------------------
 def test_which_client():
     """Named, else the one that leaves, else the one that is inactive most often in round 1, else the last."""
     for client in (0, 2):
@@ -79,7 +79,7 @@ def test_which_client():
         given.client_of(case(problem=ONE))
 
 
-# --- all clients in every round ---------------------------------------------------------------------------------------------
+# --- all clients in every round -------------------------------------------------------------------
 def test_full_participation_is_not_asked_for_its_steps():
     for sampling in (None, Full(), Uniform(3)):
         assert given.check_all_active(case(sampling)) is None
@@ -122,7 +122,7 @@ def test_one_client_may_move_once():
         given.check_all_active(case(leaves, rounds=8), 0)
 
 
-# --- the problem ------------------------------------------------------------------------------------------------------------
+# --- the problem ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("x", [[7.0, -5.0], [0.1, -0.3], [0.0, 0.0]], ids=["far", "near 0", "0"])
 @pytest.mark.parametrize("residual", [0.0, 1e-3])
 def test_how_far_a_certified_point_may_be_off(x, residual):
@@ -199,7 +199,7 @@ def test_the_same_clients_with_other_weights():
         assert other.minimisers.tolist() == [C[0], C[2]]
 
 
-# --- the law ------------------------------------------------------------------------------------------------------------------
+# --- the law --------------------------------------------------------------------------------------
 def test_a_law_in_fractions():
     assert given.law_in_fractions(case(Irregular(1, A)), "A").tolist() == [
         [Q(1, 10), Q(9, 10)], [Q(1, 4), Q(3, 4)], [Q(1, 2), Q(1, 2)]

@@ -14,7 +14,7 @@ from fedtheory.participation.irregular import Irregular, complete, inactive, win
 from fedtheory.theorems import get
 
 
-# --- Theorem 1: what is given -----------------------------------------------------------------------------------------------
+# --- Theorem 1: what is given ---------------------------------------------------------------------
 def test_a_given_bound_of_gradients_is_used_where_it_is_one():
     own = checks_of("theorem-1", TWO, x0=[3.0])["repaired"]
     wider = checks_of("theorem-1", TWO, x0=[3.0], given={"G": 10})["repaired"]
@@ -44,7 +44,7 @@ def test_frozen_anchors_can_be_given():
     assert "without u_0" in checks_of("theorem-1", TWO, EFL(lam=0.5), given={"v_0": [[0.0], [0.0]]})["repaired"].reason
 
 
-# --- what is asked of a problem, a law and a solver, and what rounding alone decides ------------------------------------------------
+# --- what is asked of a problem, a law and a solver, and what rounding alone decides --------------
 SAME = problems.Quadratic(
     [[[2.0, 1.0], [1.0, 2.0]], [[3.0, -1.0], [-1.0, 2.0]], [[1.0, 0.5], [0.5, 4.0]]], [[0.3, -0.7]] * 3, [0.2, 0.3, 0.5]
 )

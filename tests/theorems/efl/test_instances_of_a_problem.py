@@ -248,7 +248,7 @@ def test_inactive_everybody_with_one_law():
     assert made("inactive", sampling=inactive(3, 2, [0.125, 0.25, 0.5]), rounds=2)["y"] == "1/2"
 
 
-# --- the same clients in other coordinates, and losses whose minima are not 0 ----------------------------------------------
+# --- the same clients in other coordinates, and losses whose minima are not 0 ---------------------
 def test_corollary_1_does_not_depend_on_the_coordinates():
     """Limits in mixed coordinates, certified in floats, give the losses and bounds of fractions."""
     how = {"sampling": law([[0, 0, 1], [Q(2, 5), 0, Q(3, 5)], [0, 0, 1]])}

@@ -239,7 +239,7 @@ def test_the_oracles_of_a_problem():
     assert quadratic.noise_sq.tolist() == [0.36] * 2 and quadratic.gradient(np.stack([y, y])) == pytest.approx(h * (y - c))
 
 
-# --- one run, written in two ways: the same second moments in fractions ---------------------------------------------------
+# --- one run, written in two ways: the same second moments in fractions ---------------------------
 def same(first, second, etas, scheme="C", law=LAWS[0], between=True):
     """between: the second moments between the coordinates, too."""
     found, start = [], np.array([Q(1, 9), Q(-1, 7)], dtype=object)

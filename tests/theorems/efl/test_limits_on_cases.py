@@ -46,7 +46,7 @@ DECAYING = get("efl/elastic-limit").form("repaired")
 LEFT = next(f for f in get("efl/stale-anchor").forms if elastic_term.LEAVER in f.needs)
 
 
-# --- the method, and the step --------------------------------------------------------------------------------------------
+# --- the method, and the step ---------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("algorithm", "elastic", "said"),
     [
@@ -84,7 +84,7 @@ def test_the_constant_step():
         shared.constant_step(case_of(PROBLEM, EFL(), local_solver=LocalSGD(2, lambda t: 0.1)), 1)
 
 
-# --- schemes -------------------------------------------------------------------------------------------------------------
+# --- schemes --------------------------------------------------------------------------------------
 def test_a_step_of_one_over_L_is_taken():
     how = {"sampling": LAW, "rounds": 3}
     for lr, error in ((0.5, False), (0.5000001, True)):
@@ -171,7 +171,7 @@ def test_forms_in_fractions_are_not_for_other_losses():
         MAKE["limit"](PLAIN, case_of(flat, EFL(), sampling=LAW))
 
 
-# --- Fisher diagonals ----------------------------------------------------------------------------------------------------
+# --- Fisher diagonals -----------------------------------------------------------------------------
 def test_fisher_diagonals():
     given = elastic_term.diagonals_of(
         case_of(PROBLEM, EFL(lam=0.5), given={"u_0": [[0.1, 0], [1 / 3, 2], [1, 1]]}), EFL(lam=0.5)
@@ -189,7 +189,7 @@ def test_fisher_diagonals():
         elastic_term.diagonals_of(case_of(LOGISTIC, EFL(lam=0.5)), EFL(lam=0.5))
 
 
-# --- the elastic term where coordinates mix ------------------------------------------------------------------------------
+# --- the elastic term where coordinates mix -------------------------------------------------------
 LAM, ETA, ANCHOR = 0.75, 1 / 8, np.array([1.25, -0.5])
 
 
@@ -281,7 +281,7 @@ def test_what_has_no_single_fixed_point():
         zero.fixed(ETA)
 
 
-# --- the cases of the elastic term ---------------------------------------------------------------------------------------
+# --- the cases of the elastic term ----------------------------------------------------------------
 GIVEN = {"u_0": U.tolist()}
 MOST = max(U.sum(axis=0))  # 17/5
 

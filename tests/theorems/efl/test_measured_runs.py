@@ -21,7 +21,7 @@ from fedtheory.rational import to_file
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.quantities import measured_run as measured
 
-# --- minima of clients ---------------------------------------------------------------------------------------------------
+# --- minima of clients ----------------------------------------------------------------------------
 
 
 def two_curvatures(h, c):
@@ -62,7 +62,7 @@ def test_a_minimum_that_is_not_found_is_said_with_its_client():
         measured.client_minima(problems.Quadratic([[[1.0]], [[0.0]], [[2.0]]], [[0.0]] * 3))
 
 
-# --- the ball ------------------------------------------------------------------------------------------------------------
+# --- the ball -------------------------------------------------------------------------------------
 ROWS = [[[0.3, 0.4], [0.6, 0.8]], [[0.5, 1.2], [0.8, 1.5], [0.15, 0.2]]]  # of norm 1/2 and 1; 13/10, 17/10 and 1/4
 NORMS = [[Q(1, 2), Q(1)], [Q(13, 10), Q(17, 10), Q(1, 4)]]
 WEIGHTS, RIDGE, ETAS = [Q(2, 5), Q(3, 5)], Q(1, 2), [Q(19, 10), Q(7, 5)]
@@ -112,7 +112,7 @@ def test_the_ball_is_for_short_steps_and_bounded_slopes():
         measured.gradient_bounds(linear(problems.LeastSquares), "B", 2, [0.5, 0.5], rounds, x0)
 
 
-# --- the laws of the rounds ----------------------------------------------------------------------------------------------
+# --- the laws of the rounds -----------------------------------------------------------------------
 def test_rounds_of_one_law_share_their_moments_and_others_do_not():
     weights, even, odd = np.array([0.4, 0.6]), [[0.5, 0.5], [0.5, 0.5]], [[0.25, 0.75], [0.5, 0.5]]
     first, second, third = measured.moments_of_rounds("A", Irregular(1, [even, odd, even]), 3, weights)
@@ -133,7 +133,7 @@ def test_a_client_that_is_not_there_is_named_with_its_round():
     assert len(measured.moments_of_rounds("B", windows(inactive(2, 1, 0.25), {1: (None, 4)}), 3, np.array([0.4, 0.6]))) == 3
 
 
-# --- the constants -------------------------------------------------------------------------------------------------------
+# --- the constants --------------------------------------------------------------------------------
 RUN = {
     "weights": [Q(1, 5), Q(3, 10), Q(1, 2)], "h": [[Q(3, 7), Q(5, 3)], [Q(5, 2), Q(6, 5)], [Q(4, 3), Q(7, 4)]],
     "c": [[Q(3, 2), Q(-2, 3)], [Q(-5, 4), Q(7, 3)], [Q(2, 5), Q(-3)]], "noise": [[0, 0]] * 3, "w0": [Q(7, 3), Q(-5, 2)], "T": 3,
@@ -209,7 +209,7 @@ def test_the_ball_of_a_run_is_that_of_its_steps():
     assert found.how["D"].startswith("from above") and found.how["moments"].startswith("exact")
 
 
-# --- the run -------------------------------------------------------------------------------------------------------------
+# --- the run --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("replacement", [True, False])
 def test_what_is_measured_is_the_run(replacement):
     """The same scenarios, of the same seed, one by one; horizons are spread evenly."""

@@ -115,7 +115,7 @@ def test_a_run_in_which_nobody_sends_has_no_messages():
             cases.sent_in(case_of(PROBLEM, algorithm, rounds=1))
 
 
-# --- messages that are given ---------------------------------------------------------------------------------------------
+# --- messages that are given ----------------------------------------------------------------------
 def made(message, compressor=None):
     algorithm = EFL(compressor=compressor or messages.ST(0.5))
     return MAKE["compression"](LEMMA, case_of(PROBLEM, algorithm, given={"message": message}))
@@ -163,7 +163,7 @@ def test_the_sides_of_several_messages():
     assert view.printed_constants()["messages"] == 2 and view.each[0].facts and all(view.has(f) for f in view.each[0].facts)
 
 
-# --- what is known of a run ----------------------------------------------------------------------------------------------
+# --- what is known of a run -----------------------------------------------------------------------
 L = 2.0
 SQUARES = problems.random_least_squares(3, 4, samples=5, ridge=0.1, seed=1)
 

@@ -39,7 +39,7 @@ from fedtheory.theory.judge.replay import load, replay, save
 from fedtheory.theory.judge.verify import keep
 
 
-# --- where runs end ---------------------------------------------------------------------------------------------------------
+# --- where runs end -------------------------------------------------------------------------------
 def test_the_limit_of_two_clients_by_hand():
     """E[p s] = (1/2, 1/4): the limit is 1/3, omega* = 1/2."""
     view = view_of("scheme-limit", "unbiased", TWO, EFL(), sampling=HALF_IDLE)
@@ -122,7 +122,7 @@ def test_a_client_that_has_left_pulls_towards_its_last_model():
     assert mixed.stale_limit(False) == pytest.approx([5 / 2] * 2)  # R (1, 1) = 3 (1, 1)
 
 
-# --- compression ------------------------------------------------------------------------------------------------------------
+# --- compression ----------------------------------------------------------------------------------
 def test_the_lemma_on_a_message_of_ones_own():
     """x = (3, 1), one entry kept: the error is 1, and 1/2 of 10 is at most 10 - 1."""
     check = checks_of("st-lemma", TWO, EFL(compressor=ST), given={"message": [3, 1]})["repaired"]
@@ -173,7 +173,7 @@ def test_a_real_run_agrees_with_the_second_implementation(algorithm, form, varia
     assert LOOPS[variant] in found.facts & own.facts
 
 
-# --- Corollary 1, sections 4.1 to 4.4, Table 1 --------------------------------------------------------------------------------
+# --- Corollary 1, sections 4.1 to 4.4, Table 1 ----------------------------------------------------
 def test_keeping_and_abandoning_in_the_limit_by_hand():
     """y = 1/2: limits 1/3 and 0, F = 5/36 and 9/36; the bias 1/36 is what Theorem 2 gives it, L = mu = 1."""
     checks = checks_of("corollary-1", TWO, sampling=HALF_IDLE)
@@ -250,7 +250,7 @@ def test_table_1_by_hand():
     assert sides_of(checks_of("table-1-mime", LOGISTIC, given={**given, "delta": 1, "L": 2, "mu": 0.5, "S": 2})["printed"])[0] == 12
 
 
-# --- every statement ----------------------------------------------------------------------------------------------------------
+# --- every statement ------------------------------------------------------------------------------
 HOW = {
     "run": {"sampling": LAW, "x0": [3.0, 3.0]}, "step": {"sampling": LAW, "x0": [3.0, 3.0]}, "shift": {},
     "departed": {"sampling": windows(inactive(3, 2, [0.1, 0.2, 0.3]), {2: (None, 10)})}, "after-shift": {"given": {"tau_0": 40}},
@@ -384,7 +384,7 @@ def test_what_is_missing_is_named(statement, problem, algorithm, how, missing):
     assert {c.verdict for c in checks} == {"not applicable"} and any(missing in c.reason for c in checks), [c.reason for c in checks]
 
 
-# --- cases that are kept ------------------------------------------------------------------------------------------------------
+# --- cases that are kept --------------------------------------------------------------------------
 @pytest.mark.parametrize(("form", "verdict"), [("unbiased", "violated"), ("fixed point", "holds")])
 def test_a_case_is_kept_whether_it_holds_or_fails(form, verdict, tmp_path):
     kept = keep("efl/scheme-limit", TWO, EFL(), form, sampling=HALF_IDLE)

@@ -29,7 +29,7 @@ def prepared(statement, made=CLIENTS, how=(), **options):
     return replace(found, options=request.how(found))
 
 
-# --- statements that are judged without Monte Carlo ----------------------------------------------------------------------
+# --- statements that are judged without Monte Carlo -----------------------------------------------
 def test_a_statement_about_a_limit():
     how = {"rounds": 7, "seed": 3}
     found = prepared("scheme-limit", how=how, scheme="B", inactive="0.25", local_steps=3, start="1,2", given={"y": 1})
@@ -93,7 +93,7 @@ def test_statements_without_runs_refuse_a_mode():
         prepared("scheme-limit", how={"mode": "monte-carlo"})
 
 
-# --- the client that Theorem 2 moves -------------------------------------------------------------------------------------
+# --- the client that Theorem 2 moves --------------------------------------------------------------
 @pytest.mark.parametrize(
     ("event", "word", "client", "moves", "there"),
     [
@@ -139,7 +139,7 @@ def test_the_other_event_of_an_arrival_is_a_departure():
         prepared("theorem-2-arrival", departure="1@3")
 
 
-# --- runs of Theorem 1 ---------------------------------------------------------------------------------------------------
+# --- runs of Theorem 1 ----------------------------------------------------------------------------
 def test_a_run():
     how = {"rounds": 7, "seed": 3, "mode": "monte-carlo", "scenarios": 40}
     found = prepared("theorem-1", ROWS, how, scheme="A", incomplete="0,1/2,1/2", local_steps=2, start="1,2", batch_size=3)
@@ -178,7 +178,7 @@ def test_a_step_size_that_is_not_the_theorems_is_a_schedule():
             prepared("theorem-1", local_lr=0.125, **schedule)
 
 
-# --- the constants above the table ---------------------------------------------------------------------------------------
+# --- the constants above the table ----------------------------------------------------------------
 def test_constants_are_taken_out_of_the_checks():
     how = {"D": "certified"}
     constants = {"G_sq": 4.0, "N": 3, "rounds": 7, "B_max": None, "mu": 0.123456789, "how": how}

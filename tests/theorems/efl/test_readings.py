@@ -30,7 +30,7 @@ LONG = [w for w in RUNS if w.form in ("r_t flipped", "J")]
 THEOREM = get("efl/theorem-1")
 
 
-# --- where G is taken ----------------------------------------------------------------------------------------
+# --- where G is taken -----------------------------------------------------------------------------
 def _largest_everywhere(data, sure=False):
     """sup E||g||^2 over the box that no coordinate leaves: the start, every minimiser, and as far as noise reaches.
 
@@ -102,7 +102,7 @@ def test_the_old_instance_of_the_maximum_hangs_on_the_reading():
     assert wide.lhs[-1] < wide.rhs[-1] and _largest_everywhere(data) == 2
 
 
-# --- clients that act now and then ---------------------------------------------------------------------------
+# --- clients that act now and then ----------------------------------------------------------------
 @each("witness", RUNS)
 def test_every_client_acts(witness):
     laws = np.array([[[F(x) for x in row] for row in law] for law in witness.data["laws"]], dtype=object)
@@ -164,7 +164,7 @@ def test_every_needs_two_laws():
         efl_runs.run_of({**LONG[0].data, "every": 1})
 
 
-# --- correlated mini-batches ---------------------------------------------------------------------------------
+# --- correlated mini-batches ----------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", ["A", "B", "C", "C-corrected"])
 @pytest.mark.parametrize(("clients", "E"), [(3, 1), (2, 2), (2, 3)])
 def test_the_recursion_with_common_draws_is_the_enumeration(scheme, clients, E):

@@ -24,7 +24,7 @@ def law_of(rows, scheme="C", weights=P):
     return RoundLaw(EFL(scheme=scheme), np.array([[Q(v) for v in row] for row in rows], dtype=object), weights)
 
 
-# --- laws ---------------------------------------------------------------------------------------------------------------------
+# --- laws -----------------------------------------------------------------------------------------
 def test_the_only_case_of_a_law():
     """One case is sure: its steps and, under scheme C, E p^k/s. One choice leaves none."""
     steps, p = law_of([[0, 1, 0, 0], [0, 0, 1, 0]]).fixed
@@ -74,7 +74,7 @@ def test_pairs_of_equal_clients():
         assert pairs[k, 2, m, 2] == pytest.approx(n**2 * float(mean) * weights[k] * weights[m], rel=1e-12)
 
 
-# --- oracles ------------------------------------------------------------------------------------------------------------------
+# --- oracles --------------------------------------------------------------------------------------
 def test_which_problems_have_oracles():
     rng = np.random.default_rng(3)
     squares = problems.LeastSquares(list(rng.normal(size=(2, 3, 2))), list(rng.normal(size=(2, 3))), 0.25)
@@ -100,7 +100,7 @@ def test_draws_that_are_common():
             replace(one, common=True, **more)
 
 
-# --- runs -----------------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rows", [[[0, 0, 1]] * 2, [[0, Q(1, 3), Q(2, 3)], [0, 0, 1]]], ids=["one case", "several"])
 def test_the_largest_gradient_of_flat_losses(rows):
     """h = 1/100 in one coordinate: gradients are far shorter than the distance; the first is the largest, mean by mean."""

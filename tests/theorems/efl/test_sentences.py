@@ -33,7 +33,7 @@ def _exact(values):
     return out
 
 
-# --- Corollary 1 ---------------------------------------------------------------------------------------------
+# --- Corollary 1 ----------------------------------------------------------------------------------
 def test_the_rule_at_a_deadline_by_hand():
     """Two clients (w -+ 1)^2/2 from w* = 0, y = 1/2, T = 1: (8) says abandon, and the loss is then 0.530 for 0.504."""
     view = BUILDERS["keep"]({"y": "1/2", "sigma_sq": "0", "x0": "0", "rounds": 1})
@@ -148,7 +148,7 @@ def test_more_epochs_are_less_sensitive_through_8_as_well():
     assert far.late(7) > far.late(6) and far.late(1) < 17  # rises to (2 + mu/(4L)) G^2 = 17
 
 
-# --- the elastic term ----------------------------------------------------------------------------------------
+# --- the elastic term -----------------------------------------------------------------------------
 def _elastic(u):
     d = len(u[0])
     shape = {"weights": ["1/3"] * 3, "h": [["1"] * d] * 3, "c": [["-1"] * d, ["0"] * d, ["1"] * d]}
@@ -181,7 +181,7 @@ def test_how_far_the_elastic_term_moves_the_fixed_point():
     assert abs(w - F(13, 31)) < F(1, 1000)
 
 
-# --- where the schemes end -----------------------------------------------------------------------------------
+# --- where the schemes end ------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("law", [["0", "0", "1"], ["0", "1/2", "1/2"]])
 def test_equal_laws_are_biased_for_different_curvatures(scheme, law):
@@ -216,7 +216,7 @@ def test_scheme_a_needs_more_than_equal_chances_of_being_complete():
     assert ((p * steps).sum(axis=0) / 2 / w == _exact(["3/4", "3/4", "3/2"])).all()
 
 
-# --- the literal formulas ------------------------------------------------------------------------------------
+# --- the literal formulas -------------------------------------------------------------------------
 CENTRES, START = [["2", "-2"], ["0", "2"]], ["10089/12869", "-20/371"]
 RESIDUALS = ["652/12869", "0"], ["16301/51476", "0"], ["-9437/51476", "0"]  # server, clients
 
@@ -253,7 +253,7 @@ def test_decaying_steps_do_not_cure_the_literal_formulas():
     assert off["consistent"][1] < 0.01
 
 
-# --- QSGD ----------------------------------------------------------------------------------------------------
+# --- QSGD -----------------------------------------------------------------------------------------
 def _share(levels, x):
     """E||C(x) - x||^2 over ||x||^2."""
     x = _exact(x)
@@ -290,7 +290,7 @@ def test_how_much_looser_the_literature_is(n):
             assert theirs / ours == pytest.approx(min(4 * levels / root, 4), rel=1e-6)
 
 
-# --- what compression costs, and where the consistent form converges ------------------------------------------------------
+# --- what compression costs, and where the consistent form converges ------------------------------
 LINE = {
     "variant": "consistent", "weights": ["1"], "h": [["1"] * 4], "c": [["1"] * 4], "q": "1/4", "x0": ["0"] * 4, "E": 1,
     "schedule": [[1]], "rounds": 40,
@@ -324,7 +324,7 @@ def test_the_consistent_form_diverges_at_a_step_of_1_over_l():
     assert any(states[7]) and states[10] == [-2 * x for x in states[7]]  # the loop is linear under factors, ST odd
 
 
-# --- schemes, and the bound after an arrival ------------------------------------------------------------------------------
+# --- schemes, and the bound after an arrival ------------------------------------------------------
 def test_dividing_by_the_probability_of_being_there_cures_scheme_c_only():
     """A client that makes one of two steps whenever asked is there with probability 1: nothing is divided, and B ends at 1/3."""
     law = [["0", "0", "1"], ["0", "1", "0"]]
@@ -356,7 +356,7 @@ def test_fewer_samples_may_raise_the_repaired_bound_however_little_the_curvature
     assert level.bent_bound(level.fewer) < level.bent_bound() and level.applies(form) is None
 
 
-# --- what is said in one sentence, and what stands for a sentence ----------------------------------------------------------
+# --- what is said in one sentence, and what stands for a sentence ---------------------------------
 def test_the_headline_rests_on_what_restricts_it():
     (repaired,) = [c for c in HEADLINE if c.text.startswith("true after")]
     assert "nothing is compressed and lambda = 0 or the anchors never move" in repaired.text

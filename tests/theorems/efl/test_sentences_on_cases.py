@@ -36,7 +36,7 @@ def away(problem=TURNED, algorithm=None, **how):
     return MAKE["away"](FORM, case_of(problem, algorithm or EFL(), **{"x0": START, **how})).view()
 
 
-# --- runs with a client away ---------------------------------------------------------------------------------------------
+# --- runs with a client away ----------------------------------------------------------------------
 @pytest.mark.parametrize(("client", "order"), [(0, [1, 2, 0]), (1, [0, 2, 1]), (None, [0, 1, 2])])
 def test_the_client_that_is_away_comes_last(client, order):
     view = away(given={} if client is None else {"client": client})
@@ -84,7 +84,7 @@ def test_given_numbers_of_a_run_with_a_client_away():
         away(LOGISTIC, x0=[0.0, 0.0])
 
 
-# --- a client that stops early -------------------------------------------------------------------------------------------
+# --- a client that stops early --------------------------------------------------------------------
 def coefficient(problem=TURNED, **how):
     return MAKE["coefficient"](
         FORM, case_of(problem, EFL(), **{"x0": TURN @ START, "sampling": complete(3, 4), **how})
@@ -144,7 +144,7 @@ def test_what_a_client_that_stops_early_needs(problem, how, said):
     assert coefficient(given={"client": 2, "s": 4}).data["s"] == 4
 
 
-# --- fewer samples, or data more alike -----------------------------------------------------------------------------------
+# --- fewer samples, or data more alike ------------------------------------------------------------
 def test_half_of_the_samples():
     """Weights stand for samples where they are not in proportion to them; what rounding leaves goes with (L reach/mu)^2."""
     view = MAKE["samples"](FORM, case_of(TURNED, EFL(), given={"client": 1})).view()
@@ -168,7 +168,7 @@ def test_half_of_the_samples():
         MAKE["samples"](FORM, case_of(FLAT, EFL()))
 
 
-# --- the elastic term of a real run --------------------------------------------------------------------------------------
+# --- the elastic term of a real run ---------------------------------------------------------------
 SOME = Irregular(1, np.eye(2)[[[1, 0, 1], [1, 1, 0], [0, 1, 1]]].tolist())
 ELASTIC = EFL(lam=0.3)
 

@@ -38,7 +38,7 @@ def refused(what, error, how, said):
     assert str(caught.value) == said
 
 
-# --- what counts after a departure ----------------------------------------------------------------------------------------
+# --- what counts after a departure ----------------------------------------------------------------
 def test_what_counts_round_by_round():
     """Scheme C, E = 1: the ratio of a client is its probability of being active in that round; client 1 comes last."""
     active = [[Q(9, 10), Q(1, 2), Q(3, 4)], [Q(4, 5), Q(7, 8), Q(3, 5)]]
@@ -62,7 +62,7 @@ def test_rounds_of_a_departure():
         refused(MAKE["departed"], InvalidInput, {"rounds": 5, "given": {"tau_0": tau_0}}, f"tau_0 = {tau_0}: it must be at most 4")
 
 
-# --- the step after a shift -----------------------------------------------------------------------------------------------
+# --- the step after a shift -----------------------------------------------------------------------
 def test_the_local_work_after_a_shift():
     one = "the statement is about one local step"
     for solver, error, said in (
@@ -113,7 +113,7 @@ def test_the_first_step_is_at_most_one_over_the_curvature():
     assert MAKE["after-shift"](None, case(given={"sigma_sq": 0})).label == "quadratic"
 
 
-# --- a run across a shift -------------------------------------------------------------------------------------------------
+# --- a run across a shift -------------------------------------------------------------------------
 @pytest.mark.parametrize("arrives", [False, True])
 def test_a_run_across_a_shift_has_each_rounds_own_law(arrives):
     """Client 1 is there in rounds 1 to 2, or from round 3 on; laws alternate; mini-batches of one and additive noise."""

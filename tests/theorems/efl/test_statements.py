@@ -81,7 +81,7 @@ def test_views_of_data_are_certified(views):
         assert 0 < view.mu < view.L and 0 < view.noise < 1e-6 * view.distance_sq
 
 
-# --- Theorem 2 --------------------------------------------------------------------------------------------------------------
+# --- Theorem 2 ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("n_a", [F(1, 50), F(1), F(3), F(200)])
 @pytest.mark.parametrize("L", [F(1), F(4), F(1000)])
 def test_sharp_constants_are_attained_for_every_shape(n_a, L):
@@ -112,7 +112,7 @@ def test_the_kept_step_halves_the_distance_in_rounds_proportional_to_its_age():
         assert float(AfterShiftView.from_data(data).errors(tau_0)[-1]) <= 0.25
 
 
-# --- the recursions against the library -------------------------------------------------------------------------------------
+# --- the recursions against the library -----------------------------------------------------------
 def _diagonal(h, c, weights):
     return Quadratic(np.stack([np.diag(row) for row in np.asarray(h, float)]), np.asarray(c, float), np.asarray(weights, float))
 
@@ -220,7 +220,7 @@ def test_the_mean_of_many_runs_goes_where_the_limit_says():
     assert abs(view.limit[0] - view.star[0]) > 8 * last.std() / 20
 
 
-# --- Table 1 and the claims -------------------------------------------------------------------------------------------------
+# --- Table 1 and the claims -----------------------------------------------------------------------
 def test_claims_that_cannot_be_proved_are_listed_as_such(capsys):
     from fedtheory.cli.explain import explain
     from fedtheory.cli.list import list_things

@@ -88,7 +88,7 @@ def test_the_max_witness_by_hand():
     assert check.where["constants"]["G_sq"] == pytest.approx(1 + 9 / 1600)
 
 
-# --- the exact moments ---------------------------------------------------------------------------------------------------
+# --- the exact moments ----------------------------------------------------------------------------
 def _oracles(rng, n, j, d):
     root = rng.standard_normal((n, j, d, d))
     H = root @ np.swapaxes(root, -1, -2) / 4 + np.eye(d)
@@ -144,7 +144,7 @@ def test_the_real_algorithm_has_these_moments(scheme):
     assert (np.abs(measured.mean(axis=1) - view.distance_sq) < error).all()
 
 
-# --- bounds of real runs ---------------------------------------------------------------------------------------------------
+# --- bounds of real runs --------------------------------------------------------------------------
 def test_no_iterate_leaves_the_ball_and_no_gradient_exceeds_G():
     problem = random_logistic(4, 3, samples=6, ridge=0.2, seed=2)
     sampling = incomplete(4, 4, [0.3, 0.2, 0.1, 0.2, 0.2])
@@ -189,7 +189,7 @@ def test_client_minima_are_certified_lower_bounds():
         assert lower[k] <= best.value and lower[k] == pytest.approx(best.lower_bound, abs=1e-8)
 
 
-# --- a problem of one's own ------------------------------------------------------------------------------------------------
+# --- a problem of one's own -----------------------------------------------------------------------
 def _verdicts(statement, problem, algorithm, **how):
     return {c.form: c for c in get(statement).verify(problem, algorithm, **how)}
 

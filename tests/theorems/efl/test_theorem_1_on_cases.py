@@ -27,7 +27,7 @@ EVEN, ODD = [[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.5, 0.25, 0.25]], [[0.0, 0.5, 0
 TURNS = Irregular(2, [EVEN, ODD])  # in odd rounds the first law, in even ones the second
 
 
-# --- assumptions ---------------------------------------------------------------------------------------------------------
+# --- assumptions ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("problem", "algorithm", "solver", "said"),
     [
@@ -80,7 +80,7 @@ def test_what_meets_all_assumptions():
     )
 
 
-# --- what can be enumerated ----------------------------------------------------------------------------------------------
+# --- what can be enumerated -----------------------------------------------------------------------
 def many(clients):
     return problems.Quadratic([[[1.0]]] * clients, [[float(k)] for k in range(clients)])
 
@@ -120,7 +120,7 @@ def test_rounds_of_one_law_share_it():
     assert first.law.tolist() == EVEN and second.law.tolist() == ODD
 
 
-# --- who takes part, and the local work ----------------------------------------------------------------------------------
+# --- who takes part, and the local work -----------------------------------------------------------
 def test_how_many_local_steps_there_are():
     """The law says the number of local steps, else the solver, else it is five."""
     for how, E in (
@@ -161,7 +161,7 @@ def test_clients_that_are_not_there():
             cases.check_present(windows(base, stay), 4)
 
 
-# --- anchors -------------------------------------------------------------------------------------------------------------
+# --- anchors --------------------------------------------------------------------------------------
 def test_anchors_are_v_over_u():
     u, v = np.array([[1.0, 0.0], [4.0, 0.5], [0.25, 8.0]]), np.array([[1.5, 0.0], [1.0, -2.0], [1.0, 4.0]])
     lam, found, at = cases.anchors_of(case_of(DIAGONAL, EFL(lam=0.75), given={"u_0": u, "v_0": v}))
@@ -194,7 +194,7 @@ def test_anchors_that_are_none(given, said):
         cases.anchors_of(case_of(DIAGONAL, EFL(lam=0.75), given=given))
 
 
-# --- step sizes ----------------------------------------------------------------------------------------------------------
+# --- step sizes -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("given", [{}, {"L": 9.0}, {"mu": 0.125}])
 def test_a_schedule_must_be_the_theorems(given):
     """To one part in 10^9, in every round."""
@@ -244,7 +244,7 @@ def test_a_client_that_comes_after_the_run():
             find(case_of(TWO, EFL(), sampling=late, rounds=4))
 
 
-# --- constants without a run ---------------------------------------------------------------------------------------------
+# --- constants without a run ----------------------------------------------------------------------
 def same(found, expected):
     for name in ("E", "L", "mu", "theta", "G_sq", "start_sq", "T"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name)), name
@@ -312,7 +312,7 @@ def test_constants_of_other_losses_are_bounds():
             cases.view_of("run", case)
 
 
-# --- the run, and its rounds ---------------------------------------------------------------------------------------------
+# --- the run, and its rounds ----------------------------------------------------------------------
 def test_an_exact_run():
     solver = LocalSGD(2, 1.0, 3, noise_std=0.5)
     case = case_of(

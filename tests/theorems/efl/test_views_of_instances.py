@@ -29,7 +29,7 @@ for row in kept.rows():
                 FIRST[statement, form] = row["data"]
 
 
-# --- what is uncertain ------------------------------------------------------------------------------
+# --- what is uncertain ----------------------------------------------------------------------------
 KINDS = {"shift", "limit", "elastic", "feedback", "away", "coefficient", "samples", "restart", "stability", "compressed"} | {
     "compressed-partial", "abandon",
 }  # fmt: skip
@@ -98,7 +98,7 @@ OTHER = {
 }  # fmt: skip
 
 
-# --- the elastic term's recursion ---------------------------------------------------------------------
+# --- the elastic term's recursion -----------------------------------------------------------------
 def test_the_recursion_is_what_a_round_does_to_a_deviation():
     """Of w and of V, one coordinate after the other."""
     data = {**instances.ELASTIC, "lam": "2/3", "eta": "1/5", "h": [["5/4", "2/3"], ["3/4", "4/3"], ["1/2", "5/8"]]}
@@ -198,7 +198,7 @@ def test_a_matrix_contracts_where_both_eigenvalues_are_inside_the_unit_circle():
     assert min(found.values()) > 100
 
 
-# --- systems of equations -----------------------------------------------------------------------------
+# --- systems of equations -------------------------------------------------------------------------
 MATRICES = [
     [[Fraction(x) for x in row.split()] for row in rows.split(", ")]
     for rows in (
@@ -220,7 +220,7 @@ def test_a_matrix_is_semidefinite_where_no_eigenvalue_is_below_0(rows):
         assert solve(np.array(rows, dtype=float), b.astype(float)) == pytest.approx(x.astype(float))
 
 
-# --- other views --------------------------------------------------------------------------------------
+# --- other views ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(("step", "applies"), [("2", False), ("201/100", True), ("15/2", True), ("751/100", False)])
 def test_the_lemma_asks_for_every_coordinate(step, applies):
     """M = (2, 1/2) and offset 15: 1 < a M <= b asks for 2 < a <= 15/2."""

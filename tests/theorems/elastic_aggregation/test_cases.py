@@ -147,7 +147,7 @@ def test_samples_with_labels():
     }  # fmt: skip
 
 
-# --- what is refused, at the limit ------------------------------------------------------------------
+# --- what is refused, at the limit ----------------------------------------------------------------
 def wide(d: int, clients: int = 2):
     """Two samples a client; the first client alone sees every feature."""
     some = np.eye(2, d)

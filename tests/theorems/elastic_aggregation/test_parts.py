@@ -228,7 +228,7 @@ def test_what_the_mean_motion_loses_with_zeta(name):
         assert view.dominated(limit * F(99, 100)) and not view.dominated(limit)
 
 
-# --- what files hold ---------------------------------------------------------------------------------
+# --- what files hold ------------------------------------------------------------------------------
 AGGREGATION = {**{k: v for k, v in TWO.items() if k != "P"}, "c": [*TWO["c"], ["2/9", "7/2"]]}
 AVERAGE = {"weights": ["2", "5"], "batches": [[["1", "3/2"]], [["2", "0"], ["5", "1/3"]]], "mu": "3/7", "tau": "3/5"}
 LABELS = {

@@ -41,7 +41,7 @@ def views():
     return [(i, i.view()) for i in SETTING.instances(Plan(seed=11))]
 
 
-# --- verdicts ---------------------------------------------------------------------------------------------------------------
+# --- verdicts -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("pair", FORMS, ids=name)
 def test_every_verdict_is_the_one_on_record(views, pair):
     """On enough instances; all of them in fractions, so that a violation is none of rounding."""
@@ -87,7 +87,7 @@ def test_an_instance_is_judged_on_every_form_of_its_kind():
         SETTING.random_instance("aggregate", np.random.default_rng(0))
 
 
-# --- witnesses ----------------------------------------------------------------------------------------------------------------
+# --- witnesses ------------------------------------------------------------------------------------
 @each("witness", SHIPPED)
 def test_shipped_witnesses_replay(witness):
     check = replay(witness)
@@ -257,7 +257,7 @@ def test_a_zero_of_the_mean_motion_can_repel():
         np.testing.assert_allclose(x, [end, 1.0], atol=1e-3)
 
 
-# --- the views against the method ----------------------------------------------------------------------------------------------
+# --- the views against the method -----------------------------------------------------------------
 # Three clients on coordinate samples: Gram matrices H_k = diag(h)/n are those of the rows sqrt(n h_i) e_i.
 H = np.array([[1.0, 0.25], [0.5, 1.0], [0.25, 0.5]])
 C = np.array([[1.0, 2.0], [-1.0, 0.5], [2.0, -1.0]])

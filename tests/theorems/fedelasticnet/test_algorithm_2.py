@@ -64,7 +64,7 @@ def test_every_form_on_record_as_violated_has_a_witness():
     assert have == {(s.id, f.name) for s in OURS for f in s.forms if f.established["any"] == "violated"}
 
 
-# --- malformed instances --------------------------------------------------------------------------------------------------
+# --- malformed instances --------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -107,7 +107,7 @@ def test_malformed_instances_are_refused(kind, change, says):
         BUILDERS[kind]({**data, **change})
 
 
-# --- what the proofs say --------------------------------------------------------------------------------------------------
+# --- what the proofs say --------------------------------------------------------------------------
 @pytest.mark.parametrize("B", [1, 2, 3, 4, 5, 6])
 def test_no_client_comes_back_from_a_slope_beyond_rho(B):
     """On a grid of slopes r the update is 0 at single values only, at +-rho among them, and beyond it leads down the slope."""
@@ -206,7 +206,7 @@ def test_the_wire_drifts_away_and_the_repairs_do_not(l1, how, ends):
         assert abs(run.final.x[0, 0]) <= l1 + 0.5 * 31 + 1e-9  # lambda_1 + epsilon (a + lambda_2), over a
 
 
-# --- on a problem of the user's -------------------------------------------------------------------------------------------
+# --- on a problem of the user's -------------------------------------------------------------------
 def users():
     rng = np.random.default_rng(3)
     return problems.LeastSquares(rng.standard_normal((4, 12, 3)), rng.standard_normal((4, 12)))

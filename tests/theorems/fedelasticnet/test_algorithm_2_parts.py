@@ -33,7 +33,7 @@ def get(name):
     return theorems.get(f"fedelasticnet/{name}")
 
 
-# --- matrices ---------------------------------------------------------------------------------------------------------------
+# --- matrices -------------------------------------------------------------------------------------
 def stability(*H, **numbers):
     return BUILDERS["scaffold stability"]({
         "H": [[[str(x) for x in row] for row in h] for h in H], "lambda2": "0", "eta": "1/20", "B": 2, "eta_g": "3/2",
@@ -108,7 +108,7 @@ def test_the_spectral_radius_of_one_number():
     assert (exact.matrix() == exact.matrix(1)).all() and exact.largest() == exact.largest(1) != exact.largest(2)
 
 
-# --- states at which the threshold stops --------------------------------------------------------------------------------------
+# --- states at which the threshold stops ----------------------------------------------------------
 STILL = {
     "h": [["3/7", "5/2"], ["4/3", "2/5"]], "theta": ["7/3", "-5/4"], "share": [["2/3", "-3/5"], ["-1", "1/4"]], "epsilon": "3/7",
     "lambda1": "5/3", "lambda2": "5/11", "eta": "2/9", "B": 3, "eta_g": "7/5",
@@ -164,7 +164,7 @@ def test_whether_h_is_ever_moved_again(change, frozen, feedback):
     assert view.has(FEEDBACK) == bool(feedback) == (not view.has(NO_FEEDBACK))
 
 
-# --- a problem of the user's ------------------------------------------------------------------------------------------------
+# --- a problem of the user's ----------------------------------------------------------------------
 SQUARES = problems.LeastSquares([[[1.0, 0.5], [0.25, 2.0]], [[0.5, -1.0], [1.5, 0.25]]], [[1.0, -0.5], [2.0, 0.75]])
 BETA = float(SQUARES.beta_k.max())
 ON_PROBLEMS = ("algorithm-2-sparsity", "algorithm-2-stability", "threshold-on-the-wire")

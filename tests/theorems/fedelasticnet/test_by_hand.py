@@ -29,7 +29,7 @@ RULES = ("sign", "true-gradient")
 THEOREM, B6 = (theorems.get(f"fedelasticnet/{name}") for name in ("theorem-3.1", "theorem-b6"))
 
 
-# --- lambda_1 > 0, as Algorithm 3 asks ----------------------------------------------------------------------------------
+# --- lambda_1 > 0, as Algorithm 3 asks ------------------------------------------------------------
 KINDS = ("motion", "standstill")  # other kinds have files of their own
 WITHIN = [*SHIPPED, *(w for w in builtin_witnesses("fedelasticnet") if w.kind in KINDS)]
 
@@ -68,7 +68,7 @@ def test_what_is_drawn_stays_within_algorithm_3(name, rule):
         assert method.l1 > 0 and method.l2 > 0 and method.rule == rule
 
 
-# --- readings -----------------------------------------------------------------------------------------------------------
+# --- readings -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rule", RULES)
 def test_eq_12_holds_coordinate_by_coordinate_and_not_as_an_equation_of_vectors(rule):
     # L = ||x||^2/2 from (2, 1/2), lambda_1 = 1, lambda_2 = 30: v = (-2, -1/2), so delta = (-1/31, 0), and
@@ -130,7 +130,7 @@ def test_the_readings_agree_with_the_float_code():
         assert np.allclose(getattr(rounded, name), getattr(exact, name).astype(float), rtol=0, atol=1e-15), name
 
 
-# --- runs that never move -----------------------------------------------------------------------------------------------
+# --- runs that never move -------------------------------------------------------------------------
 def _least_horizon(x: F) -> F:
     """min over the stalled instances of the T beyond which sign(0) = 0 breaks the bound; x = lambda_2/beta."""
     q = x * x - 25 * x - 50
@@ -179,7 +179,7 @@ def test_a_stalled_quadratic_needs_123_rounds():
     assert 122 < F("122.7") < min(horizon(x) for x in ratios) < 123
 
 
-# --- the floor of one round under the sign rule -------------------------------------------------------------------------
+# --- the floor of one round under the sign rule ---------------------------------------------------
 def stalled_drift(l2: int, d: int, form: str = "d missing") -> Witness:
     """d copies of L = x^2/2 that move once, to g = l2/(l2 - 1), and then drift by -g/l2 a round without moving, up to the edge."""
     g = F(l2, l2 - 1)
@@ -293,7 +293,7 @@ def test_the_repaired_bound_may_fall_as_lambda_1_grows():
     assert [round(float(x), 2) for x in ends] == [656.25, 568.27]
 
 
-# --- a round of (11) to (39) whose numbers are frozen -----------------------------------------------------------------------
+# --- a round of (11) to (39) whose numbers are frozen ---------------------------------------------
 PRINTED = next(row for row in kept.rows() if row["kind"] == "round" and "lemma-b5 [printed]" in row["forms"])
 
 

@@ -33,7 +33,7 @@ def jump(low, high, at=0):
     return ramp(low, high, at, at)
 
 
-# --- where a slope jumps ------------------------------------------------------------------------------------------------------
+# --- where a slope jumps --------------------------------------------------------------------------
 def test_the_subgradient_at_a_jump_is_the_one_nearest_to_the_step():
     """|x| with lambda_1 = 1/4 and lambda_2 = 1/2 from 1: both local models are the kink.
 
@@ -53,7 +53,7 @@ def test_a_jump_beyond_the_step_has_its_own_end():
     assert [x for row in view.y[0] for x in row] == [F(7, 8), 0] and view.grad_y[0].ravel().tolist() == [F(1, 8), F(1, 2)]
 
 
-# --- what is frozen -------------------------------------------------------------------------------------------------------------
+# --- what is frozen -------------------------------------------------------------------------------
 def back(rounds, at=2, stored=-5):
     """x^2/2 with lambda_1 = 1 and lambda_2 = 1/2: from (2, -5) to (2, -2) and to (0, 0), where it stays.
 
@@ -154,7 +154,7 @@ def test_malformed_runs_are_told(change, says):
         Motion.from_data(data_of([[quadratic(1)]], 1, 28, SIGN, [1], 2) | change)
 
 
-# --- floats beside fractions ------------------------------------------------------------------------------------------------
+# --- floats beside fractions ----------------------------------------------------------------------
 SPACE = problems.Quadratic([np.diag([0.5, 3.0, 1.25]), np.diag([1.5, 2.0, 0.25])], [[1.0, -0.5, 2.0], [-2.0, 0.75, 0.5]])
 NUMBERS = ("theta", "h", "stored", "y", "grad", "grad_y", "excess", "excess_gamma", "theta_star")
 
@@ -217,7 +217,7 @@ def test_least_squares_of_one_feature_a_sample_are_parabolas():
     assert [p.beta for p in pieces[1]] == [F(9, 4) / 3 + F(1, 8), F(9, 3) + F(1, 8)]
 
 
-# --- fixed points of Algorithm 1 ----------------------------------------------------------------------------------------------
+# --- fixed points of Algorithm 1 ------------------------------------------------------------------
 def standstill(losses, l1, l2, theta, counts=None, rounds=1):
     rows = data_of(losses, l1, l2, SIGN, theta, rounds)
     data = {k: rows[k] for k in ("losses", "lambda1", "lambda2", "theta", "rounds")}

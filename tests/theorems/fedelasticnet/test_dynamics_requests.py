@@ -34,7 +34,7 @@ def prepared(name, problem=PLANE, how=None, **options):
     return SETTING.prepare(get(name), CommandRequest(options, made=problem, **(how or {})))
 
 
-# --- what a request becomes ---------------------------------------------------------------------------------------------------
+# --- what a request becomes -----------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("name", "problem", "options", "expected", "head"),
     [
@@ -126,7 +126,7 @@ def test_words_about_a_statement_and_its_instances():
         assert random_instance(kind, np.random.default_rng(2)).kind == kind
 
 
-# --- Algorithm 3 on a problem ------------------------------------------------------------------------------------------------
+# --- Algorithm 3 on a problem ---------------------------------------------------------------------
 def motion(problem=PLANE, algorithm=DYN, **how):
     made = Motion.on_problem("", Case(problem, algorithm, **how))
     return Motion.instance(problem.name, made) if isinstance(made, dict) else made
@@ -191,7 +191,7 @@ def test_everyone_may_be_drawn(how):
     assert motion(weighted(0.5 + 2e-13), **how).kind == "motion"
 
 
-# --- Algorithm 1 on a problem ------------------------------------------------------------------------------------------------
+# --- Algorithm 1 on a problem ---------------------------------------------------------------------
 def standstill(problem=PLANE, algorithm=PROX, **how):
     return Standstill.instance(problem.name, Standstill.on_problem("", Case(problem, algorithm, **how)))
 
@@ -244,7 +244,7 @@ def test_as_many_numbers_of_algorithm_1_as_are_followed(monkeypatch):
         standstill(rounds=4)
 
 
-# --- what a witness shows -----------------------------------------------------------------------------------------------------
+# --- what a witness shows -------------------------------------------------------------------------
 LOSSES = [
     [{"slope": "-3/2", "ramps": [["1", "2", "1"], ["0", "0", "5"]]}, {}],
     [{"curvature": "2", "centre": "1/3"}, {"curvature": "1", "slope": "-1"}],

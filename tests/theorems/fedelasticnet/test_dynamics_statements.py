@@ -43,7 +43,7 @@ def on(views, statement, form, rule, sides=None):
     return [judge_view(statement, form, v, sides=sides) for v in those]
 
 
-# --- the battery --------------------------------------------------------------------------------------------------------------
+# --- the battery ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(("statement", "form"), CASES)
 def test_what_is_on_record_is_found(statement, form, views):
     for rule, established in form.established.items():
@@ -68,7 +68,7 @@ def test_these_bounds_are_attained(statement, form, views):
     assert any(x == y > 0 for s in sides for x, y in zip(s.lhs.ravel(), s.rhs.ravel(), strict=True))
 
 
-# --- divergence ---------------------------------------------------------------------------------------------------------------
+# --- divergence -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("lambda2", [2, F(9, 4), F(7, 3), 3, F(22, 3), 28, 100])
 def test_one_smooth_client_drifts_away_for_ever(lambda2):
     """It stores 3/2, and 1/2 - lambda_2 u/(lambda_2 + 1) from the first theta = 1/2 - u < 1/2 on; beyond -1/2 R' = -1/2."""
@@ -158,7 +158,7 @@ def test_cycles_of_the_true_gradient_rule_need_a_small_lambda_2(views):
     assert cycling and all(2 * v.lambda2 <= v.beta for v in cycling)
 
 
-# --- on a problem of a user's -------------------------------------------------------------------------------------------------
+# --- on a problem of a user's ---------------------------------------------------------------------
 def checks_of(name: str, problem, algorithm, **options):
     return {c.form: c for c in theorems.get(f"fedelasticnet/{name}").verify(problem, algorithm, **options)}
 
@@ -291,7 +291,7 @@ def _path(problem, algorithm):
     return [s.x[0, 0] for s in run.states]
 
 
-# --- pieces -------------------------------------------------------------------------------------------------------------------
+# --- pieces ---------------------------------------------------------------------------------------
 def random_piece(rng) -> Piece:
     def number():
         return F(int(rng.integers(-8, 9)), int(rng.choice([1, 2, 3])))

@@ -28,7 +28,7 @@ H, C = [[0.5, 2.0], [1.25, 0.75], [3.0, 0.25]], [[1.0, -2.0], [0.5, 4.0], [-3.0,
 PROBLEM = Quadratic([np.diag(row) for row in H], C)
 
 
-# --- runs ---------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rule", RULES)
 def test_a_run_of_several_starts_is_the_one_in_fractions(rule):
     """Three clients, two a round, four equally likely starts: 4 * 3 * 3 paths."""
@@ -116,7 +116,7 @@ def test_long_runs_are_looked_at_geometrically():
     assert len(found) > 20
 
 
-# --- losses -------------------------------------------------------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 SAMPLES = [np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([[3.0, 0.25], [-1.0, 1.0]])]
 LABELS = [np.array([1.0, -1.0]), np.array([-1.0, 1.0])]
 
@@ -156,7 +156,7 @@ def test_near_the_optimum_the_excess_of_quadratics_has_no_cancellation():
     assert (rounding >= 31 * values).all() and (rounding <= 100 * values).all()
 
 
-# --- a compressor, of which the theorem says nothing -----------------------------------------------------------------------
+# --- a compressor, of which the theorem says nothing ----------------------------------------------
 @pytest.mark.parametrize("name", ["theorem-3.1", "eq-11"])
 @pytest.mark.parametrize("mode", ["exact", "monte-carlo"])
 def test_a_compressed_method_is_not_judged_by_the_theorem(name, mode):

@@ -153,7 +153,7 @@ def one_round(H, z, eta_g):
     return [*(theta + eta_g * sum(moves) / 2), *(x for row in after for x in row)]
 
 
-# --- floats, and the limits of what is accepted ---------------------------------------------------------------------------------
+# --- floats, and the limits of what is accepted ---------------------------------------------------
 def test_floats_follow_the_same_rounds(views):
     exact, data = views["rounds"], {k: numbers(v) for k, v in INSTANCES["rounds"][1].items()}
     problem = problems.Quadratic([np.diag(row) for row in np.array(data["h"], dtype=float)], np.array(data["c"], dtype=float))

@@ -103,7 +103,7 @@ FORMS = [
 ]  # fmt: skip
 
 
-# --- Algorithm 1 --------------------------------------------------------------------------------------------------------------
+# --- Algorithm 1 ----------------------------------------------------------------------------------
 COUNTS = [3, 2, 5]
 
 
@@ -128,7 +128,7 @@ def test_the_ends_of_bent_losses_are_where_the_method_begins_to_move(l1):
         assert move(low) == move(high) == 0 and move(low - tiny) > 0 > move(high + tiny)
 
 
-# --- what an instance is told to be, at the limit and a little off ---------------------------------------------------------------
+# --- what an instance is told to be, at the limit and a little off --------------------------------
 BOWL, TINY = [[parabola(F(7, 5), F(2, 3))]], F(1, 10**9)
 BOWL_4 = [[parabola(F(7, 5), F(2, 3))] * 4]
 AT = F(2, 3) + F(3, 7)  # where the slope is 3/5
@@ -173,7 +173,7 @@ def test_what_no_client_will_ever_leave_is_frozen(rule):
         assert view.has(FROZEN) == (rests and rule == SIGN)
 
 
-# --- what is uncertain in floats ---------------------------------------------------------------------------------------------
+# --- what is uncertain in floats ------------------------------------------------------------------
 @pytest.mark.parametrize(("statement", "form", "rule"), [p for p in FORMS if p.values[0] != "stalls"])
 def test_what_is_uncertain_is_in_the_noise(statement, form, rule):
     """The noise of gradients, or of each R - R* that a form has, as a form in floats is judged with it."""

@@ -111,7 +111,7 @@ def test_instances_can_be_drawn_from_a_tape(kind):
     assert first.to_json() == again.to_json() and first.family.endswith(kind)
 
 
-# --- what the views are made of ---------------------------------------------------------------------
+# --- what the views are made of -------------------------------------------------------------------
 @pytest.mark.parametrize("x", [F(0), F(1, 7), F(1), F(5, 2), F(891, 20), F(1000)])
 def test_exponentials_are_enclosed(x):
     mp.dps = 500
@@ -163,7 +163,7 @@ def test_bins_know_no_largest_entropy_for_a_variance():
     assert gaussian < F(1, 10_000) < F(5, 100)
 
 
-# --- against the methods ------------------------------------------------------------------------------
+# --- against the methods --------------------------------------------------------------------------
 SQUARES = problems.random_least_squares(3, 2, [8, 9, 12], ridge=0.1, seed=0)
 START = np.array([1.0, -2.0])
 
@@ -210,7 +210,7 @@ def test_the_update_of_a_client_is_its_elastic_net():
     assert of_samples.update.astype(float) == pytest.approx(np.sign(-gradient) * np.maximum(abs(gradient) - 0.2, 0) / 0.5, abs=1e-9)
 
 
-# --- on a problem of a user's -------------------------------------------------------------------------
+# --- on a problem of a user's ---------------------------------------------------------------------
 ALGORITHMS = {
     "local-steps": FedElasticNetScaffold(0.3, 0.5), "everybody": FedElasticNetDyn(0.3, 20.0), "objective": FedElasticNetDyn(0.3, 60.0),
 }  # fmt: skip

@@ -179,7 +179,7 @@ def test_messages():
         assert float(v.threshold) == pytest.approx(float(F(3, 10) / (beta[k] + F(7, 10))), rel=1e-8)
 
 
-# --- what is refused, at the limit ------------------------------------------------------------------
+# --- what is refused, at the limit ----------------------------------------------------------------
 def wide(d: int, n: int = 1):
     return problems.LeastSquares([np.ones((n, d))] * 2, [np.ones(n)] * 2)
 
@@ -241,7 +241,7 @@ def test_sums_of_unequal_weights_are_limited():
         case(20_000)
 
 
-# --- what the command line's request becomes ---------------------------------------------------------
+# --- what the command line's request becomes ------------------------------------------------------
 BETA = float(SQUARES.beta_k.max())
 
 

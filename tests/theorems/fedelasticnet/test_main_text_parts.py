@@ -127,7 +127,7 @@ def test_all_minimisers_are_found_for_five_coordinates():
         quadratics.minimisers(quadratics.identity(6), exact("1 1 1 1 1 1"), F(1))
 
 
-# --- what a file holds ------------------------------------------------------------------------------
+# --- what a file holds ----------------------------------------------------------------------------
 def test_matrices_are_read():
     assert quadratics.hessian("H", ["1/2", "3"]).tolist() == [[F(1, 2), 0], [0, 3]]
     assert quadratics.hessian("H", [["1/2", "3"], ["3", "-1"]]).tolist() == [[F(1, 2), 3], [3, -1]]

@@ -98,7 +98,7 @@ def test_a_run_with_one_cohort_is_exact_however_long():
     assert [(c.mode, c.verdict, c.count) for c in checks] == [("exact", "holds", 45)]
 
 
-# --- what the command line says ----------------------------------------------------------------------------------------
+# --- what the command line says -------------------------------------------------------------------
 class Bar:
     def __init__(self):
         self.moved, self.said = 0, []

@@ -161,7 +161,7 @@ def test_unknown_statement_suggests_the_nearest():
         theorems.get("fedelasticnet/theorem-31")
 
 
-# --- verify on a user's problem -----------------------------------------------------------------------------------------
+# --- verify on a user's problem -------------------------------------------------------------------
 def _users_problem() -> problems.LeastSquares:
     rng = np.random.default_rng(0)
     return problems.LeastSquares(rng.standard_normal((4, 10, 3)), rng.standard_normal((4, 10)))
@@ -211,7 +211,7 @@ def test_p_above_m_is_refused_before_work():
         theorems.get("fedelasticnet/eq-28").verify(problem, FedElasticNetDyn(0.1, 100.0), sampling=Uniform(5))
 
 
-# --- expectations -------------------------------------------------------------------------------------------------------
+# --- expectations ---------------------------------------------------------------------------------
 def test_monte_carlo_agrees_with_the_tree():
     """Means of every side within five standard errors of the exact expectation, at every horizon."""
     problem = problems.random_quadratic(4, 2, heterogeneity=1.0, seed=3)

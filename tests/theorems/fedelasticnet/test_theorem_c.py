@@ -153,7 +153,7 @@ def test_a_form_applies_above_its_threshold_and_where_it_has_its_curvature():
     assert {c.verdict for c in feddyn} == {"not applicable"}
 
 
-# --- runs of anyone's ------------------------------------------------------------------------------
+# --- runs of anyone's -----------------------------------------------------------------------------
 PROBLEM = problems.random_quadratic(3, 2, seed=1)
 BETA = float(PROBLEM.beta_k.max())
 METHOD = FedElasticNetDyn(0.1, 30 * BETA)

@@ -103,7 +103,7 @@ def test_one_slope_at_the_limits_of_its_closed_form():
             sides(*other)
 
 
-# --- the data of a witness ------------------------------------------------------------------------------------------------
+# --- the data of a witness ------------------------------------------------------------------------
 NUMBERS = {"lam": "1/3", "D": "1/5", "radius": "1/2", "x0": "1/2"}
 WITNESS = witness_of("joint G", [["1", "-2"], ["3"]], [["0", "1"], ["1/7"]], NUMBERS, 1, copies=[1, 2])
 
@@ -151,7 +151,7 @@ def test_long_runs_in_fractions_are_refused():
         lines.history(in_one_dimension(slope * 2, Q(1), Q(1, 1251), Q(1), Q(0), 2).run)
 
 
-# --- the figure of local work -----------------------------------------------------------------------------------------------
+# --- the figure of local work ---------------------------------------------------------------------
 def test_the_shares_of_the_bounds():
     """f = -u on [-1, 1] from 0: solved, by the second writing of the exact step; one step a round."""
     rounds = (2, 3, 5)

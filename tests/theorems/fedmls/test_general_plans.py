@@ -83,7 +83,7 @@ def test_what_no_plan_can_be_made_for(options, x0, said):
         make_fedmls(problem, {"radius": 2.0, **options}, np.array(x0 if problem is POINTS else (0.0, 0.0), dtype=float), "fewest")
 
 
-# --- readings -------------------------------------------------------------------------------------------------------------
+# --- readings -------------------------------------------------------------------------------------
 G_I = np.array([3.0, 5.0, 10.0])
 
 
@@ -117,7 +117,7 @@ def test_what_the_readings_run():
         reading_of("printed").plan(given, G_I, 1.5, 0.0)
 
 
-# --- a run in floats ------------------------------------------------------------------------------------------------------
+# --- a run in floats ------------------------------------------------------------------------------
 def test_what_is_uncertain_of_a_run_and_where_it_is_looked_at():
     """F* is known to 1/8 here; to that the rounding of F along the run is added, 10^-12 of its size and F*'s."""
     optimum = LINES.optimum_on_ball(2.0)
@@ -145,7 +145,7 @@ def test_a_run_is_exact_without_noise_and_mini_batches(noise_std, solver, exact)
     assert view_of_run(POINTS, algorithm, np.array([1.0, 0.5]), solver=solver).exact is exact
 
 
-# --- local problems solved --------------------------------------------------------------------------------------------------
+# --- local problems solved ------------------------------------------------------------------------
 def test_a_run_in_floats_is_the_one_in_fractions():
     lines = {"slopes": to_file([[Q(v) for v in row] for row in SLOPES]), "offsets": to_file([[Q(v) for v in row] for row in OFFSETS])}
     exact = ProxView.from_data({**lines, "lam": "3/4", "radius": "2", "x0": "-1", "rounds": 5})
@@ -162,7 +162,7 @@ def test_a_run_in_floats_is_the_one_in_fractions():
     assert once.gaps.tolist() == [[0.0]] and once.psi.shape == (1, 1)
 
 
-# --- on a set ---------------------------------------------------------------------------------------------------------------
+# --- on a set -------------------------------------------------------------------------------------
 def test_mopes_on_a_users_set():
     bound, moles = theorems.get("fedmls/mopes-bound"), theorems.get("fedmls/moles-bound")
     assert (method_of(bound.id), method_of(moles.id)) == ("mopes", "moles")

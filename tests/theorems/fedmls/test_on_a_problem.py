@@ -43,7 +43,7 @@ def only(statement, form, *args, **more):
     return check
 
 
-# --- readings -----------------------------------------------------------------------------------------------------------
+# --- readings -------------------------------------------------------------------------------------
 ONE_DIMENSION = ("prox without the square",)
 
 
@@ -105,7 +105,7 @@ def test_from_the_minimiser_theorem_2_has_no_plan(lad):
     assert check.verdict == "not applicable" and "x_0 is the minimiser" in check.reason
 
 
-# --- what a user may give -----------------------------------------------------------------------------------------------
+# --- what a user may give -------------------------------------------------------------------------
 def test_a_smooth_problem_with_bounds_of_its_gradients():
     """On the ball of radius R a quadratic's gradients are at most ||grad f_i(0)|| + beta_i R."""
     problem = problems.random_quadratic(3, 2, seed=0)
@@ -187,7 +187,7 @@ def test_cohorts_and_other_numbers_of_rounds_are_refused(lad):
     assert "made for K = " in only(ONE, "repaired", lad, algorithm, rounds=algorithm.rounds + 1).reason
 
 
-# --- what a user asks for in words --------------------------------------------------------------------------------------
+# --- what a user asks for in words ----------------------------------------------------------------
 def asked(problem, participants=None, rounds=None, mode="auto", **options):
     """A stand-in for the command line."""
 

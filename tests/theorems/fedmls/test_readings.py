@@ -31,7 +31,7 @@ def changed(witness, **data):
     return replace(witness, data={**witness.data, **data}, lhs="", rhs="")
 
 
-# --- constants, by hand -------------------------------------------------------------------------------------------------
+# --- constants, by hand ---------------------------------------------------------------------------
 def _two_cones(average="averaged"):
     """|u| and 7|u| from 1 on [-1, 1]: G = 5, and T_k = ceil(k^2/2) = 1, 2."""
     problem = nonsmooth.MaxAffine(np.array([[[1.0], [-1.0]], [[7.0], [-7.0]]]), np.zeros((2, 2)))
@@ -94,7 +94,7 @@ def test_every_bound_of_theorem_2_is_judged_on_its_own_rounds():
     assert sum(i.rounds == "sharpened" for i in mls_battery()) >= 10
 
 
-# --- the two readings of G ----------------------------------------------------------------------------------------------
+# --- the two readings of G ------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["fedmls-theorem-2-joint-g", "fedmls-theorem-2-joint-g-joint-distance"])
 def test_theorem_2_fails_with_theorem_1s_g_and_holds_with_the_root_mean_square(name):
     witness = WITNESSES[name]
@@ -140,7 +140,7 @@ def test_the_joint_g_fails_from_the_optimum_too_and_exactly():
         assert both_sides(clients, Q(1), Q(3, 10), Q(50), Q(0), 14, variant, [9, 1]) == (lhs, rhs)
 
 
-# --- exact runs ---------------------------------------------------------------------------------------------------------
+# --- exact runs -----------------------------------------------------------------------------------
 def test_copies_are_clients_written_out():
     two = [[(Q(1), Q(0)), (Q(-1), Q(1, 2))], [(Q(-3), Q(1))]]
     copies = [3, 2]
@@ -176,7 +176,7 @@ def test_local_training_in_whole_numbers_is_the_loop_as_printed(steps, share, ra
         assert train(lines, u0, g, beta, steps, radius, share) == (u, average)
 
 
-# --- which subgradients G must bound ------------------------------------------------------------------------------------
+# --- which subgradients G must bound --------------------------------------------------------------
 def test_a_subgradient_at_the_boundary_counts():
     """max(100u - 101, -u) has Lipschitz constant 1 on [-1, 1], and the subgradient 100 at 1."""
     problem = nonsmooth.MaxAffine(np.array([[[100.0], [-1.0]]]), np.array([[-101.0, 0.0]]))
@@ -229,7 +229,7 @@ def test_no_returned_subgradient_on_the_closed_ball_is_longer_than_g():
     assert reached >= 12  # the bound is met at these points by most of them
 
 
-# --- how tight ----------------------------------------------------------------------------------------------------------
+# --- how tight ------------------------------------------------------------------------------------
 def test_the_closed_form_of_one_slope_is_above_the_exact_run():
     """f = -u from 0, every T_k = 1: 2 x_k + 3 x'_k = 5 M_k, so x_K <= M_K, and no further away than 12/25 lambda."""
     for rounds in (2, 3, 6, 20, 50):

@@ -188,7 +188,7 @@ def test_where_the_joint_constant_fails_line_22_along_the_gradient_of_f_does_not
     assert 0 < lhs <= rhs and float(lhs / rhs) == pytest.approx(share, abs=1e-4)
 
 
-# --- counterexamples, in exact arithmetic -------------------------------------------------------------------------------
+# --- counterexamples, in exact arithmetic ---------------------------------------------------------
 @pytest.mark.parametrize("witness", SHIPPED, ids=lambda w: w.name)
 def test_shipped_witnesses_replay(witness):
     check = replay(witness)

@@ -127,7 +127,7 @@ def _check(rows, entry):
         assert value == pytest.approx(float(number), rel=1e-11) if "." in number else value == Q(number)
 
 
-# --- the package, the numbers, and the code that does not know the package ------------------------------------------------
+# --- the package, the numbers, and the code that does not know the package ------------------------
 @pytest.mark.parametrize("name", EXACT, ids=" ".join)
 def test_both_sides_are_the_numbers_without_noise(name):
     rows = worked.exact_sides(*name)
@@ -218,7 +218,7 @@ def test_every_condition_with_a_test_of_its_own_holds_up_to_its_edge():
     assert {(words, holds) for words in tested for holds in (True, False)} == seen
 
 
-# --- what the instances stand on -------------------------------------------------------------------------------------------
+# --- what the instances stand on ------------------------------------------------------------------
 def test_the_instance_is_what_it_is_said_to_be():
     p = worked.PLANE
     slopes = [paper.add(*zip(w, [a for a, _ in client], strict=True)) for w, client in zip(worked.STAR_MULTIPLIERS, p.clients)]

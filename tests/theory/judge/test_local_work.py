@@ -116,10 +116,9 @@ def test_where_runs_end_is_about_full_gradients_of_any_losses():
         assert check.verdict == verdict, check.reason
 
 
-def test_an_authored_statement_says_itself_what_clients_do(request):
+def test_an_authored_statement_says_itself_what_clients_do():
     """A run of anyone's is judged by its points: there the solver that made it is no reason to refuse."""
     (paper,) = registry.load_file(ROOT / "examples" / "wrong_constant.py")
-    request.addfinalizer(lambda: registry._forget(paper))
     [statement], method = paper.statements, algorithms.FedAvg()
     problem = problems.Quadratic(np.ones((2, 1, 1)), np.array([[1.0], [3.0]]))
     solver = GradientSteps(1, 1.0)

@@ -133,7 +133,7 @@ def test_the_numbers_of_one_run_do_not_stand_in_another(walked):
     assert first["Theorem B.6", 1] != first["Theorem B.6", 2]
 
 
-# --- what a headline says ------------------------------------------------------------------------------------------------------
+# --- what a headline says -------------------------------------------------------------------------
 def test_an_equality_that_scenarios_break_tells_by_how_much_its_sides_differ():
     minimisers = np.linspace(-3, 3, 60)[:, None]
     found = walk(

@@ -60,7 +60,7 @@ def test_the_first_look_waits_until_every_client_took_part():
     assert fewest(0.0, 5) == FIRST
 
 
-# --- how often a verdict is wrong -------------------------------------------------------------------------------------------
+# --- how often a verdict is wrong -----------------------------------------------------------------
 DRAWS = {  # mean 0; what a bound is above or below of
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "exponential": lambda rng, shape: 1 - rng.exponential(size=shape),
@@ -121,7 +121,7 @@ def test_a_rare_event_that_no_scenario_met_is_missed_as_the_module_says():
     assert judge_statistical(sides, first, statement="s", form="f", rule="r", mode="statistical").verdict == "holds"
 
 
-# --- the loop ---------------------------------------------------------------------------------------------------------------
+# --- the loop -------------------------------------------------------------------------------------
 def check(verdict, mode="statistical", **more):
     return Check("s", "f", "r", verdict, mode, **{"confidence": 0.5, "scenarios": 1, **more})
 

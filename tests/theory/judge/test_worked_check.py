@@ -37,7 +37,7 @@ def spread(mean, width):
     return mean + width * math.sqrt(3) * np.array([-1.0, 1.0, -1.0, 1.0])
 
 
-# --- floats that are known up to rounding ------------------------------------------------------------------------------
+# --- floats that are known up to rounding ---------------------------------------------------------
 @pytest.mark.parametrize("scale", [2.0, 2000.0])
 def test_rounding_is_a_billionth_of_the_size(scale):
     for factor, verdict in ((0.96, "holds"), (1.04, "violated")):
@@ -78,7 +78,7 @@ def test_axes_are_told_where_every_one_has_a_name():
     assert exact(0.0, 1.0, 1.0).where == {"index": []}
 
 
-# --- fractions ---------------------------------------------------------------------------------------------------------
+# --- fractions ------------------------------------------------------------------------------------
 def rational(lhs, rhs, scale):
     made = (np.array([Q(v) for v in part], dtype=object) for part in (lhs, rhs, scale))
     return judge(Sides(*made, "<=", 0, (), ()), mode="rational", **TOLD)
@@ -106,7 +106,7 @@ def test_shares_of_fractions_need_a_bound_of_a_trillionth_of_the_largest_size():
         assert rational([-1, r / 2], [1, r], [2, 3 * r / 2]).tightness == pytest.approx(share)
 
 
-# --- scenarios ---------------------------------------------------------------------------------------------------------
+# --- scenarios ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("looks", "stages", "confidence"), [(1, 1, 0.9), (3, 1, 0.95), (2, 5, 0.99)])
 def test_the_interval_is_students_and_its_error_is_shared(looks, stages, confidence):
     z = stats.t.ppf(1 - (1 - confidence) / (looks * stages), 3)
@@ -164,7 +164,7 @@ def test_a_scenario_that_diverged_is_named():
     assert found.verdict == "inconclusive" and "horizon 1," in found.reason
 
 
-# --- words, views and worst cases --------------------------------------------------------------------------------------
+# --- words, views and worst cases -----------------------------------------------------------------
 def test_a_place_in_words():
     assert in_words({"T": 4, "index": [2]}, 9) == "T = 4"
     assert in_words({"index": [2]}, 1) == in_words({"index": []}, 5) == ""
@@ -217,7 +217,7 @@ def test_a_worst_case_beside_the_bound(share, verdict):
     assert (found.rhs, found.slack, found.count) == (1.0, float(1 - share), 1)
 
 
-# --- what is kept for a picture ----------------------------------------------------------------------------------------
+# --- what is kept for a picture -------------------------------------------------------------------
 def kept(made):
     with keeping():
         return judge(made, mode="exact", **TOLD).series

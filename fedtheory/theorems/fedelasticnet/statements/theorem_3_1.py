@@ -153,7 +153,7 @@ def bound(
     )
 
 
-# --- words -----------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 SQUARED = r"\|g_k^0-\nabla L_k(\theta_*)\|^2"
 UNSQUARED = SQUARED.removesuffix("^2")
 TRUE = r"\|\nabla L_k(\theta^0)-\nabla L_k(\theta_*)\|^2"
@@ -296,7 +296,7 @@ def undone(q: Any) -> Iterator[Claimed]:
     )
 
 
-# --- the statements --------------------------------------------------------------------------------
+# --- the statements -------------------------------------------------------------------------------
 @about("theorem-3.1", "convergence of Algorithm 3", "Theorem 3.1, (13)", ALL)
 def theorem_3_1(q: Any) -> Any:
     """Bound the suboptimality of the mean iterate."""

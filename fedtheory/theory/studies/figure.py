@@ -29,7 +29,8 @@ __all__ = ["data", "draw", "figure", "picture"]
 WIDTH = 120  # characters of small print under a row's name
 LINES = 2  # of an instance, or of constants
 LOSS = re.compile(r"f\d+ = [^;,]+(; )?")  # of a client, in the words of an instance
-PROOF = re.compile(r" \(proved: .*?\)(?=; no violation found at )")  # of a constant, with its instance
+# of a constant, with its instance
+PROOF = re.compile(r" \(proved: .*?\)(?=; no violation found at )")
 LONGEST = 76  # characters of a headline
 FAR = 10.0  # ratios above it are drawn on a logarithmic axis
 LINEAR = 0.9  # of `symlog`: up to 1 as long as a power of 10 above it
@@ -155,7 +156,8 @@ def finding(shown: Mapping[str, Any]) -> str:
     forms = shown["forms"]
     free = [n for n, f in forms.items() if f.get("free")]
     fail, hold = ([n for n, f in forms.items() if f["verdict"] == v] for v in ("violated", "holds"))
-    fail, sharp = [n for n in fail if n not in free], [name for name in hold if forms[name]["attained"]]
+    fail = [n for n in fail if n not in free]
+    sharp = [name for name in hold if forms[name]["attained"]]
     texts = [_sentence(fail, hold, sharp, free, told) for told in (_listed, _counted)]
     return next((t for t in texts if len(t) <= LONGEST), texts[-1])
 

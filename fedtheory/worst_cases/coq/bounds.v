@@ -1,0 +1,195 @@
+(** A certificate that passes the check proves its bound, for L-smooth convex losses.
+
+    [pt i k] is the point where client [k] is asked for the [i]-th time, 0 the optimum. *)
+From Coq Require Export Reals QArith ZArith List.
+From Coq Require Import Lra Lia.
+From Fedtheory Require Export checker.
+Import ListNotations.
+Open Scope R_scope.
+
+(** All weight on one point, and weights of several. *)
+Definition only (c : certificate) (i : nat) : list Z := repeat 0%Z i ++ [Zpos (denominator c)].
+Definition spread_over (models : list (nat * Z)) : list Z :=
+  fold_right plus [] (map (fun m => repeat 0%Z (fst m) ++ [snd m]) models).
+Definition is_average (c : certificate) (models : list (nat * Z)) : bool :=
+  forallb (Z.leb 0) (map snd models) && Z.eqb (total (map snd models)) (Zpos (denominator c)).
+Lemma lin_at i z u : lin (repeat 0%Z i ++ [z]) u = IZR z * u i.
+Proof.
+  revert u; induction i as [|i IH]; intros u; simpl; [lra | rewrite (IH (fun i => u (S i))); lra].
+Qed.
+Lemma lin_spread models u : lin (spread_over models) u =
+  fold_right (fun m s => IZR (snd m) * u (fst m) + s) 0 models.
+Proof.
+  unfold spread_over; induction models as [|[i z] t IH]; simpl; [reflexivity|].
+  rewrite lin_plus, lin_at, IH; reflexivity.
+Qed.
+(** Of numbers whose mean is at most [b] one is. *)
+Lemma some_below (models : list (nat * Z)) (u : nat -> R) b :
+  forallb (Z.leb 0) (map snd models) = true -> (0 < total (map snd models))%Z ->
+  fold_right (fun m s => IZR (snd m) * u (fst m) + s) 0 models <= IZR (total (map snd models)) * b ->
+  exists t, (t < length models)%nat /\ u (fst (nth t models (O, 0%Z))) <= b.
+Proof.
+  intros P. induction models as [|[i z] t IH]; simpl in *; intros T S; [lia|].
+  apply andb_prop in P as [P1 P2]. apply Z.leb_le in P1.
+  destruct (Rle_lt_dec (u i) b) as [h|h]; [exists O; split; [lia | exact h]|].
+  assert (T0 : (0 <= total (map snd t))%Z).
+  { clear -P2. induction t as [|m t IH]; simpl in *; [lia|].
+    apply andb_prop in P2 as [P1 P2]. apply Z.leb_le in P1. specialize (IH P2). lia. }
+  rewrite plus_IZR in S. pose proof (IZR_le _ _ P1) as Z0.
+  destruct (Z.eq_dec (total (map snd t)) 0) as [e|n].
+  - exfalso. rewrite e in S, T. assert (0 < IZR z) by (apply IZR_lt; lia).
+    assert (F : 0 <= fold_right (fun m s => IZR (snd m) * u (fst m) + s) 0 t).
+    { clear -P2 e. induction t as [|m t IH]; simpl in *; [lra|].
+      apply andb_prop in P2 as [P1 P2]. apply Z.leb_le in P1.
+      assert (Q : (0 <= total (map snd t))%Z).
+      { clear -P2. induction t as [|m t IH]; simpl in *; [lia|].
+        apply andb_prop in P2 as [P1 P2]. apply Z.leb_le in P1. specialize (IH P2). lia. }
+      assert (snd m = 0%Z) by lia. rewrite H. specialize (IH P2 ltac:(lia)). lra. }
+    nra.
+  - destruct (IH P2 ltac:(lia)) as [s [h1 h2]]; [nra|].
+    exists (Datatypes.S s). split; [lia | exact h2].
+Qed.
+
+Lemma check_curvature c goal : check true c goal = true -> Q2R (curvature c) < 1.
+Proof.
+  unfold check, check_at. rewrite !andb_true_iff.
+  intros (((((((((((((((((_ & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _)
+    & _) & _).
+  apply Z.ltb_lt, IZR_lt in H. rewrite minus_IZR in H. unfold Q2R.
+  assert (P : 0 < IZR (Zpos (Qden (curvature c)))) by (apply IZR_lt; reflexivity).
+  apply Rmult_lt_reg_r with (IZR (Zpos (Qden (curvature c)))); [exact P|].
+  rewrite Rmult_assoc, Rinv_l; lra.
+Qed.
+
+Section Smooth.
+  Context {E : space} (c : certificate) (N : nat) (mu L radius zeta : R).
+  Variables (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) (pt : nat -> nat -> E).
+  Hypothesis L_pos : 0 < L.
+  Hypothesis S : setting N mu L radius zeta f g xs x0.
+  Hypothesis mu_is : mu = num (curvature c) * L.
+  Hypothesis zeta_is : heterogeneity c = 0%Z \/ zeta = num (spread c) * L * radius.
+  Hypothesis first_is : forall k, pt O k = xs.
+  Let o (i k : nat) : E := g k (pt i k).
+  Hypothesis here : all_placed N L xs x0 pt o 0 (places c).
+  Let val (i k : nat) : R := / L * f k (pt i k).
+  Lemma smooth_checked goal : check true c goal = true ->
+    measured N L xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
+  Proof.
+    intros C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
+    rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
+    assert (I : / L * L = 1) by (field; lra).
+    apply (checked N some L L_pos xs x0 pt o val (radius ^ 2) true c goal).
+    - intros w. unfold own, o.
+      rewrite (mean_ext N _ (fun k => / L * inner (g k xs) w))
+        by (intros; rewrite first_is, inner_scale; reflexivity).
+      rewrite mean_times, <- inner_vmean, (stationary N mu L radius zeta f g xs x0 L_pos S); lra.
+    - exact here.
+    - simpl; nra.
+    - exact (start_near S).
+    - destruct zeta_is as [h|h]; [left; exact h | right]. pose proof (heterogeneous S) as H.
+      rewrite (mean_ext N _ (fun k => / L * / L * inner (g k xs) (g k xs)))
+        by (intros; unfold own, o; rewrite first_is, inner_scale, inner_scale_r; lra).
+      rewrite mean_times. apply (Rmult_le_compat_l (/ L * / L)) in H; [|nra].
+      eapply Rle_trans; [exact H | right]. rewrite h. field. lra.
+    - intros i _. left. clear -C. unfold check, check_at in C. rewrite !andb_true_iff in C.
+      destruct C as (((((((((((((((((_ & _) & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _)
+        & _) & _) & _) & _) & _).
+      destruct (norms c); [reflexivity | discriminate].
+    - intros i j k _ _ Hk. set (m := Q2R (curvature c)) in *.
+      destruct (in_class S k Hk) as [below above].
+      assert (K : smooth_convex m 1 (fun y => / L * f k y) (fun y => scale (/ L) (g k y))).
+      { split; intros x y; [specialize (below x y) | specialize (above x y)].
+        - apply (Rmult_le_compat_l (/ L) _ _ (Rlt_le _ _ Hi)) in below.
+          rewrite inner_scale. rewrite mu_is in below.
+          replace (m / 2 * ||y - x||^2) with (/ L * (m * L / 2 * ||y - x||^2)) by (field; lra). lra.
+        - apply (Rmult_le_compat_l (/ L) _ _ (Rlt_le _ _ Hi)) in above.
+          rewrite inner_scale.
+          replace (1 / 2 * ||y - x||^2) with (/ L * (L / 2 * ||y - x||^2)) by (field; lra). lra. }
+      pose proof (interpolation m 1 (/ (2 * (1 - m))) _ _ m1 ltac:(field; lra) K (pt j k) (pt i k)) as J.
+      fold (own L o i k) in J. cbv beta in J.
+      change (scale (/ L) (g k (pt j k))) with (own L o j k) in J.
+      change (scale (/ L) (g k (pt i k))) with (own L o i k) in J.
+      unfold val. set (s := / (2 * (1 - m))) in *.
+      assert (W : forall w, inner (sub (sub (pt i k) xs) (sub (pt j k) xs)) w = inner (sub (pt i k) (pt j k)) w)
+        by (intros; rewrite !inner_sub; lra).
+      rewrite (W (sub (sub (pt i k) xs) (sub (pt j k) xs))).
+      rewrite (inner_sym (own L o j k)), (inner_sym (sub (own L o i k) (own L o j k)) (sub (sub _ _) _)), !W.
+      rewrite (inner_sym (sub (pt i k) (pt j k)) (sub (sub _ _) _)), W.
+      rewrite (inner_sym (sub (pt i k) (pt j k)) (own L o j k)),
+        (inner_sym (sub (pt i k) (pt j k)) (sub (own L o i k) (own L o j k))). lra.
+    - exact C.
+  Qed.
+
+  (** The last model [x] is a point of the certificate. *)
+  Section Last.
+    Variables (last : nat) (x : E).
+    Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
+    Theorem gap_bound : check true c (Gap (only c last)) = true ->
+      objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
+    Proof.
+      intros C; apply smooth_checked in C. unfold measured, only in C. rewrite lin_at in C.
+      set (D := IZR (Zpos (denominator c))) in *. assert (0 < D) by (apply IZR_lt; reflexivity).
+      unfold val in C. rewrite !mean_times in C. rewrite num_is.
+      rewrite (mean_ext N (fun k => f k (pt last k)) (fun k => f k x)) in C
+        by (intros; rewrite last_is by assumption; reflexivity).
+      rewrite (mean_ext N (fun k => f k (pt 0%nat k)) (fun k => f k xs)) in C
+        by (intros; rewrite first_is; reflexivity).
+      unfold objective. apply (Rmult_le_compat_l L _ _ (Rlt_le _ _ L_pos)) in C.
+      eapply Rle_trans; [|eapply Rle_trans; [exact C|]]; right; [field; lra | lra].
+    Qed.
+    Theorem distance_bound : check true c (Distance last) = true ->
+      ||x - xs||^2 <= num (bound c) * radius ^ 2.
+    Proof.
+      intros C; apply smooth_checked in C. unfold measured in C. rewrite num_is.
+      rewrite (mean_ext N _ (fun _ => ||x - xs||^2)), mean_const in C; [exact C | apply (some_client S) |].
+      intros k Hk; rewrite last_is by assumption; reflexivity.
+    Qed.
+    Theorem gradient_bound : check true c (Gradient last) = true ->
+      ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
+    Proof.
+      intros C; apply smooth_checked in C. unfold measured in C. rewrite num_is.
+      assert (W : forall w, inner (vmean N (own L o last)) w = / L * inner (vmean N (fun k => g k x)) w).
+      { intros w; rewrite !inner_vmean, <- mean_times; apply mean_ext; intros k Hk.
+        unfold own, o; rewrite last_is, inner_scale by assumption; reflexivity. }
+      rewrite W, inner_sym, W in C. set (v := inner _ _) in C |- *.
+      assert (0 <= L ^ 2) by (simpl; nra). apply (Rmult_le_compat_l (L ^ 2) _ _ H) in C.
+      eapply Rle_trans; [|eapply Rle_trans; [exact C|]]; right; [field; lra | lra].
+    Qed.
+  End Last.
+
+  (** The best of several models: of each its point and its weight. *)
+  Theorem best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
+    (forall t k, (t < length models)%nat -> (k < N)%nat -> pt (fst (nth t models (O, 0%Z))) k = x t) ->
+    is_average c models = true -> check true c (Gap (spread_over models)) = true ->
+    exists t, (t < length models)%nat /\
+      objective N f (x t) - objective N f xs <= num (bound c) * L * radius ^ 2.
+  Proof.
+    intros X A C; apply smooth_checked in C. unfold measured in C. rewrite lin_spread in C.
+    apply andb_prop in A as [A1 A2]. apply Z.eqb_eq in A2.
+    set (D := IZR (Zpos (denominator c))) in *. assert (D_pos : 0 < D) by (apply IZR_lt; reflexivity).
+    destruct (some_below models (fun i => mean N (val i) - mean N (val O)) (Q2R (bound c) * radius ^ 2)
+      A1) as [t [T H]].
+    - rewrite A2; reflexivity.
+    - rewrite A2. fold D. apply (Rmult_le_compat_l D _ _ (Rlt_le _ _ D_pos)) in C.
+      eapply Rle_trans; [|exact C]. right. field. lra.
+    - exists t; split; [exact T|]. rewrite num_is. unfold val in H. rewrite !mean_times in H.
+      rewrite (mean_ext N (fun k => f k (pt _ k)) (fun k => f k (x t))) in H
+        by (intros; rewrite X by assumption; reflexivity).
+      rewrite (mean_ext N (fun k => f k (pt 0%nat k)) (fun k => f k xs)) in H
+        by (intros; rewrite first_is; reflexivity).
+      unfold objective. apply (Rmult_le_compat_l L _ _ (Rlt_le _ _ L_pos)) in H.
+      eapply Rle_trans; [|eapply Rle_trans; [exact H|]]; right; [field; lra | lra].
+  Qed.
+End Smooth.
+
+(** Proofs of what a theorem asks of its certificate: numbers, and the points' places. *)
+Ltac numbers := unfold num; simpl; try solve [field | lra];
+  first [left; reflexivity | right; field].
+Ltac place := let k := fresh in let w := fresh in let h := fresh in
+  intros k w h; apply (f_equal (fun z => inner z w));
+  first [ reflexivity
+        | match goal with
+          | H : forall _, (_ < _)%nat -> _ |- _ => exact (H k h)
+          | H : _ = _ |- _ => exact H
+          end ].
+Ltac places := repeat (hnf; apply conj; [place|]); exact I.

@@ -37,7 +37,7 @@ from fedtheory.worst_cases.tree import Each, History, Tree
 
 __all__ = [
     "CRITERIA", "Branch", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "branches", "family", "grown",
-    "relaxed", "worst_case",
+    "relaxed", "walked", "worst_case",
 ]  # fmt: skip
 
 BOUND = "minus the bound"
@@ -96,7 +96,7 @@ class Question:
         if self.participants == self.clients or self.rounds > 1 or self.criterion != "distance":
             return self.participants < self.clients
         try:
-            _walked(self)
+            walked(self)
         except NeedsTree:
             return True
         return False
@@ -297,15 +297,15 @@ def alike(q: Question) -> bool:
     if not 0 < sum(other.clients for other in others) <= MOST_COMPARED:
         return False
     try:
-        found = _told(_walked(q, 1))
-        return all(_told(_walked(other, 1)) == found for other in others)
+        found = _told(walked(q, 1))
+        return all(_told(walked(other, 1)) == found for other in others)
     except MissingCapability:  # a round of other clients is not linear
         return False
 
 
-def _told(walked: tuple[Run, Any, Any]) -> Any:
+def _told(found: tuple[Run, Any, Any]) -> Any:
     """All that a worst case is made of."""
-    run, *criterion = walked
+    run, *criterion = found
     return run.points, run.conditions, run.relaxed, *criterion
 
 
@@ -356,13 +356,13 @@ def _family(q: Question, announce: Announce | None = None) -> tuple[Family, str]
 
 def asked_points(q: Question) -> list[Point]:
     """The points of a question in which everybody takes part, the optimum first."""
-    return list(_walked(q)[0].points.values())
+    return list(walked(q)[0].points.values())
 
 
 def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, str]:
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
-    run, start, extra = walked = _walked(q)
-    _same_in_other_dimensions(q, _told(walked), lambda d: _told(_walked(q, d)))
+    run, start, extra = found = walked(q)
+    _same_in_other_dimensions(q, _told(found), lambda d: _told(walked(q, d)))
     _tell(announce, _pairs(run), 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
@@ -423,7 +423,7 @@ def _pairs(run: Run) -> int:
     return sum(n * (n - 1) for n in Counter(p.group for p in run.points.values()).values())
 
 
-def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
+def walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
     """The run, minus the criterion, and what more has a multiplier."""
     run, found = branches(q, coordinates)
     if not isinstance(q.criterion, str):

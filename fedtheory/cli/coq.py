@@ -22,12 +22,15 @@ def check_coq(path: Path | None) -> None:
         must_take_files(path.parent, "--coq")
 
 
-def ask_coq(path: Path | None, found: Any, method: Any, criterion: Any) -> tuple[dict[str, Any], list[str]]:
+def ask_coq(
+    path: Path | None, found: Any, method: Any, criterion: Any
+) -> tuple[dict[str, Any], list[str]]:
     """Write the theorem of a certificate and ask Coq about it: what --json prints of it, and lines to read."""
     if path is None:
         return {}, []
     from fedtheory.worst_cases.coq.check import INSTALL, checked, commands, version, write
-    from fedtheory.worst_cases.coq.export import text_of, theorem
+    from fedtheory.worst_cases.coq.export import theorem
+    from fedtheory.worst_cases.coq.text import proved, text_of
 
     with progress("writing the theorem"):
         of = theorem(found, method, criterion)
@@ -37,14 +40,26 @@ def ask_coq(path: Path | None, found: Any, method: Any, criterion: Any) -> tuple
     with writing(path.parent, "--coq"):
         write(path, text)
     typed = commands(path.name, text)
-    told: dict[str, Any] = {"file": str(path), "theorem": of.name, "commands": typed, "coq": version()}
+    told: dict[str, Any] = {
+        "file": str(path),
+        "theorem": of.name,
+        "commands": typed,
+        "coq": version(),
+    }
     if told["coq"] is None:
         where = f"cd {path.parent} && " * (path.parent != Path())
-        return {"coq": told | {"accepted": None}}, [f"The theorem: {path}. {INSTALL}. Then type: {where}{typed}"]
+        return {"coq": told | {"accepted": None}}, [
+            f"The theorem: {path}. {INSTALL}. Then type: {where}{typed}"
+        ]
     with progress("Coq checks the theorem"):
         answer = checked(text)
     if not answer.accepted:
         raise NotCertified(f"{path}: Coq {answer.version} refuses the theorem at {answer.said}")
-    told |= {"accepted": True, "seconds": answer.seconds, "library_seconds": answer.library_seconds, "axioms": list(answer.axioms)}
-    said = f"{path}: accepted by Coq {answer.version} in {answer.seconds:.1f} s: {of.proved}."
-    return {"coq": told | {"proved": of.proved}}, [said]
+    told |= {
+        "accepted": True,
+        "seconds": answer.seconds,
+        "library_seconds": answer.library_seconds,
+        "axioms": list(answer.axioms),
+    }
+    said = f"{path}: accepted by Coq {answer.version} in {answer.seconds:.1f} s: {proved(of)}."
+    return {"coq": told | {"proved": proved(of)}}, [said]

@@ -27,7 +27,8 @@ from fedtheory.worst_cases.coq.check import (
     version,
     write,
 )
-from fedtheory.worst_cases.coq.export import text_of, theorem
+from fedtheory.worst_cases.coq.export import theorem
+from fedtheory.worst_cases.coq.text import text_of
 
 HERE = Path(__file__).resolve().parent
 OWN = f"{HERE.parents[1] / 'examples' / 'own_method.py'}:RelaxedAveraging"
@@ -63,7 +64,9 @@ def row(case: tuple[str, int, int, str, dict[str, Any]], folder: Path) -> str:
     """A theorem's line of the table, once Coq has accepted it."""
     name, K, T, criterion, given = case
     cls = method_of(name) if ":" in name else None
-    found = certificate(worst_case(cls or name, local_steps=K, rounds=T, criterion=criterion, **given))
+    found = certificate(
+        worst_case(cls or name, local_steps=K, rounds=T, criterion=criterion, **given)
+    )
     of = theorem(found, cls)
     strong = "_strong" * ("losses" in given)
     path = folder / f"{of.name}{strong}.v"
@@ -77,8 +80,10 @@ def row(case: tuple[str, int, int, str, dict[str, Any]], folder: Path) -> str:
     write_atomic(path.with_suffix(".assumptions"), "".join(f"{axiom}\n" for axiom in answer.axioms))
     print(f"{path.name}: {took:.1f} s", flush=True)
     options = ", ".join(f"{n} {x}" for n, x in of.question.subject.options.items())
-    told = f"{of.question.subject.name}, {options}, K = {K}, T = {T}" if of.question.subject.local_steps else (
-        f"{of.question.subject.name}, {options}, exact local solves, T = {T}"
+    told = (
+        f"{of.question.subject.name}, {options}, K = {K}, T = {T}"
+        if of.question.subject.local_steps
+        else (f"{of.question.subject.name}, {options}, exact local solves, T = {T}")
     )
     mu = ", mu = L/10" * bool(strong)
     size = f"{len(text) / 1000:.1f} kB"
@@ -102,7 +107,9 @@ def main() -> None:
         "or fewer of these, on which Coq's real numbers rest, and nothing else. `definitions.v` has "
         f"{definitions_lines()} lines.\n\n"
     )
-    print(write_atomic(HERE / "theorems.md", told + HEAD + rows), f"{time.monotonic() - begun:.0f} s")
+    print(
+        write_atomic(HERE / "theorems.md", told + HEAD + rows), f"{time.monotonic() - begun:.0f} s"
+    )
 
 
 if __name__ == "__main__":

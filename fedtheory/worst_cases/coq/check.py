@@ -18,13 +18,18 @@ from fedtheory.provenance import write_atomic
 LIBRARY = "Fedtheory"  # its logical name, and the folder that it is written to
 SECONDS = 900  # that Coq may take for one file
 INSTALL = "Coq is not installed (no coqc on the PATH): `apt install coq` on Debian and Ubuntu, `brew install coq` elsewhere"
-AXIOMS = frozenset({  # those that Coq's own real numbers rest on
-    "ClassicalDedekindReals.sig_forall_dec", "ClassicalDedekindReals.sig_not_dec",
-    "FunctionalExtensionality.functional_extensionality_dep",
-})  # fmt: skip
+AXIOMS = frozenset(
+    {  # those that Coq's own real numbers rest on
+        "ClassicalDedekindReals.sig_forall_dec",
+        "ClassicalDedekindReals.sig_not_dec",
+        "FunctionalExtensionality.functional_extensionality_dep",
+    }
+)
 HEADS = ("Axioms:", "Closed under the global context")  # of what `Print Assumptions` says
 _NEEDS = re.compile(rf"From {LIBRARY} Require (?:Import|Export) ([\w ]+)\.")
-_SAID = re.compile(r'File "[^"]*?([^/"]+)", line (\d+), characters [^\n]*\n(?:Error:)?\s*(.*)', re.DOTALL)
+_SAID = re.compile(
+    r'File "[^"]*?([^/"]+)", line (\d+), characters [^\n]*\n(?:Error:)?\s*(.*)', re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,17 @@ def check_name(path: Path) -> None:
         It, and a name that will do.
     """
     if path.suffix != ".v" or not re.fullmatch(r"[A-Za-z_]\w*", path.stem, re.ASCII):
-        better = re.sub(r"\W+", "_", path.stem or "theorem", flags=re.ASCII).lstrip("0123456789") or "theorem"
-        raise InvalidInput(f"{path}: Coq wants a name of letters, digits and _ that ends in .v, such as {path.with_name(better)}.v")
+        better = (
+            re.sub(r"\W+", "_", path.stem or "theorem", flags=re.ASCII).lstrip("0123456789")
+            or "theorem"
+        )
+        raise InvalidInput(
+            f"{path}: Coq wants a name of letters, digits and _ that ends in .v, such as {path.with_name(better)}.v"
+        )
     if (folder := path.parent / LIBRARY).exists() and not folder.is_dir():
-        raise InvalidInput(f"{folder} is no folder, and the library is written there: write {path.name} elsewhere")
+        raise InvalidInput(
+            f"{folder} is no folder, and the library is written there: write {path.name} elsewhere"
+        )
 
 
 def write(path: Path, text: str) -> list[Path]:
@@ -127,7 +139,9 @@ def compiled(names: Iterable[str]) -> tuple[Path, float]:
         if not file.with_suffix(".vo").exists():
             ended = _coqc(folder, [str(write_atomic(file, files[name]))])
             if ended.returncode:
-                raise NotCertified(f"Coq {version()} refuses {LIBRARY}/{name}.v at {_why(ended.stderr)}: take Coq 8.16")
+                raise NotCertified(
+                    f"Coq {version()} refuses {LIBRARY}/{name}.v at {_why(ended.stderr)}: take Coq 8.16"
+                )
     return folder, time.monotonic() - begun
 
 
@@ -148,7 +162,11 @@ def checked(text: str, seconds: float = SECONDS) -> Answer:
         ended = _coqc(folder, [str(file)], seconds)
         took = time.monotonic() - begun
     said, told = _why(ended.stderr) if ended.returncode else "", ended.stdout.strip()
-    axioms = tuple(line.split()[0] for line in told.splitlines() if not line.startswith(" ") and line not in HEADS)
+    axioms = tuple(
+        line.split()[0]
+        for line in told.splitlines()
+        if not line.startswith(" ") and line not in HEADS
+    )
     if not said and not told.startswith(HEADS):
         said = "its end: it says nothing of axioms"
     elif not said and (more := sorted(set(axioms) - AXIOMS)):
@@ -156,13 +174,25 @@ def checked(text: str, seconds: float = SECONDS) -> Answer:
     return Answer(number, not said, took, of_library, axioms, said)
 
 
-def _coqc(folder: Path, arguments: list[str], seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
+def _coqc(
+    folder: Path, arguments: list[str], seconds: float = SECONDS
+) -> subprocess.CompletedProcess[str]:
     """Run coqc in a folder, without a user's settings."""
     command = ["coqc", "-q", "-Q", LIBRARY, LIBRARY, *arguments]
     try:
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
+        return subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
-        raise InvalidInput(f"Coq has not ended after {seconds:g} seconds: take fewer rounds or local steps") from None
+        raise InvalidInput(
+            f"Coq has not ended after {seconds:g} seconds: take fewer rounds or local steps"
+        ) from None
 
 
 def _why(stderr: str) -> str:

@@ -297,8 +297,10 @@ Section Bounded.
 End Bounded.
 
 (** Proofs of what a theorem asks of its certificate: numbers, and the points' places. *)
-Ltac numbers := unfold num; simpl; try solve [field | lra];
-  first [left; reflexivity | right; field].
+Ltac numbers := unfold num; simpl; first [reflexivity | lra | field; lra
+  | left; reflexivity | right; first [lra | field; lra] | apply Rgt_not_eq; nra].
+Ltac models := let t := fresh in let k := fresh in let h := fresh in
+  intros t k h _; repeat (destruct t as [|t]; [reflexivity|]); exfalso; cbn [length] in h; lia.
 Ltac place := let k := fresh in let w := fresh in let h := fresh in
   intros k w h; apply (f_equal (fun z => inner z w));
   first [ reflexivity

@@ -64,11 +64,11 @@ Qed.
 (** What the measured numbers say of models, which are points of the certificate. *)
 Section Conclusions.
   Context {E : space} (c : certificate) (N : nat) (some : (1 <= N)%nat) (l radius : R) (l_pos : 0 < l).
-  Variables (f : nat -> E -> R) (xs : E) (pt o : nat -> nat -> E).
+  Variables (f : nat -> E -> R) (xs x0 : E) (pt o : nat -> nat -> E).
   Hypothesis first_is : forall k, pt O k = xs.
   Let val (i k : nat) : R := / l * f k (pt i k).
   Let proved (goal : criterion) : Prop :=
-    measured N l xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
+    measured N l xs x0 pt o val c goal <= Q2R (bound c) * radius ^ 2.
   Let D := IZR (Zpos (denominator c)).
   Let D_pos : 0 < D. Proof. apply IZR_lt; reflexivity. Qed.
   Lemma gap_at i x b : (forall k, (k < N)%nat -> pt i k = x) ->
@@ -142,10 +142,15 @@ Section Smooth.
   Let o (i k : nat) : E := g k (pt i k).
   Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
   Let val (i k : nat) : R := / L * f k (pt i k).
-  Lemma smooth_checked goal : check true c goal = true ->
-    measured N L xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
+  Definition known_to_be_positive (goal : criterion) : Prop := match goal with
+    | Form _ P => forall x, In x P -> 0 <= mean N (fun k =>
+        inner (den N L xs x0 pt o (fst (snd x)) k) (den N L xs x0 pt o (snd (snd x)) k))
+    | _ => True
+    end.
+  Lemma smooth_checked goal : known_to_be_positive goal -> check true c goal = true ->
+    measured N L xs x0 pt o val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.
-    intros C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
+    intros KP C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
     apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
@@ -188,6 +193,7 @@ Section Smooth.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (sub (sub _ _) _)), W.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (own L o j k)),
         (inner_sym (sub (pt i k) (pt j k)) (sub (own L o i k) (own L o j k))). lra.
+    - exact KP.
     - exact C.
   Qed.
 
@@ -196,19 +202,19 @@ Section Smooth.
     Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
     Theorem gap_bound : check true c (Gap (only c last)) = true ->
       objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
-    Proof. intros C; apply (gap_of c N L radius L_pos f xs pt o first_is last x last_is), smooth_checked, C. Qed.
+    Proof. intros C; apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is), (smooth_checked (Gap _) I), C. Qed.
     Theorem distance_bound : check true c (Distance last) = true ->
       ||x - xs||^2 <= num (bound c) * radius ^ 2.
     Proof.
-      intros C. apply (distance_of c N (some_client S) L radius f xs pt o last x last_is).
-      apply smooth_checked, C.
+      intros C. apply (distance_of c N (some_client S) L radius f xs x0 pt o last x last_is).
+      apply (smooth_checked (Distance _) I), C.
     Qed.
     Theorem gradient_bound : check true c (Gradient last) = true ->
       ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
     Proof.
-      intros C. apply (gradient_of c N L radius L_pos f xs pt o last).
+      intros C. apply (gradient_of c N L radius L_pos f xs x0 pt o last).
       - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
-      - apply smooth_checked, C.
+      - apply (smooth_checked (Gradient _) I), C.
     Qed.
   End Last.
   Theorem best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
@@ -218,8 +224,8 @@ Section Smooth.
     exists t, (t < length models)%nat /\
       objective N f (x t) - objective N f xs <= num (bound c) * L * radius ^ 2.
   Proof.
-    intros X A C. apply (best_gap_of c N L radius L_pos f xs pt o first_is models x X A).
-    apply smooth_checked, C.
+    intros X A C. apply (best_gap_of c N L radius L_pos f xs x0 pt o first_is models x X A).
+    apply (smooth_checked (Gap _) I), C.
   Qed.
 End Smooth.
 
@@ -240,10 +246,10 @@ Section Bounded.
   Let l_pos : 0 < l. Proof. apply Rdiv_lt_0_compat; assumption. Qed.
   Let l_inv : / l = radius / G. Proof. unfold l; field; lra. Qed.
   Let val (i k : nat) : R := / l * f k (pt i k).
-  Lemma bounded_checked goal : heterogeneity c = 0%Z -> check false c goal = true ->
-    measured N l xs pt s val c goal <= Q2R (bound c) * radius ^ 2.
+  Lemma bounded_checked goal : match goal with Form _ _ => False | _ => True end -> heterogeneity c = 0%Z -> check false c goal = true ->
+    measured N l xs x0 pt s val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.
-    intros H0 C. pose proof (one_client S) as some.
+    intros KP H0 C. pose proof (one_client S) as some.
     pose proof (Rinv_0_lt_compat l l_pos) as Hi.
     apply (checked N some l l_pos xs x0 pt s (fun q => q * radius / G) val (radius ^ 2)
       ltac:(intros q; unfold l; field; lra) false c goal).
@@ -265,6 +271,7 @@ Section Bounded.
       apply (Rmult_le_compat_l (/ l) _ _ (Rlt_le _ _ Hi)) in B.
       unfold val, own. rewrite inner_scale, (inner_sym (s j k)), !inner_sub.
       rewrite (inner_sym (s j k)), inner_sub in B. lra.
+    - destruct goal; first [exact I | contradiction].
     - exact C.
   Qed.
   Let units b : b * l * radius ^ 2 = b * G * radius. Proof. unfold l; field; lra. Qed.
@@ -272,15 +279,15 @@ Section Bounded.
     heterogeneity c = 0%Z -> check false c (Gap (only c last)) = true ->
     objective N f x - objective N f xs <= num (bound c) * G * radius.
   Proof.
-    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs pt s first_is last x X).
-    apply (bounded_checked _ H C).
+    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs x0 pt s first_is last x X).
+    apply (bounded_checked (Gap _) I H C).
   Qed.
   Theorem bounded_distance_bound last (x : E) : (forall k, (k < N)%nat -> pt last k = x) ->
     heterogeneity c = 0%Z -> check false c (Distance last) = true ->
     ||x - xs||^2 <= num (bound c) * radius ^ 2.
   Proof.
-    intros X H C. apply (distance_of c N (one_client S) l radius f xs pt s last x X).
-    apply (bounded_checked _ H C).
+    intros X H C. apply (distance_of c N (one_client S) l radius f xs x0 pt s last x X).
+    apply (bounded_checked (Distance _) I H C).
   Qed.
   Theorem bounded_best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
     (forall t k, (t < length models)%nat -> (k < N)%nat ->
@@ -291,7 +298,7 @@ Section Bounded.
       objective N f (x t) - objective N f xs <= num (bound c) * G * radius.
   Proof.
     intros X A H C.
-    destruct (best_gap_of c N l radius l_pos f xs pt s first_is models x X A (bounded_checked _ H C))
+    destruct (best_gap_of c N l radius l_pos f xs x0 pt s first_is models x X A (bounded_checked (Gap _) I H C))
       as [t [T B]]. exists t; split; [exact T | rewrite <- units; exact B].
   Qed.
 End Bounded.

@@ -131,7 +131,7 @@ Section Conclusions.
   Qed.
 End Conclusions.
 
-Section Smooth.
+Section Core.
   Context {E : space} (c : certificate) (N : nat) (mu L radius zeta : R).
   Variables (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) (pt : nat -> nat -> E).
   Hypothesis L_pos : 0 < L.
@@ -139,7 +139,9 @@ Section Smooth.
   Hypothesis mu_is : mu = num (curvature c) * L.
   Hypothesis zeta_is : heterogeneity c = 0%Z \/ zeta = num (spread c) * L * radius.
   Hypothesis first_is : forall k, pt O k = xs.
-  Let o (i k : nat) : E := g k (pt i k).
+  (** Gradients at the points, and any other vectors of each client beyond. *)
+  Variable o : nat -> nat -> E.
+  Hypothesis o_is : forall i k, (i < length (places c))%nat -> o i k = g k (pt i k).
   Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
   Let val (i k : nat) : R := / L * f k (pt i k).
   Definition known_to_be_positive (goal : criterion) : Prop := match goal with
@@ -153,25 +155,27 @@ Section Smooth.
     intros KP C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
+    assert (n_pos : (0 < length (places c))%nat).
+    { unfold check, check_at in C. rewrite !andb_true_iff in C. apply Nat.ltb_lt, C. }
     apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
       true c goal).
-    - intros w. unfold own, o.
+    - intros w. unfold own.
       rewrite (mean_ext N _ (fun k => / L * inner (g k xs) w))
-        by (intros; rewrite first_is, inner_scale; reflexivity).
+        by (intros; rewrite o_is, first_is, inner_scale by exact n_pos; reflexivity).
       rewrite mean_times, <- inner_vmean, (stationary N mu L radius zeta f g xs x0 L_pos S); lra.
     - exact here.
     - simpl; nra.
     - exact (start_near S).
     - destruct zeta_is as [h|h]; [left; exact h | right]. pose proof (heterogeneous S) as H.
       rewrite (mean_ext N _ (fun k => / L * / L * inner (g k xs) (g k xs)))
-        by (intros; unfold own, o; rewrite first_is, inner_scale, inner_scale_r; lra).
+        by (intros; unfold own; rewrite o_is, first_is, inner_scale, inner_scale_r by exact n_pos; lra).
       rewrite mean_times. apply (Rmult_le_compat_l (/ L * / L)) in H; [|nra].
       eapply Rle_trans; [exact H | right]. rewrite h. field. lra.
     - intros i _. left. clear -C. unfold check, check_at in C. rewrite !andb_true_iff in C.
       destruct C as (((((((((((((((((_ & _) & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _)
         & _) & _) & _) & _) & _).
       destruct (norms c); [reflexivity | discriminate].
-    - intros i j k _ _ Hk. set (m := Q2R (curvature c)) in *.
+    - intros i j k Hi' Hj' Hk. set (m := Q2R (curvature c)) in *.
       destruct (in_class S k Hk) as [below above].
       assert (K : smooth_convex m 1 (fun y => / L * f k y) (fun y => scale (/ L) (g k y))).
       { split; intros x y; [specialize (below x y) | specialize (above x y)].
@@ -182,9 +186,8 @@ Section Smooth.
           rewrite inner_scale.
           replace (1 / 2 * ||y - x||^2) with (/ L * (L / 2 * ||y - x||^2)) by (field; lra). lra. }
       pose proof (interpolation m 1 (/ (2 * (1 - m))) _ _ m1 ltac:(field; lra) K (pt j k) (pt i k)) as J.
-      fold (own L o i k) in J. cbv beta in J.
-      change (scale (/ L) (g k (pt j k))) with (own L o j k) in J.
-      change (scale (/ L) (g k (pt i k))) with (own L o i k) in J.
+      cbv beta in J. rewrite <- (o_is j k Hj'), <- (o_is i k Hi') in J.
+      fold (own L o j k) (own L o i k) in J.
       unfold val. set (s := / (2 * (1 - m))) in *.
       assert (W : forall w, inner (sub (sub (pt i k) xs) (sub (pt j k) xs)) w = inner (sub (pt i k) (pt j k)) w)
         by (intros; rewrite !inner_sub; lra).
@@ -196,6 +199,20 @@ Section Smooth.
     - exact KP.
     - exact C.
   Qed.
+End Core.
+
+Section Smooth.
+  Context {E : space} (c : certificate) (N : nat) (mu L radius zeta : R).
+  Variables (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) (pt : nat -> nat -> E).
+  Hypothesis L_pos : 0 < L.
+  Hypothesis S : setting N mu L radius zeta f g xs x0.
+  Hypothesis mu_is : mu = num (curvature c) * L.
+  Hypothesis zeta_is : heterogeneity c = 0%Z \/ zeta = num (spread c) * L * radius.
+  Hypothesis first_is : forall k, pt O k = xs.
+  Let o (i k : nat) : E := g k (pt i k).
+  Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
+  Let smooth_checked := smooth_checked c N mu L radius zeta f g xs x0 pt L_pos S mu_is zeta_is
+    first_is o (fun _ _ _ => eq_refl) here.
 
   Section Last.
     Variables (last : nat) (x : E).

@@ -97,7 +97,8 @@ Definition scaffold_places I (q : Q) (K T : nat) : list vec :=
 Section Scaffold.
   Context {E : space} (N K T : nat) (I : bool) (q : Q) (L : R) (g : nat -> E -> E) (xs x0 : E).
   Hypothesis K_pos : (1 <= K)%nat.
-  Hypothesis step_pos : num q / L <> 0.
+  Hypothesis L_pos : 0 < L.
+  Hypothesis step_pos : num q <> 0.
   Let step := num q / L.
   Definition scaffold_run (t : nat) : E * (nat -> E) :=
     if I then scaffold_I N (num q / L) K g x0 t else scaffold N (num q / L) K g x0 t.
@@ -147,7 +148,7 @@ Section Scaffold.
       assert (R : num (1 # Pos.of_nat K) = / INR K).
       { rewrite num_is. unfold Q2R; simpl. rewrite Rmult_1_l. f_equal.
         rewrite INR_IZR_INZ. f_equal. rewrite <- positive_nat_Z, Nat2Pos.id by lia. reflexivity. }
-      rewrite R. assert (INR K <> 0) by (apply not_0_INR; lia). fold step in step_pos. field. auto.
+      rewrite R. assert (INR K <> 0) by (apply not_0_INR; lia). unfold step. field. repeat split; lra.
   Qed.
   Lemma scaffold_placed : all_placed N L xs x0 scaffold_points o (fun q => q / L) 0
     (scaffold_places I q K T).

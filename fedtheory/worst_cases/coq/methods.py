@@ -14,8 +14,6 @@ from fedtheory.worst_cases.coq.places import rational, real
 
 __all__ = ["Words", "words"]
 
-POSITIVE = "apply Rgt_not_eq, R{}_lt_0_compat; lra"  # that a number is not 0
-
 
 @dataclass(frozen=True)
 class Words:
@@ -140,7 +138,7 @@ def scaffold(of: Theorem) -> Words | None:
         [],
         f"scaffold_places false {rational(h)} {K} {T}",
         f"(scaffold_points N {K} false {rational(h)} L g xs x0)",
-        f"apply scaffold_placed; [lia | unfold num; simpl; {POSITIVE.format('div')}]",
+        "apply scaffold_placed; [lia | exact HL | numbers]",
         f"(fst (scaffold N ({real(h)} / L) {K} g x0 {t}))",
         defined="scaffold",
     )
@@ -170,7 +168,7 @@ def _exact(
         f"{method}_places {rational(1 / a)} {T}",
         f"(exact_points {T} xs x y)",
         f"apply ({method}_placed N {T} {rational(1 / a)} L ({real(a)} * L) g xs x0 {' '.join(names)}); "
-        f"[{POSITIVE.format('mult')} | unfold num; simpl; field; lra | exact F]",
+        "[numbers | numbers | exact F]",
         f"(x {T}%nat)",
         defined=method,
     )

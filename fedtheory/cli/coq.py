@@ -25,7 +25,7 @@ def check_coq(path: Path | None) -> None:
 def ask_coq(
     path: Path | None, found: Any, method: Any, criterion: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    """Write the theorem of a certificate and ask Coq about it: what --json prints of it, and lines to read."""
+    """Write the theorem of a certificate and ask Coq: for --json, and as lines to read."""
     if path is None:
         return {}, []
     from fedtheory.worst_cases.coq.check import INSTALL, checked, commands, version, write

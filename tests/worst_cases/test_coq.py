@@ -1,4 +1,4 @@
-"""Certificates as theorems of Coq: what the text says, what Coq accepts, and that it refuses every forged one."""
+"""Certificates as theorems of Coq: what they say, what Coq accepts, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A certificate as a theorem that Coq's kernel checks: its text, the library that it needs, and the check."""
+"""A certificate as a theorem that Coq's kernel checks."""

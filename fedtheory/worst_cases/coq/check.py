@@ -17,7 +17,10 @@ from fedtheory.provenance import write_atomic
 
 LIBRARY = "Fedtheory"  # its logical name, and the folder that it is written to
 SECONDS = 900  # that Coq may take for one file
-INSTALL = "Coq is not installed (no coqc on the PATH): `apt install coq` on Debian and Ubuntu, `brew install coq` elsewhere"
+INSTALL = (
+    "Coq is not installed (no coqc on the PATH): `apt install coq` on Debian and Ubuntu, "
+    "`brew install coq` elsewhere"
+)
 AXIOMS = frozenset(
     {  # those that Coq's own real numbers rest on
         "ClassicalDedekindReals.sig_forall_dec",
@@ -93,7 +96,8 @@ def check_name(path: Path) -> None:
             or "theorem"
         )
         raise InvalidInput(
-            f"{path}: Coq wants a name of letters, digits and _ that ends in .v, such as {path.with_name(better)}.v"
+            f"{path}: Coq wants a name of letters, digits and _ that ends in .v, "
+            f"such as {path.with_name(better)}.v"
         )
     if (folder := path.parent / LIBRARY).exists() and not folder.is_dir():
         raise InvalidInput(
@@ -102,7 +106,7 @@ def check_name(path: Path) -> None:
 
 
 def write(path: Path, text: str) -> list[Path]:
-    """Write a theorem, and the library beside it where that is not there; each file whole or not at all."""
+    """Write a theorem, and the library beside it, each file whole or not at all."""
     check_name(path)
     written = []
     for name, held in library().items():
@@ -121,12 +125,12 @@ def version() -> str | None:
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Where this process compiles the library, once, from its own files; it is gone when the process ends."""
+    """Where this process compiles the library once; it is gone when the process ends."""
     return tempfile.TemporaryDirectory(prefix="fedtheory-coq-")
 
 
 def compiled(names: Iterable[str]) -> tuple[Path, float]:
-    """The folder with these files of the library compiled, and those that they need, and the seconds that it took.
+    """The folder with these files of the library compiled, and the seconds that it took.
 
     Raises
     ------
@@ -140,7 +144,8 @@ def compiled(names: Iterable[str]) -> tuple[Path, float]:
             ended = _coqc(folder, [str(write_atomic(file, files[name]))])
             if ended.returncode:
                 raise NotCertified(
-                    f"Coq {version()} refuses {LIBRARY}/{name}.v at {_why(ended.stderr)}: take Coq 8.16"
+                    f"Coq {version()} refuses {LIBRARY}/{name}.v at "
+                    f"{_why(ended.stderr)}: take Coq 8.16"
                 )
     return folder, time.monotonic() - begun
 

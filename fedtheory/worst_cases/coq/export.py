@@ -1,7 +1,7 @@
 """A certificate of a worst case in the units of a theorem of Coq: its points, and its multipliers.
 
-The theorem is about every inner-product space, all losses of the class, every L (or G) and R, and every number of clients
-where the run is the same for each. `fedtheory.worst_cases.coq.text` writes it.
+The theorem is about every inner-product space, all losses of the class, every L (or G) and R, and
+every number of clients where the run is the same for each. `worst_cases.coq.text` writes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from fedtheory.worst_cases.runs import OPTIMUM, Run
 
 __all__ = ["Goal", "Theorem", "theorem"]
 
-THERE_IS = "Coq's side has worst cases of convex losses, smooth or with bounded subgradients, where everybody takes part"
+THERE_IS = (
+    "Coq's side has worst cases of convex losses, smooth or with bounded subgradients, where "
+    "everybody takes part"
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Theorem:
     goal, bound : what is bounded, and by what
     places : of the points, the optimum first
     pairs : (i, j) -> multiplier of the condition between these points
-    start, heterogeneity, norms, weights : the other multipliers, of which norms has one for each point where losses are asked
+    start, heterogeneity, norms, weights : the other multipliers; norms has one for each point where
+        losses are asked
     any_number : True if the run is the same for every number of clients
     of_models : True if the goal is taken at the last model, and the best gap at all before
     numbers : name of a point -> its number
@@ -76,7 +80,7 @@ class Theorem:
 
     @property
     def name(self) -> str:
-        """Of the theorem: the method's, with its numbers of local steps and rounds, and the criterion's."""
+        """The method's, with its numbers of local steps and rounds, and the criterion's."""
         of = self.question.subject
         return re.sub(
             r"\W+",
@@ -223,7 +227,7 @@ def _models_of_a_plain_run(q: Question, run: Run) -> list[Any]:
 
 
 def _goal(run: Run, form: Quadratic, extra: Mapping[str, Quadratic], units: Units) -> Goal:
-    """What a form is: a gap, a distance or a squared gradient at one point, or the best of several gaps.
+    """What a form is: a gap, a distance or a squared gradient at a point, or the best of gaps.
 
     Raises
     ------
@@ -250,8 +254,8 @@ def _goal(run: Run, form: Quadratic, extra: Mapping[str, Quadratic], units: Unit
         )
         return Goal("distance", (there,), units.position**2)
     raise MissingCapability(
-        "no theorem of Coq is made of this criterion: there are the gap, the distance and the squared gradient at a "
-        "combination of models, and the best gap"
+        "no theorem of Coq is made of this criterion: there are the gap, the distance and the "
+        "squared gradient at a combination of models, and the best gap"
     )
 
 

@@ -1,6 +1,7 @@
-"""The methods that Coq knows by name: which hyperparameters are those of a definition in `methods_defined.v`.
+"""The methods that Coq knows by name, and the hyperparameters that a definition has.
 
-`methods.v` proves that the places of such a method are its points. Any other run is told by its equations.
+`methods_defined.v` defines them, and `methods.v` proves that the places of each are its points. Any
+other run is told by its equations.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ class Words:
     ----------
     premises : what the run is
     introduced : their names in a proof, after those of what the premises bind
-    places, points, slopes : of Coq's checker, the points, and the subgradients there where losses are not smooth
-    placed, subgradients : tactics that prove that the places are the points, and the slopes subgradients
+    places, points : those of Coq's checker, and the points
+    slopes : the subgradients there, where losses are not smooth
+    placed, subgradients : tactics that prove that places are points, and slopes subgradients
     models : the models that the criterion is taken at, and, of several, the one of number t
     defined : the name of the method's definition; '' where equations say what the run is
     """
@@ -41,7 +43,7 @@ class Words:
 
 
 def words(of: Theorem) -> Words:
-    """A method by its name where Coq has its definition with these hyperparameters, else the equations of its run."""
+    """A method by its name where Coq defines it with these hyperparameters, else its equations."""
     make = (
         NAMED.get((of.question.subject.name, *sorted(of.question.subject.options)))
         if not of.question.subject.source
@@ -52,7 +54,7 @@ def words(of: Theorem) -> Words:
 
 
 def equations(of: Theorem) -> Words:
-    """One equation for each point of the run, and where losses are not smooth a subgradient there."""
+    """One equation for each point of the run, and a subgradient there of losses not smooth."""
     new = [(i, p) for i, p in enumerate(of.places) if not p.known]
     of_clients, of_all = ([p.name for _, p in new if p.each is each] for each in (True, False))
     slopes = [] if of.smooth else [f"s{i}" for i in range(1, len(of.places))]
@@ -83,11 +85,12 @@ def equations(of: Theorem) -> Words:
         "places",
         of.places[of.at[0]].name if of.goal.kind != "best-gap" else f"(nth t [{listed}] x0)",
         cases(["s0 k", *(f"{s} k" for s in slopes)]) if slopes else "",
-        f"intros i k Hi Hk. destruct i as [|i]; [apply (at_optimum S); assumption|].{exact} simpl in Hi; lia",
+        "intros i k Hi Hk. destruct i as [|i]; [apply (at_optimum S); assumption|]."
+        f"{exact} simpl in Hi; lia",
     )
 
 
-# --- the table --------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 def _step(of: Theorem) -> Fraction:
     """The size of a step, in units of positions over gradients."""
     return (
@@ -98,7 +101,10 @@ def _step(of: Theorem) -> Fraction:
 
 
 def _last(of: Theorem, count: int) -> str | None:
-    """The number of the model that the goal is taken at, 't' of the best; None unless the last of so many points is the last model."""
+    """The number of the model of the goal, 't' of the best one; None if points or goal are others.
+
+    count : of points, the last one being the last model
+    """
     T, K, best = (
         of.question.rounds,
         of.question.subject.local_steps or 1,
@@ -167,7 +173,8 @@ def _exact(
         [*names, "F"],
         f"{method}_places {rational(1 / a)} {T}",
         f"(exact_points {T} xs x y)",
-        f"apply ({method}_placed N {T} {rational(1 / a)} L ({real(a)} * L) g xs x0 {' '.join(names)}); "
+        f"apply ({method}_placed N {T} {rational(1 / a)} L ({real(a)} * L) g xs x0 "
+        f"{' '.join(names)}); "
         "[numbers | numbers | exact F]",
         f"(x {T}%nat)",
         defined=method,
@@ -191,15 +198,18 @@ def subgradient(of: Theorem) -> Words | None:
         return None
     return Words(
         [
-            f"forall (x : nat -> E) (s : nat -> nat -> E), subgradient_method N ({real(h)} * radius / G) f x0 x s"
+            "forall (x : nat -> E) (s : nat -> nat -> E), "
+            f"subgradient_method N ({real(h)} * radius / G) f x0 x s"
         ],
         ["x", "s", "F"],
         f"subgradient_places {rational(h)} {len(of.places) - 1}",
         "(subgradient_points xs x)",
-        f"apply (subgradient_placed N {len(of.places) - 1} {rational(h)} G radius f xs x0 s0 x s); exact F",
+        f"apply (subgradient_placed N {len(of.places) - 1} {rational(h)} G radius f xs x0 s0 x s); "
+        "exact F",
         f"(x {t}%nat)",
         "(subgradient_slopes s0 s)",
-        f"intros i k Hi Hk. apply (subgradient_slopes_are N {rational(h)} G radius f xs x0 s0 x s F); "
+        "intros i k Hi Hk. "
+        f"apply (subgradient_slopes_are N {rational(h)} G radius f xs x0 s0 x s F); "
         "[apply (at_optimum S) | exact Hk]",
         "subgradient_method",
     )

@@ -87,7 +87,7 @@ def places(points: Sequence[Point[Vector]], unit: Fraction, smooth: bool = True)
         at = _in_units(p.at, unit)
         if at.mean.get("x0") != 1 or not {*at.mean, *at.deviation} <= {"x0", *numbers} or at.drawn:
             raise MissingCapability(
-                f"the point {p.name} is no start plus gradients, and Coq's checker has places of no other kind"
+                f"the point {p.name} is no start plus gradients: Coq's checker has no other places"
             )
         if at == Vector({"x0": Fraction(1)}):
             found.append(Place("x0", False, "x0", "Start"))
@@ -121,7 +121,7 @@ def _gradient(point: Point[Vector]) -> str:
     name = "g*" if point.name == OPTIMUM else str(point.name)
     if point.gradient != own(name, mean_zero=point.name == OPTIMUM):
         raise MissingCapability(
-            f"the gradient at {point.name} is made of others, and Coq's checker has one of its own for each point"
+            f"the gradient at {point.name} is made of others: Coq's checker has one for each point"
         )
     return name
 
@@ -137,7 +137,10 @@ def _in_units(v: Vector, unit: Fraction) -> Vector:
 def _ways(
     at: Vector, before: Sequence[Point[Vector]], found: Sequence[Place], unit: Fraction
 ) -> Iterator[tuple[bool, tuple[str, str], Vector]]:
-    """What a point may be written from: words and place of an earlier point, and the rest; True for the clients' mean of all."""
+    """What a point may be written from: words and place of an earlier point, and the rest.
+
+    True comes with those of which the clients' mean is the point.
+    """
     for i in range(len(before) - 1, 0, -1):
         there, place = _in_units(before[i].at, unit), found[i]
         base = place.here, "Start" if place.known else f"(At {i})"
@@ -159,7 +162,7 @@ def _parts(rest: Vector) -> list[tuple[str, Fraction, bool]]:
 
 
 def _words(place: Place, number: int, mean: bool, smooth: bool) -> tuple[str, str]:
-    """A gradient at a point, or the clients' mean of it, in the words of a theorem and as a place."""
+    """A gradient at a point, or its mean, in the words of a theorem and as a place."""
     one, of_all = f"g k {place.inside}" if smooth else f"s{number} k", f"vmean N s{number}"
     of_all = f"vmean N (fun k => {one})" if smooth else of_all
     return (of_all, f"(Mean (Own {number}))") if mean else (one, f"(Own {number})")

@@ -21,7 +21,8 @@ CONCLUSIONS = {
     "gap": "objective N f {model} - objective N f xs <= {bound} * {of_values}",
     "distance": "||{model} - xs||^2 <= {bound} * radius ^ 2",
     "gradient": "||vmean N (fun k => g k {model})||^2 <= {bound} * {of_squares}",
-    "best-gap": "exists t, (t < {many})%nat /\\ objective N f {model} - objective N f xs <= {bound} * {of_values}",
+    "best-gap": "exists t, (t < {many})%nat /\\ "
+    "objective N f {model} - objective N f xs <= {bound} * {of_values}",
 }
 SMOOTH = """(L radius : R) (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E),
   0 < L -> setting N {mu} L radius {zeta} f g xs x0"""
@@ -40,8 +41,9 @@ Definition {name} : Prop :=
   forall (E : space) (N : nat) {premises} ->
   {conclusion}.
 
-(** The certificate, in units of {units}: where the losses are asked, and multipliers as whole numbers
-    of 1 / denominator. Number i of row j is that of f_i >= f_j + <<g_j, x_i - x_j>> + ... *)
+(** The certificate, in units of {units}: where the losses are asked, and
+    multipliers as whole numbers of 1 / denominator. Number i of row j is that of
+    f_i >= f_j + <<g_j, x_i - x_j>> + ... *)
 Definition data : certificate := {{|
   curvature := {curvature};
   spread := {spread};
@@ -86,8 +88,9 @@ def proved(of: Theorem) -> str:
         else "the theorem's equations of the run"
     )
     return (
-        f"{who}, every inner-product space and {of_class}, Coq's kernel accepts this bound; trusted are the kernel, the "
-        f"{definitions_lines()} lines of definitions and {run}; not trusted are Python, the solver and the certificate's author"
+        f"{who}, every inner-product space and {of_class}, Coq's kernel accepts this bound; "
+        f"trusted are the kernel, the {definitions_lines()} lines of definitions and {run}; "
+        "not trusted are Python, the solver and the certificate's author"
     )
 
 
@@ -154,7 +157,7 @@ def text_of(of: Theorem, file: str) -> str:
 
 
 def _after(of: Theorem, said: Words, D: int) -> str:
-    """What a lemma is given after the points: hypotheses, and the models with what is asked of them."""
+    """What a lemma is given after the points: hypotheses, and the models."""
     given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
     more = "_" if of.smooth else "_ _"
     if of.goal.kind == "best-gap":

@@ -11,8 +11,8 @@ Definition cohort := nat -> bool.
 Definition takes_part (who : cohort) (k : nat) : R := if who k then 1 else 0.
 
 (** A random cohort has finitely many outcomes 0, ..., outcomes - 1, each with its chance. Every
-    one of the N clients takes part with probability P/N, and every two of them with probability
-    P (P - 1)/(N (N - 1)). *)
+    one of the N clients takes part with probability P/N, and every two of them with probability P
+    (P - 1)/(N (N - 1)). *)
 Record cohorts (N P : nat) := Cohorts {
   outcomes : nat;
   chance : nat -> R;

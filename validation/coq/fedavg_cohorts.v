@@ -21,8 +21,8 @@ Fixpoint after {E : space} {N P} (C : cohorts N P) step K (g : nat -> E -> E)
   | S r => expected C (fun who => after C step K g r X (fedavg_round N P step K g who x))
   end.
 
-(** By how much the squared distance grows in a round at most, where gradients at the optimum have the
-    mean square 1. *)
+(** By how much the squared distance grows in a round at most, where gradients at the optimum have
+    the mean square 1. *)
 Definition growth N P L step := 2 * spread N P * step ^ 2 / (2 - spread N P * step * L).
 
 (** * Theorems *)
@@ -44,7 +44,7 @@ Proof.
     Lo)). apply inner_zero. }
   set (y := fun k => descent step g k x 1).
   change (fun k => ||descent step g k x 1 - vmean N y||^2) with (fun k => ||y k - vmean N y||^2).
-  assert (Y : same (vmean N y) (x - step * U)%vec).
+  assert (Y : alike (vmean N y) (x - step * U)%vec).
   { intros z. rewrite inner_vmean. unfold y; cbn [descent].
   rewrite (mean_ext N _ (fun k => <<x, z>> - step * (inner (u k) z + inner (g k xs) z))).
     - rewrite mean_minus, mean_const, mean_times, mean_plus, <- !inner_vmean, flat by assumption.

@@ -1,7 +1,7 @@
 (** FedDyn with exact local solves lowers a potential in every round, for every alpha = lam L > 0,
     every number of clients N and of participants P, and all convex L-smooth losses. *)
 From Coq Require Import Reals List Lra Lia.
-From Fedtheory Require Import facts.
+From Fedtheory Require Import facts methods_defined.
 From Theorems Require Import cohorts squares round.
 Open Scope R_scope.
 
@@ -15,15 +15,15 @@ Record losses {E : space} (N : nat) (mu L : R)
   optimum : forall z, objective N f xs <= objective N f z }.
 
 (** [y k] solves client [k]'s local problem: grad f_k(y) - h_k + alpha (y - x) = 0. *)
-Definition solved {E : space} N (alpha : R) (g : nat -> E -> E) (x : E) (h y : nat -> E) : Prop :=
-  forall k v, (k < N)%nat -> << g k (y k) - h k + alpha * (y k - x), v >> = 0.
+Definition all_solved {E : space} N (alpha : R) (g : nat -> E -> E) (x : E) (h y : nat -> E) :=
+  forall k, (k < N)%nat -> solved alpha g k (h k) x (y k).
 
 (** One round lowers the potential with the weight [kappa] by [kappa_0] times the gap at gamma, in
     the mean over the cohorts, from every model and all stored gradients. *)
 Definition lowers (N P : nat) (L lam kappa kappa_0 : R) : Prop :=
   forall (E : space) (C : cohorts N P) (f : nat -> E -> R) (g : nat -> E -> E)
     (xs x : E) (h y : nat -> E),
-  losses N 0 L f g xs -> solved N (lam * L) g x h y ->
+  losses N 0 L f g xs -> all_solved N (lam * L) g x h y ->
   let V := potential N (lam * L) g kappa xs in
   expected C (fun who => V (model N P (lam * L) g who h y) (stored g who h y))
   <= V x h - kappa_0 * (objective N f (gamma N (lam * L) x h) - objective N f xs).
@@ -78,7 +78,7 @@ Proof.
   set (z := fun _ : nat => @zero E).
   assert (S0 : forall k v, (k < N)%nat -> << g k (y k) + z k - h k + (lam * L)%R * (y k - x),
     v >> = 0).
-  { intros k v Hk; pose proof (S k v Hk) as D; unfold z; expand; lra. }
+  { intros k v Hk. rewrite <- (inner_zero v), <- (S k Hk). unfold z; expand; lra. }
   assert (F : falls N P C L lam f g xs x h y z q K).
   { apply falls_without_penalty; try assumption; [intros; apply inner_zero | apply spread_is;
     assumption]. }
@@ -228,7 +228,7 @@ Proof. induction n; [simpl; lra | change (sum (S (S n)) u) with (sum (S n) u + u
 Theorem feddyn_rounds N P L lam kappa kappa_0 : lowers N P L lam kappa kappa_0 -> 0 <= kappa ->
   forall (E : space) (C : cohorts N P) (f : nat -> E -> R) (g : nat -> E -> E)
     (xs : E) (solve : nat -> E -> E -> E),
-  losses N 0 L f g xs -> (forall x h, solved N (lam * L) g x h (fun k => solve k x (h k))) ->
+  losses N 0 L f g xs -> (forall x h, all_solved N (lam * L) g x h (fun k => solve k x (h k))) ->
   let gap (s : state) := objective N f (gamma N (lam * L) (fst s) (snd s)) - objective N f xs in
   forall (T : nat) (x : E) (h : nat -> E),
   kappa_0 * sum T (fun t => later C (lam * L) g solve t gap (x, h))

@@ -2,21 +2,19 @@
     number of clients: with its best quadratic potential and the best rate, max(alpha/(alpha +
     mu), L/(L + alpha))^2. *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts.
+From Fedtheory Require Import facts methods_defined.
 From Theorems Require Import cohorts round feddyn.
 Open Scope R_scope.
 
 (** * Definitions *)
 
-(** Models x_t, local models y_t and stored gradients h_t of FedDyn, from any start: y_t solves
-    the local problems at x_t and h_t, its gradients are stored, x_{t+1} = mean y_t - mean
-    h_{t+1}/alpha. *)
+(** A run of FedDyn as in [feddyn], but from any stored gradients. *)
 Record feddyn_run {E : space} N (alpha : R) (g : nat -> E -> E)
     (x : nat -> E) (y h : nat -> nat -> E) : Prop := {
-  run_solved : forall t, solved N alpha g (x t) (h t) (y t);
-  run_stored : forall t k, h (S t) k = g k (y t k);
-  run_model : forall t, x (S t) = (vmean N (y t) - / alpha * vmean N (h (S t)))%vec }.
-Arguments run_solved {_ _ _ _ _ _ _}. Arguments run_stored {_ _ _ _ _ _ _}.
+  run_work : forall t k, (k < N)%nat -> solved alpha g k (h t k) (x t) (y (S t) k);
+  run_kept : forall t k, (k < N)%nat -> h (S t) k = (h t k - alpha * (y (S t) k - x t))%vec;
+  run_model : forall t, x (S t) = (vmean N (y (S t)) - / alpha * vmean N (h (S t)))%vec }.
+Arguments run_work {_ _ _ _ _ _ _}. Arguments run_kept {_ _ _ _ _ _ _}.
 Arguments run_model {_ _ _ _ _ _ _}.
 
 (** The potential: with s_k = x + h_k/alpha, the mean of squared distances from what s_k is at the
@@ -102,32 +100,38 @@ Section Rate.
   Hypothesis of_losses : losses N mu L f g xs.
   Hypothesis run : feddyn_run N alpha g x y h.
   Let some := some_clients _ _ _ _ _ _ of_losses.
-  Let F := families N E.
   Let r := rate alpha mu L.
 
+  Definition size (u : nat -> E) : R := mean N (fun k => ||u k||^2).
   (** What local problems are asked at, what their reflection is, and the reflection with means
       turned. *)
-  Definition asked (t : nat) : F := fun k =>
+  Definition asked (t k : nat) : E :=
     ((x t + / alpha * h t k) - (xs + / alpha * g k xs))%vec.
-  Definition turned (t : nat) : F := fun k =>
-    ((y t k - xs) - / alpha * (g k (y t k) - g k xs))%vec.
-  Definition mirrored (t : nat) : F := fun k => (2 * vmean N (turned t) - turned t k)%vec.
+  Definition turned (t k : nat) : E :=
+    ((y (S t) k - xs) - / alpha * (g k (y (S t) k) - g k xs))%vec.
+  Definition mirrored (t k : nat) : E := (2 * vmean N (turned t) - turned t k)%vec.
 
-  Lemma flat_at_xs : same (vmean N (fun k => g k xs)) zero.
+  Lemma flat_at_xs : alike (vmean N (fun k => g k xs)) zero.
   Proof.
-    intros z. set (size := mean N (fun k => ||g k xs||^2)). rewrite inner_zero.
-    apply (stationary N mu L 0 (1 + size) f g xs xs ltac:(lra)).
-    assert (0 <= size) by (apply mean_pos_; intros; apply inner_pos).
+    intros z. set (m := mean N (fun k => ||g k xs||^2)). rewrite inner_zero.
+    apply (stationary N mu L 0 (1 + m) f g xs xs ltac:(lra)).
+    assert (0 <= m) by (apply mean_pos_; intros; apply inner_pos).
     constructor; [exact some | exact (smooth_losses _ _ _ _ _ _ of_losses)
-      | exact (optimum _ _ _ _ _ _ of_losses) | expand; lra | fold size; nra].
+      | exact (optimum _ _ _ _ _ _ of_losses) | expand; lra | fold m; nra].
   Qed.
-  Lemma asked_is t k : (k < N)%nat -> same (asked t k) ((y t k - xs)
-    + / alpha * (g k (y t k) - g k xs))%vec.
+  Lemma run_solved t k z : (k < N)%nat ->
+    << g k (y (S t) k) - h t k + alpha * (y (S t) k - x t), z >> = 0.
+  Proof. intros Hk. rewrite (run_work run t k Hk). apply inner_zero. Qed.
+  Lemma run_stored t k z : (k < N)%nat -> inner (h (S t) k) z = inner (g k (y (S t) k)) z.
+  Proof. intros Hk. pose proof (run_solved t k z Hk) as S. rewrite (run_kept run t k Hk). expand.
+  lra. Qed.
+  Lemma asked_is t k : (k < N)%nat ->
+    alike (asked t k) ((y (S t) k - xs) + / alpha * (g k (y (S t) k) - g k xs))%vec.
   Proof.
-    intros Hk z. pose proof (run_solved run t k z Hk) as S. unfold asked. expand.
+    intros Hk z. pose proof (run_solved t k z Hk) as S. unfold asked. expand.
     apply Rmult_eq_reg_l with alpha; [|lra]. field_simplify; [|lra..]. lra.
   Qed.
-  Lemma turned_shorter t : ||turned t||^2 <= (2 * r - 1) ^ 2 * ||asked t||^2.
+  Lemma turned_shorter t : size (turned t) <= (2 * r - 1) ^ 2 * size (asked t).
   Proof.
     change (mean N (fun k => ||turned t k||^2)
       <= (2 * r - 1) ^ 2 * mean N (fun k => ||asked t k||^2)).
@@ -136,7 +140,7 @@ Section Rate.
     apply (reflected alpha mu L (f k)); try assumption.
     apply (smooth_losses _ _ _ _ _ _ of_losses k Hk).
   Qed.
-  Lemma mirrored_as_long t : ||mirrored t||^2 = ||turned t||^2.
+  Lemma mirrored_as_long t : size (mirrored t) = size (turned t).
   Proof.
     change (mean N (fun k => ||2 * vmean N (turned t) - turned t k||^2) = mean N (fun k =>
       ||turned t k||^2)).
@@ -145,50 +149,52 @@ Section Rate.
       by (intros; expand; rewrite (inner_sym (vmean N (turned t)) (turned t k)); lra).
     rewrite mean_plus, mean_minus, mean_const, mean_times, <- inner_vmean by exact some. lra.
   Qed.
-  Lemma next_model t : same (vmean N (turned t)) (x (S t) - xs)%vec.
+  Lemma next_model t : alike (vmean N (turned t)) (x (S t) - xs)%vec.
   Proof.
     intros z. rewrite inner_vmean, (run_model run). transitivity (mean N (fun k =>
-      inner (y t k) z - inner xs z - / alpha * (inner (h (S t) k) z - inner (g k xs) z))).
-    - apply mean_ext; intros; unfold turned; rewrite (run_stored run); expand; lra.
-    - rewrite !mean_minus, mean_times, mean_minus, (mean_const N some), <- !inner_vmean,
-      flat_at_xs, inner_zero.
-      expand. lra.
+      inner (y (S t) k) z - inner xs z - / alpha * (inner (h (S t) k) z - inner (g k xs) z))).
+    - apply mean_ext; intros k Hk; unfold turned; rewrite (run_stored t k z Hk); expand; lra.
+    - rewrite !mean_minus, mean_times, mean_minus, (mean_const N some), <- !inner_vmean.
+      rewrite flat_at_xs, inner_zero. expand. lra.
   Qed.
-  Lemma asked_next t k : (k < N)%nat -> same (asked (S t) k) (/ 2 * (asked t k
-    + mirrored t k))%vec.
+  Lemma asked_next t k : (k < N)%nat ->
+    alike (asked (S t) k) (/ 2 * (asked t k + mirrored t k))%vec.
   Proof.
-    intros Hk z. pose proof (asked_is t k Hk z) as A. unfold mirrored.
-    pose proof (next_model t z) as M.
-    unfold asked at 1. unfold turned at 2. rewrite inner_scale, inner_add, A, (run_stored run).
-    expand.
-    rewrite M. lra.
+    intros Hk z. pose proof (asked_is t k Hk z) as A. pose proof (next_model t z) as M.
+    pose proof (run_stored t k z Hk) as H. unfold mirrored. unfold asked at 1. unfold turned at 2.
+    rewrite inner_scale, inner_add, A. expand. rewrite M, H. lra.
   Qed.
-  Lemma falls_by t : ||asked (S t)||^2 <= r ^ 2 * ||asked t||^2.
+  Lemma factor : 0 < 2 * r - 1 <= 1.
   Proof.
-    assert (E1 : ||asked (S t)||^2 = / 4 * ||asked t + mirrored t||^2).
-    { change (mean N (fun k => ||asked (S t) k||^2) = / 4 * mean N (fun k => ||asked t k
-      + mirrored t k||^2)).
-      rewrite <- mean_times. apply mean_ext; intros k Hk.
+    apply (reflected alpha mu L (f 0%nat) (g 0%nat) xs xs); try assumption.
+    apply (smooth_losses _ _ _ _ _ _ of_losses); exact some.
+  Qed.
+  Lemma falls_by t : size (asked (S t)) <= r ^ 2 * size (asked t).
+  Proof.
+    assert (E1 : size (asked (S t)) = / 4 * mean N (fun k => ||asked t k + mirrored t k||^2)).
+    { unfold size. rewrite <- mean_times. apply mean_ext; intros k Hk.
       rewrite (same_square _ _ (asked_next t k Hk)), inner_scale, inner_scale_r. lra. }
-    rewrite E1. clear E1. pose proof (turned_shorter t) as T. rewrite <- mirrored_as_long in T.
-    assert (d0 : 0 < 2 * r - 1) by (apply (reflected alpha mu L (f 0%nat) (g 0%nat) xs xs);
-      try assumption;
-      apply (smooth_losses _ _ _ _ _ _ of_losses); exact some).
-    pose proof (inner_pos ((2 * r - 1)%R * asked t - mirrored t)%vec) as Q. expand.
-    rewrite (inner_sym (mirrored t) (asked t)) in *.
-    set (a := inner (asked t) (asked t)) in *. set (b := inner (asked t) (mirrored t)) in *.
-    set (c := inner (mirrored t) (mirrored t)) in *.
-    assert (b <= (2 * r - 1) * a) by (apply Rmult_le_reg_l with (2 * (2 * r - 1)); [lra|]; lra).
-    lra.
+    pose proof (turned_shorter t) as T. rewrite <- mirrored_as_long in T. pose proof factor as D.
+    set (d := 2 * r - 1) in *. set (b := mean N (fun k => << asked t k, mirrored t k >>)).
+    assert (E2 : size (asked (S t)) = / 4 * (size (asked t) + 2 * b + size (mirrored t))).
+    { rewrite E1. unfold size, b. rewrite <- (mean_times N 2), <- !mean_plus. f_equal.
+    apply mean_ext.
+      intros k _. expand. rewrite (inner_sym (mirrored t k) (asked t k)). lra. }
+    assert (Q : 0 <= d ^ 2 * size (asked t) - 2 * d * b + size (mirrored t)).
+    { unfold size, b. rewrite <- !mean_times, <- mean_minus, <- mean_plus.
+      apply mean_pos_; intros k _. pose proof (inner_pos (d * asked t k - mirrored t k)%vec) as P.
+      expand. rewrite (inner_sym (mirrored t k) (asked t k)) in P. lra. }
+    assert (b <= d * size (asked t)) by (apply Rmult_le_reg_l with (2 * d); [lra|]; lra).
+    rewrite E2. unfold d in *. lra.
   Qed.
-  Lemma far_is t : far N alpha g xs (x t) (h t) = ||asked t||^2. Proof. reflexivity. Qed.
-  Lemma bounded t : ||asked t||^2 <= (r ^ 2) ^ t * ||asked 0%nat||^2.
+  Lemma far_is t : far N alpha g xs (x t) (h t) = size (asked t). Proof. reflexivity. Qed.
+  Lemma bounded t : size (asked t) <= (r ^ 2) ^ t * size (asked 0%nat).
   Proof.
     induction t; [simpl; lra|]. eapply Rle_trans; [apply falls_by|]. simpl (_ ^ S t).
     rewrite Rmult_assoc.
     apply Rmult_le_compat_l; [nra | exact IHt].
   Qed.
-  Lemma mean_shorter (u : F) : ||vmean N u||^2 <= ||u||^2.
+  Lemma mean_shorter (u : nat -> E) : ||vmean N u||^2 <= size u.
   Proof.
     change (||vmean N u||^2 <= mean N (fun k => ||u k||^2)).
     assert (0 <= mean N (fun k => ||u k - vmean N u||^2)) as P by (apply mean_pos_; intros;
@@ -198,17 +204,12 @@ Section Rate.
       by (intros; expand; rewrite (inner_sym (vmean N u) (u k)); lra).
     rewrite mean_plus, mean_minus, mean_const, mean_times, <- inner_vmean in P by exact some. lra.
   Qed.
-  Lemma factor : 0 < 2 * r - 1 <= 1.
-  Proof.
-    apply (reflected alpha mu L (f 0%nat) (g 0%nat) xs xs); try assumption.
-    apply (smooth_losses _ _ _ _ _ _ of_losses); exact some.
-  Qed.
-  Lemma next_near t : ||x (S t) - xs||^2 <= ||asked t||^2.
+  Lemma next_near t : ||x (S t) - xs||^2 <= size (asked t).
   Proof.
     rewrite <- (same_square _ _ (next_model t)). eapply Rle_trans; [apply mean_shorter|].
     eapply Rle_trans; [apply turned_shorter|]. pose proof factor as D.
-    pose proof (inner_pos (asked t)) as P.
-    set (d := 2 * r - 1) in *. assert (0 <= (1 - d ^ 2) * ||asked t||^2) by (apply Rmult_le_pos;
+    assert (P : 0 <= size (asked t)) by (apply mean_pos_; intros; apply inner_pos).
+    set (d := 2 * r - 1) in *. assert (0 <= (1 - d ^ 2) * size (asked t)) by (apply Rmult_le_pos;
       nra). lra.
   Qed.
 End Rate.
@@ -234,23 +235,22 @@ Proof.
   - apply (next_near N alpha mu L f g xs x y h Ha Hm Lo Ru).
 Qed.
 
-(** From stored gradients 0, as FedDyn starts. *)
-Corollary feddyn_rate_from_zero (E : space) N alpha mu L f g (xs : E) x y h : 0 < alpha -> 0
-  <= mu < L ->
-  losses N mu L f g xs -> feddyn_run N alpha g x y h -> (forall k, h 0%nat k = zero) -> forall T,
+(** FedDyn, whose stored gradients are 0 at first. *)
+Corollary feddyn_rate_from_zero (E : space) N alpha mu L f g (xs x0 : E) x y h :
+  0 < alpha -> 0 <= mu < L -> losses N mu L f g xs -> feddyn N solved alpha g x0 x y h -> forall T,
   ||x (S T) - xs||^2 <= (rate alpha mu L ^ 2) ^ T *
-    (||x 0%nat - xs||^2 + / alpha ^ 2 * mean N (fun k => ||g k xs||^2)).
+    (||x0 - xs||^2 + / alpha ^ 2 * mean N (fun k => ||g k xs||^2)).
 Proof.
-  intros Ha Hm Lo Ru H0 T. pose proof (some_clients _ _ _ _ _ _ Lo) as some.
+  intros Ha Hm Lo [start none work kept mod_] T. pose proof (some_clients _ _ _ _ _ _ Lo) as some.
+  assert (Ru : feddyn_run N alpha g x y h) by (constructor; assumption).
   destruct (feddyn_rate E N alpha mu L f g xs x y h Ha Hm Lo Ru T) as (_ & _ & B).
-  eapply Rle_trans; [exact B|].
-  right. f_equal. unfold far.
-  rewrite (mean_ext N _ (fun k => ||x 0%nat - xs||^2 + (-2 * / alpha * << g k xs, x 0%nat - xs >>
-    + / alpha ^ 2 * ||g k xs||^2))).
+  eapply Rle_trans; [exact B|]. right. f_equal. unfold far. rewrite start.
+  rewrite (mean_ext N _ (fun k => ||x0 - xs||^2
+    + (-2 * / alpha * << g k xs, x0 - xs >> + / alpha ^ 2 * ||g k xs||^2))).
   - rewrite !mean_plus, !mean_times, (mean_const N some), <- (inner_vmean N (fun k => g k xs)).
     rewrite (flat_at_xs N mu L f g xs Hm Lo), inner_zero. lra.
-  - intros k _. rewrite H0. expand. rewrite ?(inner_sym (x 0%nat) (g k xs)),
-    ?(inner_sym xs (g k xs)), ?(inner_sym xs (x 0%nat)). field. lra.
+  - intros k Hk. rewrite (none k Hk). expand. rewrite ?(inner_sym x0 (g k xs)),
+      ?(inner_sym xs (g k xs)), ?(inner_sym xs x0). field. lra.
 Qed.
 Print Assumptions feddyn_rate.
 Print Assumptions feddyn_rate_from_zero.

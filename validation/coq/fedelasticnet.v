@@ -8,18 +8,13 @@ Open Scope R_scope.
 
 (** * Definitions *)
 
-(** [p] is a subgradient of [r] at [z]. *)
-Definition subgradient {E : space} (r : E -> R) (z p : E) : Prop :=
-  forall w, r z + << p, w - z >> <= r w.
-
 (** [y k] solves client [k]'s local problem with a penalty [r] of the move, lambda_1 times its l1
-    norm say: grad f_k(y) + pull_k - h_k + lambda_2 (y - x) = 0, where pull_k is a subgradient at
+    norm say: grad f_k(y) - h_k + lambda_2 (y - x) + pull_k = 0, where pull_k is a subgradient at
     y - x. *)
 Record solved_elastic {E : space} N (lambda_2 : R) (r : E -> R) (g : nat -> E -> E)
     (x : E) (h y pull : nat -> E) : Prop := {
   pulls_back : forall k, (k < N)%nat -> subgradient r (y k - x)%vec (pull k);
-  balanced : forall k v, (k < N)%nat -> << g k (y k) + pull k - h k + lambda_2 * (y k - x),
-    v >> = 0 }.
+  rests : forall k, (k < N)%nat -> (g k (y k) - h k + lambda_2 * (y k - x) + pull k)%vec = zero }.
 
 (** * Theorem E *)
 Theorem theorem_e N P L lam : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> (1 + sqrt 13) / 3 <= lam ->
@@ -32,13 +27,16 @@ Theorem theorem_e N P L lam : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> (1 + sqrt
   <= V x h - kappa_0 lam / L * (objective N f G - objective N f xs)
     - 2 / (lam * L) * << G - xs, vmean N pull >>.
 Proof.
-  intros HP HN HL Hl E C r f g xs x h y pull [some smooth opt] least [back bal] V G.
+  intros HP HN HL Hl E C r f g xs x h y pull [some smooth opt] least [back stops] V G.
   assert (Q : sqrt 13 * sqrt 13 = 13) by (apply sqrt_sqrt; lra). pose proof (sqrt_pos 13) as Q0.
   assert (l0 : 0 < lam) by lra. assert (far : 2 * lam + 4 <= 3 * lam ^ 2) by nra.
   destruct (spread_is N P HP HN) as [s0 _].
   assert (B : forall k, (k < N)%nat -> 0 <= << pull k, y k - x >>).
   { intros k Hk. pose proof (back k Hk zero) as S. specialize (least (y k - x)%vec).
     rewrite inner_sub_r, inner_zero_r in S. lra. }
+  assert (bal : forall k v, (k < N)%nat -> << g k (y k) + pull k - h k + (lam * L)%R * (y k - x),
+    v >> = 0).
+  { intros k v Hk. rewrite <- (inner_zero v), <- (stops k Hk). expand; lra. }
   unfold V, G, kappa, kappa_0, near. destruct (Rle_dec _ _) as [n | n].
   - replace (4 * lam / (2 + lam) ^ 2 / L) with (2 * (2 * lam / (2 + lam) ^ 2) / L) by (field; lra).
     apply (falls_near N P C L lam f g xs x h y pull); assumption.

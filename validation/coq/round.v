@@ -1,5 +1,5 @@
 (** From a round of FedDyn or FedElasticNet to the inner products of its sum of squares. *)
-From Coq Require Import Reals List Lra Lia.
+From Coq Require Import Reals List Lra Lia Compare_dec FunctionalExtensionality.
 From Fedtheory Require Import facts.
 From Theorems Require Import cohorts squares.
 Import ListNotations.
@@ -17,8 +17,8 @@ Section Round.
   Definition model (who : cohort) (h y : nat -> E) : E :=
     (cohort_mean N P who y - / lambda * vmean N (stored who h y))%vec.
 
-  (** The potential of the model [x] and the stored gradients [h]: gamma is
-      the members' mean of local models once a round is over. *)
+  (** The potential of the model [x] and the stored gradients [h]: gamma is the members' mean of
+      local models once a round is over. *)
   Definition gamma (x : E) (h : nat -> E) : E := (x + / lambda * vmean N h)%vec.
   Definition potential (kappa : R) (xs x : E) (h : nat -> E) : R :=
     ||gamma x h - xs||^2 + kappa * mean N (fun k => ||h k - g k xs||^2).
@@ -27,20 +27,56 @@ End Round.
 (** * Families of vectors, one for each client, are a space *)
 Lemma mean_pos_ N u : (forall k, (k < N)%nat -> 0 <= u k) -> 0 <= mean N u.
 Proof. destruct N; [unfold mean; simpl; lra | apply mean_pos; lia]. Qed.
-Definition families (N : nat) (E : space) : space.
+Lemma sum_0 n u : (forall k, (k < n)%nat -> 0 <= u k) -> sum n u = 0 -> forall k, (k < n)%nat ->
+  u k = 0.
 Proof.
-  refine (Space (nat -> E) (fun _ => zero) (fun u v k => add (u k) (v k))
-    (fun a u k => scale a (u k)) (fun u v => mean N (fun k => inner (u k) (v k))) _ _ _ _ _).
-  - intros; apply mean_ext; intros; apply inner_sym.
-  - intros; rewrite (mean_ext N _ (fun _ => 0 * 0)) by (intros; rewrite inner_zero; lra).
-  rewrite mean_times; lra.
-  - intros; rewrite <- mean_plus; apply mean_ext; intros; apply inner_add.
-  - intros; rewrite <- mean_times; apply mean_ext; intros; apply inner_scale.
-  - intros; apply mean_pos_; intros; apply inner_pos.
-Defined.
+  induction n; simpl; intros P S k Hk; [lia|].
+  assert (0 <= u n) by (apply P; lia). assert (0 <= sum n u) by (apply sum_pos; intros; apply P;
+    lia).
+  destruct (Nat.eq_dec k n) as [-> | D]; [lra | apply IHn; try lia; [intros; apply P; lia | lra]].
+Qed.
+Section Families.
+  Context (N : nat) (E : space).
+  Definition family : Type := {k : nat | (k < N)%nat} -> E.
+  Definition family_of (u : nat -> E) : family := fun i => u (proj1_sig i).
+  Definition at_ (u : family) (k : nat) : E :=
+    match lt_dec k N with left h => u (exist _ k h) | right _ => zero end.
+  Lemma at_of u k : (k < N)%nat -> at_ (family_of u) k = u k.
+  Proof. intros H; unfold at_; destruct (lt_dec k N); [reflexivity | lia]. Qed.
+  Definition families : space.
+  Proof.
+    refine (Space family (family_of (fun _ => zero)) (fun u v i => add (u i) (v i))
+      (fun a u i => scale a (u i)) (fun u v => mean N (fun k => inner (at_ u k) (at_ v k))) _ _ _
+        _ _ _).
+    - intros; apply mean_ext; intros; apply inner_sym.
+    - intros; rewrite (mean_ext N _ (fun _ => 0 * 0)).
+      + rewrite mean_times; lra.
+      + intros; rewrite at_of, inner_zero by assumption; lra.
+    - intros; rewrite <- mean_plus; apply mean_ext; intros k Hk; rewrite <- inner_add.
+      f_equal; unfold at_; destruct (lt_dec k N); [reflexivity | lia].
+    - intros; rewrite <- mean_times; apply mean_ext; intros k Hk; rewrite <- inner_scale.
+      f_equal; unfold at_; destruct (lt_dec k N); [reflexivity | lia].
+    - intros; apply mean_pos_; intros; apply inner_pos.
+    - intros u v Z. extensionality i. destruct i as [k Hk]. apply inner_definite.
+      assert (P : 0 < / INR N) by (apply Rinv_0_lt_compat, lt_0_INR; lia).
+      assert (S0 : sum N (fun k => inner (at_ (fun i => add (u i) (scale (-1) (v i))) k)
+        (at_ (fun i => add (u i) (scale (-1) (v i))) k)) = 0) by (unfold mean in Z; nra).
+      pose proof (sum_0 N _ (fun k _ => inner_pos _) S0 k Hk) as S1. cbv beta in S1.
+      unfold at_ in S1. destruct (lt_dec k N) as [h | h]; [|lia].
+      rewrite (Peano_dec.le_unique _ _ h Hk) in S1. exact S1.
+  Defined.
+  Definition of (u : nat -> E) : families := family_of u.
+  Lemma alike_of u v : (forall k, (k < N)%nat -> forall z, inner (u k) z = inner (v k) z) ->
+    forall z, inner (of u) z = inner (of v) z.
+  Proof.
+    intros H z. cbn [inner families]. apply mean_ext; intros k Hk. unfold of; rewrite !at_of; auto.
+  Qed.
+  Lemma of_inner u v : inner (of u) (of v) = mean N (fun k => inner (u k) (v k)).
+  Proof. cbn [inner families]. apply mean_ext; intros; unfold of; rewrite !at_of; auto. Qed.
+End Families.
 
-Definition same {E : space} (a b : E) : Prop := forall z, inner a z = inner b z.
-Lemma same_square {E : space} (a b : E) : same a b -> ||a||^2 = ||b||^2.
+Definition alike {E : space} (a b : E) : Prop := forall z, inner a z = inner b z.
+Lemma same_square {E : space} (a b : E) : alike a b -> ||a||^2 = ||b||^2.
 Proof. intros H; rewrite H, inner_sym, H; reflexivity. Qed.
 
 Section Reduction.
@@ -57,39 +93,46 @@ Section Reduction.
 
   Let G := gamma N (lam * L) x h.
   Let F := families N E.
-  Definition all (a : E) : F := fun _ => a.
-  Definition average (u : F) : F := all (vmean N u).
-  Definition rest (u : F) : F := (u - average u)%vec.
-  Definition old : F := fun k => (/ L * (h k - g k xs))%vec.
-  Definition new : F := fun k => (/ L * (g k (y k) - g k xs))%vec.
-  Definition there : F := fun k => (/ L * (g k G - g k xs))%vec.
-  Definition pulls : F := fun k => (/ L * pull k)%vec.
-  Definition away : F := all (G - xs)%vec.
+  Let o (u : nat -> E) : F := of N E u.
+  Definition all (a : E) (k : nat) : E := a.
+  Definition average (u : nat -> E) : nat -> E := all (vmean N u).
+  Definition rest (u : nat -> E) (k : nat) : E := (u k - vmean N u)%vec.
+  Definition old (k : nat) : E := (/ L * (h k - g k xs))%vec.
+  Definition new (k : nat) : E := (/ L * (g k (y k) - g k xs))%vec.
+  Definition there (k : nat) : E := (/ L * (g k G - g k xs))%vec.
+  Definition pulls (k : nat) : E := (/ L * pull k)%vec.
+  Definition away : nat -> E := all (G - xs)%vec.
   Definition fallen : R := / L * (objective N f G - objective N f xs).
   Definition local_gap : R := / L * mean N (fun k => f k (y k) - f k xs - << g k xs, y k - xs >>).
 
-  Lemma all_inner a (u : F) : inner (all a) u = inner a (vmean N u).
-  Proof. rewrite (inner_sym a), inner_vmean. apply mean_ext; intros; apply inner_sym. Qed.
-  Lemma vmean_all a : same (vmean N (all a)) a.
-  Proof. intros z. rewrite inner_vmean. exact (mean_const N some (inner a z)). Qed.
-  Lemma vmean_average (u : F) : same (vmean N (average u)) (vmean N u).
-  Proof. apply vmean_all. Qed.
-  Lemma apart a (u : F) : inner (all a) (rest u) = 0.
+  Lemma o_inner u v : inner (o u) (o v) = mean N (fun k => inner (u k) (v k)).
+  Proof. apply of_inner. Qed.
+  Lemma all_inner a u : inner (o (all a)) (o u) = inner (vmean N u) a.
+  Proof. rewrite o_inner, inner_vmean. apply mean_ext; intros; apply inner_sym. Qed.
+  Lemma vmean_average u : alike (vmean N (average u)) (vmean N u).
+  Proof. intros z. rewrite inner_vmean. exact (mean_const N some (inner (vmean N u) z)). Qed.
+  Lemma apart a u : inner (o (all a)) (o (rest u)) = 0.
   Proof.
-    unfold rest, sub. rewrite inner_add_r, inner_scale_r, !all_inner, !(inner_sym a),
-      vmean_average; lra.
+    rewrite all_inner, inner_vmean. unfold rest.
+    rewrite (mean_ext N _ (fun k => inner (u k) a - inner (vmean N u) a)) by (intros;
+      apply inner_sub).
+    rewrite mean_minus, mean_const, <- inner_vmean by assumption; lra.
   Qed.
-  Lemma parts (u : F) : same (average u + rest u)%vec u.
-  Proof. intros z; unfold rest; expand; lra. Qed.
+  Let full (u : nat -> E) : F := (o (average u) + o (rest u))%vec.
+  Lemma parts u : alike (full u) (o u).
+  Proof.
+    refine (alike_of N E (fun k => add (average u k) (rest u k)) u _). intros k _ z.
+    unfold average, all, rest; expand; lra.
+  Qed.
 
-  Lemma flat : same (vmean N (fun k => g k xs)) zero.
+  Lemma flat : alike (vmean N (fun k => g k xs)) zero.
   Proof.
     intros z. set (size := mean N (fun k => ||g k xs||^2)).
     rewrite inner_zero. apply (stationary N 0 L 0 (1 + size) f g xs xs L_pos).
     assert (0 <= size) by (apply mean_pos_; intros; apply inner_pos).
     constructor; try assumption; [expand; lra | fold size; nra].
   Qed.
-  Lemma mean_old : same (vmean N h) (L * vmean N old)%vec.
+  Lemma mean_old : alike (vmean N h) (L * vmean N old)%vec.
   Proof.
     intros z. rewrite inner_scale, !inner_vmean.
     rewrite (mean_ext N (fun k => <<old k, z>>) (fun k => / L * (<<h k, z>> - inner (g k xs) z)))
@@ -100,13 +143,13 @@ Section Reduction.
 
   (** The new local models, seen from the optimum. *)
   Lemma moved k : (k < N)%nat ->
-    same (y k - xs)%vec (G - xs - / lam * vmean N old + / lam * (old k - new k - pulls k))%vec.
+    alike (y k - xs)%vec (G - xs - / lam * vmean N old + / lam * (old k - new k - pulls k))%vec.
   Proof.
     intros Hk z. pose proof (solved k z Hk) as S. pose proof (mean_old z) as M.
     unfold G, gamma. unfold old at 2, new, pulls. expand. rewrite M. clear M.
     apply Rmult_eq_reg_l with (lam * L); [|nra]. field_simplify; lra.
   Qed.
-  Lemma mean_moved : same (vmean N y - xs)%vec (G - xs - / lam * (vmean N new
+  Lemma mean_moved : alike (vmean N y - xs)%vec (G - xs - / lam * (vmean N new
     + vmean N pulls))%vec.
   Proof.
     intros z. transitivity (mean N (fun k => << y k - xs, z >>)).
@@ -118,22 +161,20 @@ Section Reduction.
       rewrite mean_plus, mean_const, mean_times, !mean_minus, <- !inner_vmean by assumption.
       expand. lra.
   Qed.
-  Lemma spread_out k : (k < N)%nat -> same (y k - vmean N y)%vec (/ lam * (rest old k - rest new k
+  Lemma spread_out k : (k < N)%nat -> alike (y k - vmean N y)%vec (/ lam * (rest old k - rest new k
     - rest pulls k))%vec.
   Proof.
     intros Hk z. pose proof (moved k Hk z) as M. pose proof (mean_moved z) as A.
-    change (rest old k) with (old k - vmean N old)%vec.
-    change (rest new k) with (new k - vmean N new)%vec.
-    change (rest pulls k) with (pulls k - vmean N pulls)%vec. expand. lra.
+    unfold rest. expand. lra.
   Qed.
 
   (** What the sum of squares is about: the expected potential, and the losses' conditions. *)
   Lemma expected_potential kappa :
     expected C (fun who => potential N (lam * L) g (kappa / L ^ 2) xs (model N P (lam * L) g who h
       y) (stored g who h y))
-    = ||away - / lam * (average new + average pulls)||^2
-      + spread N P / lam ^ 2 * ||rest old - rest new - rest pulls||^2
-      + kappa * ||old||^2 + kappa * (INR P / INR N) * (||new||^2 - ||old||^2).
+    = ||o away - / lam * (o (average new) + o (average pulls))||^2
+      + spread N P / lam ^ 2 * ||o (rest old) - o (rest new) - o (rest pulls)||^2
+      + kappa * ||o old||^2 + kappa * (INR P / INR N) * (||o new||^2 - ||o old||^2).
   Proof.
     unfold potential. rewrite expected_plus, expected_times.
     rewrite (expected_ext C (fun who => mean N (fun k => ||stored g who h y k - g k xs||^2))
@@ -151,28 +192,29 @@ Section Reduction.
     2: { intros k Hk; rewrite (same_square _ _ (spread_out k Hk)), inner_scale, inner_scale_r;
       lra. }
     rewrite mean_times.
-    assert (Q : forall (u : nat -> E) (r : F), (forall k, r k = / L * u k)%vec ->
-      / L ^ 2 * mean N (fun k => ||u k||^2) = ||r||^2).
-    { intros u r H. cbn [inner F families]. rewrite <- mean_times. apply mean_ext; intros k _.
-    rewrite H, inner_scale, inner_scale_r. field; lra. }
+    assert (Q : forall u r : nat -> E, (forall k, r k = / L * u k)%vec ->
+      / L ^ 2 * mean N (fun k => ||u k||^2) = ||o r||^2).
+    { intros u r H. rewrite o_inner, <- mean_times. apply mean_ext; intros k _.
+      rewrite H, inner_scale, inner_scale_r. field; lra. }
     rewrite <- (Q (fun k => h k - g k xs)%vec old),
       <- (Q (fun k => g k (y k) - g k xs)%vec new) by reflexivity.
-    replace (inner (away - _)%vec _) with ||G - xs - / lam * (vmean N new + vmean N pulls)||^2.
-    2: { symmetry. exact (mean_const N some ||G - xs - / lam * (vmean N new + vmean N pulls)||^2).
-    }
-    change (||rest old - rest new - rest pulls||^2)
-      with (mean N (fun k => ||rest old k - rest new k - rest pulls k||^2)).
+    set (v := (G - xs - / lam * (vmean N new + vmean N pulls))%vec).
+    replace (inner (o away - _)%vec _) with ||v||^2
+      by (symmetry; transitivity (mean N (fun _ => ||v||^2));
+        [exact (of_inner N E (all v) (all v)) | exact (mean_const N some ||v||^2)]).
+    set (w := fun k => (rest old k - rest new k - rest pulls k)%vec).
+    replace (inner (o (rest old) - _ - _)%vec _) with (mean N (fun k => ||w k||^2))
+      by (symmetry; exact (of_inner N E w w)).
+    change (fun k => ||rest old k - rest new k - rest pulls k||^2) with (fun k => ||w k||^2).
     field. repeat split; try lra; apply not_0_INR; lia.
   Qed.
 
-  Let Y : F := (away - / lam * average old
-    + / lam * ((average old + rest old) - (average new + rest new) - (average pulls
-      + rest pulls)))%vec.
-  Lemma Y_is k : (k < N)%nat -> same (Y k) (y k - xs)%vec.
-  Proof.
-    intros Hk z. rewrite (moved k Hk z). unfold Y, rest, away, average, all. cbn. unfold sub. cbn.
-    expand. lra.
-  Qed.
+  Let Y : F := (o away - / lam * o (average old) + / lam * (full old - full new - full pulls))%vec.
+  Let Yk (k : nat) : E := (G - xs - / lam * vmean N old + / lam *
+    ((vmean N old + rest old k) - (vmean N new + rest new k) - (vmean N pulls
+      + rest pulls k)))%vec.
+  Lemma Y_is k : (k < N)%nat -> alike (Yk k) (y k - xs)%vec.
+  Proof. intros Hk z. rewrite (moved k Hk z). unfold Yk, rest. expand. lra. Qed.
   Lemma between k a b : (k < N)%nat -> f k a + << g k a, b - a >>
     + / (2 * L) * ||g k b - g k a||^2 <= f k b.
   Proof.
@@ -188,25 +230,22 @@ Section Reduction.
     eapply Rle_trans; [|exact B]. right. unfold sub; expand. rewrite (inner_sym (g k a) (g k b)).
     field; lra.
   Qed.
-  Let full (u : F) : F := (average u + rest u)%vec.
-  Lemma product_of (u : F) (v : F) w : (forall k, (k < N)%nat -> same (v k) (w k)) ->
-    <<full u, v>> = mean N (fun k => <<u k, w k>>).
+  Lemma product_of u (v : F) w : alike v (o w) -> <<full u, v>> = mean N (fun k => <<u k, w k>>).
+  Proof. intros H. rewrite parts, inner_sym, H, inner_sym. apply of_inner. Qed.
+  Lemma square_of u : ||full u||^2 = mean N (fun k => ||u k||^2).
+  Proof. rewrite (same_square _ _ (parts u)). apply of_inner. Qed.
+  Lemma square_of_both u v : ||full u - full v||^2 = mean N (fun k => ||u k - v k||^2).
   Proof.
-    intros H. unfold full. rewrite parts. apply mean_ext; intros k Hk.
-    rewrite !(inner_sym (u k)), (H k Hk); reflexivity.
+    rewrite (same_square (full u - full v)%vec (o u - o v)%vec).
+    - exact (of_inner N E (fun k => u k - v k)%vec (fun k => u k - v k)%vec).
+    - intros z. rewrite !inner_sub, !parts. reflexivity.
   Qed.
-  Lemma square_of (u : F) : ||full u||^2 = mean N (fun k => ||u k||^2).
-  Proof. unfold full. rewrite (same_square _ _ (parts u)). reflexivity. Qed.
-  Lemma square_of_both (u v : F) : ||full u - full v||^2 = mean N (fun k => ||u k - v k||^2).
-  Proof.
-    rewrite (same_square (full u - full v)%vec (u - v)%vec); [reflexivity|].
-    intros z. rewrite !inner_sub. unfold full. rewrite !parts. reflexivity.
-  Qed.
-  Let pieces k := f k (y k) - f k xs - << g k xs, y k - xs >>.
+  Lemma Y_alike : alike Y (o (fun k => y k - xs)%vec).
+  Proof. exact (alike_of N E Yk (fun k => y k - xs)%vec Y_is). Qed.
 
   Lemma above : local_gap <= <<full new, Y>> - / 2 * ||full new||^2.
   Proof.
-    rewrite (product_of new Y (fun k => y k - xs)%vec), square_of by apply Y_is.
+    rewrite (product_of new Y (fun k => y k - xs)%vec Y_alike), square_of.
     unfold local_gap. rewrite <- !mean_times, <- mean_minus. apply (mean_le N some); intros k Hk.
     pose proof (scaled k (y k) xs Hk) as S. unfold new. expand.
     rewrite ?(inner_sym (g k (y k)) (g k xs)) in *. lra.
@@ -218,11 +257,13 @@ Section Reduction.
     pose proof (scaled k xs (y k) Hk) as S. unfold new. expand.
     rewrite ?(inner_sym (g k (y k)) (g k xs)) in *. lra.
   Qed.
-  Lemma near : fallen + <<full there, Y - away>> + / 2 * ||full new - full there||^2 <= local_gap.
+  Lemma near : fallen + <<full there, Y - o away>> + / 2 * ||full new - full there||^2
+    <= local_gap.
   Proof.
-    rewrite (product_of there (Y - away)%vec (fun k => y k - G)%vec), square_of_both.
-    2: { intros k Hk z. change ((Y - away)%vec k) with (Y k - (G - xs))%vec.
-    rewrite inner_sub, (Y_is k Hk z). expand; lra. }
+    rewrite (product_of there (Y - o away)%vec (fun k => y k - G)%vec), square_of_both.
+    2: { intros z. rewrite inner_sub, (Y_alike z), <- inner_sub. revert z.
+      refine (alike_of N E (fun k => y k - xs - (G - xs))%vec (fun k => y k - G)%vec _).
+      intros; expand; lra. }
     assert (B : fallen = mean N (fun k => / L * (f k G - f k xs - << g k xs, G - xs >>))).
     { rewrite mean_times, mean_minus, <- (inner_vmean N (fun k => g k xs)), flat, inner_zero,
       mean_minus.
@@ -236,15 +277,16 @@ Section Reduction.
   Lemma pulled : (forall k, (k < N)%nat -> 0 <= << pull k, y k - x >>) ->
     0 <= <<full pulls, full old - full new - full pulls>>.
   Proof.
-    intros H. rewrite (product_of pulls (full old - full new - full pulls)%vec (fun k => lam * (y
-      k - x))%vec).
+    intros H.
+    rewrite (product_of pulls (full old - full new - full pulls)%vec (fun k => lam * (y k -
+      x))%vec).
     - apply mean_pos_; intros k Hk. unfold pulls. rewrite inner_scale, inner_scale_r.
-      apply Rmult_le_pos; [left; apply Rinv_0_lt_compat, L_pos | apply Rmult_le_pos;
-        [lra | apply H, Hk]].
-    - intros k Hk z. change ((full old - full new - full pulls)%vec k) with
-        ((vmean N old + (old k - vmean N old)) - (vmean N new + (new k - vmean N new))
-          - (vmean N pulls + (pulls k - vmean N pulls)))%vec.
-      pose proof (solved k z Hk) as S. unfold old at 2, new at 2, pulls at 2. expand.
+      apply Rmult_le_pos; [left; apply Rinv_0_lt_compat, L_pos|].
+      apply Rmult_le_pos; [lra | apply H, Hk].
+    - intros z. rewrite !inner_sub, !parts, <- !inner_sub. revert z.
+      refine (alike_of N E (fun k => old k - new k - pulls k)%vec (fun k => lam * (y k - x))%vec
+        _).
+      intros k Hk z. pose proof (solved k z Hk) as S. unfold old, new, pulls. expand.
       apply Rmult_eq_reg_l with L; [|lra]. field_simplify; lra.
   Qed.
 
@@ -255,39 +297,41 @@ Section Reduction.
     <= V x h - 2 * q / L * (objective N f G - objective N f xs) - 2 / (lam * L) * << G - xs,
       vmean N pull >>.
   Lemma falls_if q K :
-    ||away - / lam * (average new + average pulls)||^2
-      + (1 - (1 - spread N P)) / lam ^ 2 * ||rest old - rest new - rest pulls||^2
-        + K / lam ^ 2 * ||full new||^2
-    <= ||away||^2 + K / lam ^ 2 * ||full old||^2 - 2 * q * fallen - 2 * / lam * <<away,
-      average pulls>> -> falls q K.
+    ||o away - / lam * (o (average new) + o (average pulls))||^2
+      + (1 - (1 - spread N P)) / lam ^ 2 * ||o (rest old) - o (rest new) - o (rest pulls)||^2
+      + K / lam ^ 2 * ||full new||^2
+    <= ||o away||^2 + K / lam ^ 2 * ||full old||^2 - 2 * q * fallen
+      - 2 * / lam * <<o away, o (average pulls)>> -> falls q K.
   Proof.
     intros H. unfold falls. rewrite expected_potential. rewrite !square_of in H.
-    change (||old||^2) with (mean N (fun k => ||old k||^2)).
-    change (||new||^2) with (mean N (fun k => ||new k||^2)).
+    rewrite !(o_inner old), !(o_inner new).
     unfold potential. fold G.
-    assert (A : ||away||^2 = ||G - xs||^2) by exact (mean_const N some ||G - xs||^2).
+    assert (A : ||o away||^2 = ||G - xs||^2)
+      by (rewrite o_inner; exact (mean_const N some ||G - xs||^2)).
     assert (O : mean N (fun k => ||h k - g k xs||^2) = L ^ 2 * mean N (fun k => ||old k||^2)).
     { rewrite <- mean_times. apply mean_ext; intros k _. unfold old.
     rewrite inner_scale, inner_scale_r. field; lra. }
-    assert (B : << away, average pulls >> = / L * << G - xs, vmean N pull >>).
-    { unfold away. rewrite all_inner, (inner_sym (G - xs)%vec), vmean_average, !inner_vmean,
-      (inner_sym (G - xs)%vec), inner_vmean, <- mean_times.
-      apply mean_ext; intros; unfold pulls; apply inner_scale. }
+    assert (B : << o away, o (average pulls) >> = / L * << G - xs, vmean N pull >>).
+    { unfold away. rewrite all_inner, vmean_average, (inner_sym (G - xs)%vec), !inner_vmean.
+      rewrite <- mean_times. apply mean_ext; intros; unfold pulls; apply inner_scale. }
     rewrite A, B in H. rewrite O. unfold fallen in H.
-    set (o := mean N (fun k => ||old k||^2)) in *. set (n := mean N (fun k => ||new k||^2)) in *.
+    set (b := mean N (fun k => ||old k||^2)) in *. set (n := mean N (fun k => ||new k||^2)) in *.
     assert (INR N <> 0 /\ INR P <> 0) as [HN HP] by (split; apply not_0_INR; lia).
-    replace (INR N / INR P * K / lam ^ 2 / L ^ 2 * (L ^ 2 * o))
-      with (INR N / INR P * K / lam ^ 2 * o) by (field; repeat split; lra).
-    replace (INR N / INR P * K / lam ^ 2 * (INR P / INR N) * (n - o))
-      with (K / lam ^ 2 * n - K / lam ^ 2 * o) by (field; repeat split; lra).
+    replace (INR N / INR P * K / lam ^ 2 / L ^ 2 * (L ^ 2 * b))
+      with (INR N / INR P * K / lam ^ 2 * b) by (field; repeat split; lra).
+    replace (INR N / INR P * K / lam ^ 2 * (INR P / INR N) * (n - b))
+      with (K / lam ^ 2 * n - K / lam ^ 2 * b) by (field; repeat split; lra).
     replace (2 * q / L) with (2 * q * / L) by (field; lra).
     replace (2 / (lam * L)) with (2 * / lam * / L) by (field; lra). lra.
   Qed.
 
-  Lemma all_apart X z : In X [away; average old; average new; average there; average pulls] ->
-    In z [rest old; rest new; rest there; rest pulls] -> <<X, z>> = 0.
-  Proof. simpl; intros HX Hz. repeat destruct HX as [<- | HX]; try tauto;
-    repeat destruct Hz as [<- | Hz]; try tauto; apply apart. Qed.
+  Lemma all_apart (X z : F) :
+    In X [o away; o (average old); o (average new); o (average there); o (average pulls)] ->
+    In z [o (rest old); o (rest new); o (rest there); o (rest pulls)] -> <<X, z>> = 0.
+  Proof.
+    simpl; intros HX Hz. repeat destruct HX as [<- | HX]; try tauto;
+      repeat destruct Hz as [<- | Hz]; try tauto; apply apart.
+  Qed.
 
   Let s := 1 - spread N P.
   Theorem falls_without_penalty q K : (forall k z, inner (pull k) z = 0) -> 0 <= q <= / lam ->
@@ -296,16 +340,18 @@ Section Reduction.
     0 <= A -> s <= D -> 0 <= s -> B * B <= A * D -> 0 <= K -> falls q K.
   Proof.
     intros no Hq A B D HA HD Hs HB HK. apply falls_if.
-    assert (Z : forall z : F, <<pulls, z>> = 0).
-    { intros z. transitivity (mean N (fun _ => 0)); [|apply (mean_const N some)].
-      apply mean_ext; intros; unfold pulls; rewrite inner_scale, no; lra. }
-    assert (M : forall z : F, << average pulls, z >> = 0).
-    { intros z. unfold average. rewrite all_inner, inner_vmean.
+    assert (Z : forall z : F, <<o pulls, z>> = 0).
+    { intros z. rewrite (alike_of N E pulls (fun _ => zero)); [apply (inner_zero (s := F))|].
+      intros k _ w. unfold pulls. rewrite inner_scale, no, inner_zero. lra. }
+    assert (M : forall z : F, << o (average pulls), z >> = 0).
+    { intros z. rewrite (alike_of N E (average pulls) (fun _ => zero));
+      [apply (inner_zero (s := F))|].
+      intros k _ w. unfold average, all. rewrite inner_vmean, inner_zero.
       transitivity (mean N (fun _ => 0)); [|apply (mean_const N some)].
       apply mean_ext; intros; unfold pulls; rewrite inner_scale, no; lra. }
     apply (dyn_core lam s q K local_gap fallen _ _ _ _ _ _ _ _ _ lam_pos all_apart above below
       near); try assumption.
-    intros z; unfold rest; rewrite inner_sub, Z, M; lra.
+    intros z. pose proof (parts pulls z) as W. unfold full in W. rewrite inner_add, M, Z in W. lra.
   Qed.
   Theorem falls_near : (forall k, (k < N)%nat -> 0 <= << pull k, y k - x >>) -> 0 <= s ->
     lam ^ 2 <= 4 * lam + 4 -> 2 * lam + 4 <= 3 * lam ^ 2 -> falls (2 * lam / (2 + lam) ^ 2) ((2

@@ -61,6 +61,76 @@ Proof.
   rewrite Rmult_assoc, Rinv_l; lra.
 Qed.
 
+(** What the measured numbers say of models, which are points of the certificate. *)
+Section Conclusions.
+  Context {E : space} (c : certificate) (N : nat) (some : (1 <= N)%nat) (l radius : R) (l_pos : 0 < l).
+  Variables (f : nat -> E -> R) (xs : E) (pt o : nat -> nat -> E).
+  Hypothesis first_is : forall k, pt O k = xs.
+  Let val (i k : nat) : R := / l * f k (pt i k).
+  Let proved (goal : criterion) : Prop :=
+    measured N l xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
+  Let D := IZR (Zpos (denominator c)).
+  Let D_pos : 0 < D. Proof. apply IZR_lt; reflexivity. Qed.
+  Lemma gap_at i x b : (forall k, (k < N)%nat -> pt i k = x) ->
+    mean N (val i) - mean N (val O) <= b * radius ^ 2 ->
+    objective N f x - objective N f xs <= b * l * radius ^ 2.
+  Proof.
+    intros X H. unfold val in H. rewrite !mean_times in H.
+    rewrite (mean_ext N (fun k => f k (pt i k)) (fun k => f k x)) in H
+      by (intros; rewrite X by assumption; reflexivity).
+    rewrite (mean_ext N (fun k => f k (pt 0%nat k)) (fun k => f k xs)) in H
+      by (intros; rewrite first_is; reflexivity).
+    unfold objective. apply (Rmult_le_compat_l l _ _ (Rlt_le _ _ l_pos)) in H.
+    eapply Rle_trans; [|eapply Rle_trans; [exact H|]]; right; [field; lra | lra].
+  Qed.
+  Section Last.
+    Variables (last : nat) (x : E).
+    Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
+    Lemma gap_of : proved (Gap (only c last)) ->
+      objective N f x - objective N f xs <= num (bound c) * l * radius ^ 2.
+    Proof.
+      intros C. rewrite num_is. apply (gap_at last x _ last_is).
+      unfold proved, measured, only in C. rewrite lin_at in C. fold D in C.
+      eapply Rle_trans; [right | exact C]. field. lra.
+    Qed.
+    Lemma distance_of : proved (Distance last) -> ||x - xs||^2 <= num (bound c) * radius ^ 2.
+    Proof.
+      intros C. unfold proved, measured in C. rewrite num_is.
+      rewrite (mean_ext N _ (fun _ => ||x - xs||^2)), mean_const in C; [exact C | exact some |].
+      intros k Hk; rewrite last_is by assumption; reflexivity.
+    Qed.
+    Lemma gradient_of (g : nat -> E) : (forall k, (k < N)%nat -> o last k = g k) ->
+      proved (Gradient last) -> ||vmean N g||^2 <= num (bound c) * l ^ 2 * radius ^ 2.
+    Proof.
+      intros G C. unfold proved, measured in C. rewrite num_is.
+      assert (W : forall w, inner (vmean N (own l o last)) w = / l * inner (vmean N g) w).
+      { intros w; rewrite !inner_vmean, <- mean_times; apply mean_ext; intros k Hk.
+        unfold own; rewrite G, inner_scale by assumption; reflexivity. }
+      rewrite W, inner_sym, W in C. set (v := inner _ _) in C |- *.
+      assert (0 <= l ^ 2) by (simpl; nra). apply (Rmult_le_compat_l (l ^ 2) _ _ H) in C.
+      eapply Rle_trans; [|eapply Rle_trans; [exact C|]]; right; [field; lra | lra].
+    Qed.
+  End Last.
+  (** The best of several models: of each its point and its weight. *)
+  Lemma best_gap_of (models : list (nat * Z)) (x : nat -> E) :
+    (forall t k, (t < length models)%nat -> (k < N)%nat ->
+      pt (fst (nth t models (O, 0%Z))) k = x t) ->
+    is_average c models = true -> proved (Gap (spread_over models)) ->
+    exists t, (t < length models)%nat /\
+      objective N f (x t) - objective N f xs <= num (bound c) * l * radius ^ 2.
+  Proof.
+    intros X A C. unfold proved, measured in C. rewrite lin_spread in C. fold D in C.
+    apply andb_prop in A as [A1 A2]. apply Z.eqb_eq in A2.
+    destruct (some_below models (fun i => mean N (val i) - mean N (val O))
+      (Q2R (bound c) * radius ^ 2) A1) as [t [T H]].
+    - rewrite A2; reflexivity.
+    - rewrite A2. fold D. apply (Rmult_le_compat_l D _ _ (Rlt_le _ _ D_pos)) in C.
+      eapply Rle_trans; [|exact C]. right. field. lra.
+    - exists t; split; [exact T|]. rewrite num_is.
+      apply (gap_at (fst (nth t models (O, 0%Z)))); [|exact H]. intros; apply X; assumption.
+  Qed.
+End Conclusions.
+
 Section Smooth.
   Context {E : space} (c : certificate) (N : nat) (mu L radius zeta : R).
   Variables (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) (pt : nat -> nat -> E).
@@ -70,7 +140,7 @@ Section Smooth.
   Hypothesis zeta_is : heterogeneity c = 0%Z \/ zeta = num (spread c) * L * radius.
   Hypothesis first_is : forall k, pt O k = xs.
   Let o (i k : nat) : E := g k (pt i k).
-  Hypothesis here : all_placed N L xs x0 pt o 0 (places c).
+  Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
   Let val (i k : nat) : R := / L * f k (pt i k).
   Lemma smooth_checked goal : check true c goal = true ->
     measured N L xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
@@ -78,7 +148,8 @@ Section Smooth.
     intros C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
-    apply (checked N some L L_pos xs x0 pt o val (radius ^ 2) true c goal).
+    apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
+      true c goal).
     - intros w. unfold own, o.
       rewrite (mean_ext N _ (fun k => / L * inner (g k xs) w))
         by (intros; rewrite first_is, inner_scale; reflexivity).
@@ -120,67 +191,110 @@ Section Smooth.
     - exact C.
   Qed.
 
-  (** The last model [x] is a point of the certificate. *)
   Section Last.
     Variables (last : nat) (x : E).
     Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
     Theorem gap_bound : check true c (Gap (only c last)) = true ->
       objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
-    Proof.
-      intros C; apply smooth_checked in C. unfold measured, only in C. rewrite lin_at in C.
-      set (D := IZR (Zpos (denominator c))) in *. assert (0 < D) by (apply IZR_lt; reflexivity).
-      unfold val in C. rewrite !mean_times in C. rewrite num_is.
-      rewrite (mean_ext N (fun k => f k (pt last k)) (fun k => f k x)) in C
-        by (intros; rewrite last_is by assumption; reflexivity).
-      rewrite (mean_ext N (fun k => f k (pt 0%nat k)) (fun k => f k xs)) in C
-        by (intros; rewrite first_is; reflexivity).
-      unfold objective. apply (Rmult_le_compat_l L _ _ (Rlt_le _ _ L_pos)) in C.
-      eapply Rle_trans; [|eapply Rle_trans; [exact C|]]; right; [field; lra | lra].
-    Qed.
+    Proof. intros C; apply (gap_of c N L radius L_pos f xs pt o first_is last x last_is), smooth_checked, C. Qed.
     Theorem distance_bound : check true c (Distance last) = true ->
       ||x - xs||^2 <= num (bound c) * radius ^ 2.
     Proof.
-      intros C; apply smooth_checked in C. unfold measured in C. rewrite num_is.
-      rewrite (mean_ext N _ (fun _ => ||x - xs||^2)), mean_const in C; [exact C | apply (some_client S) |].
-      intros k Hk; rewrite last_is by assumption; reflexivity.
+      intros C. apply (distance_of c N (some_client S) L radius f xs pt o last x last_is).
+      apply smooth_checked, C.
     Qed.
     Theorem gradient_bound : check true c (Gradient last) = true ->
       ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
     Proof.
-      intros C; apply smooth_checked in C. unfold measured in C. rewrite num_is.
-      assert (W : forall w, inner (vmean N (own L o last)) w = / L * inner (vmean N (fun k => g k x)) w).
-      { intros w; rewrite !inner_vmean, <- mean_times; apply mean_ext; intros k Hk.
-        unfold own, o; rewrite last_is, inner_scale by assumption; reflexivity. }
-      rewrite W, inner_sym, W in C. set (v := inner _ _) in C |- *.
-      assert (0 <= L ^ 2) by (simpl; nra). apply (Rmult_le_compat_l (L ^ 2) _ _ H) in C.
-      eapply Rle_trans; [|eapply Rle_trans; [exact C|]]; right; [field; lra | lra].
+      intros C. apply (gradient_of c N L radius L_pos f xs pt o last).
+      - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
+      - apply smooth_checked, C.
     Qed.
   End Last.
-
-  (** The best of several models: of each its point and its weight. *)
   Theorem best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
-    (forall t k, (t < length models)%nat -> (k < N)%nat -> pt (fst (nth t models (O, 0%Z))) k = x t) ->
+    (forall t k, (t < length models)%nat -> (k < N)%nat ->
+      pt (fst (nth t models (O, 0%Z))) k = x t) ->
     is_average c models = true -> check true c (Gap (spread_over models)) = true ->
     exists t, (t < length models)%nat /\
       objective N f (x t) - objective N f xs <= num (bound c) * L * radius ^ 2.
   Proof.
-    intros X A C; apply smooth_checked in C. unfold measured in C. rewrite lin_spread in C.
-    apply andb_prop in A as [A1 A2]. apply Z.eqb_eq in A2.
-    set (D := IZR (Zpos (denominator c))) in *. assert (D_pos : 0 < D) by (apply IZR_lt; reflexivity).
-    destruct (some_below models (fun i => mean N (val i) - mean N (val O)) (Q2R (bound c) * radius ^ 2)
-      A1) as [t [T H]].
-    - rewrite A2; reflexivity.
-    - rewrite A2. fold D. apply (Rmult_le_compat_l D _ _ (Rlt_le _ _ D_pos)) in C.
-      eapply Rle_trans; [|exact C]. right. field. lra.
-    - exists t; split; [exact T|]. rewrite num_is. unfold val in H. rewrite !mean_times in H.
-      rewrite (mean_ext N (fun k => f k (pt _ k)) (fun k => f k (x t))) in H
-        by (intros; rewrite X by assumption; reflexivity).
-      rewrite (mean_ext N (fun k => f k (pt 0%nat k)) (fun k => f k xs)) in H
-        by (intros; rewrite first_is; reflexivity).
-      unfold objective. apply (Rmult_le_compat_l L _ _ (Rlt_le _ _ L_pos)) in H.
-      eapply Rle_trans; [|eapply Rle_trans; [exact H|]]; right; [field; lra | lra].
+    intros X A C. apply (best_gap_of c N L radius L_pos f xs pt o first_is models x X A).
+    apply smooth_checked, C.
   Qed.
 End Smooth.
+
+(** The same for losses with subgradients of norm at most [G], in units of G / radius. [s i k] is a
+    subgradient at [pt i k]. *)
+Section Bounded.
+  Context {E : space} (c : certificate) (N : nat) (G radius : R).
+  Variables (f : nat -> E -> R) (s0 : nat -> E) (xs x0 : E) (pt s : nat -> nat -> E).
+  Hypothesis G_pos : 0 < G.
+  Hypothesis radius_pos : 0 < radius.
+  Hypothesis S : bounded_setting N G radius f s0 xs x0.
+  Hypothesis first_is : forall k, pt O k = xs.
+  Hypothesis s0_is : forall k, (k < N)%nat -> s O k = s0 k.
+  Hypothesis subgradients : forall i k, (i < length (places c))%nat -> (k < N)%nat ->
+    subgradient (f k) (pt i k) (s i k).
+  Hypothesis here : all_placed N (G / radius) xs x0 pt s (fun q => q * radius / G) 0 (places c).
+  Let l := G / radius.
+  Let l_pos : 0 < l. Proof. apply Rdiv_lt_0_compat; assumption. Qed.
+  Let l_inv : / l = radius / G. Proof. unfold l; field; lra. Qed.
+  Let val (i k : nat) : R := / l * f k (pt i k).
+  Lemma bounded_checked goal : heterogeneity c = 0%Z -> check false c goal = true ->
+    measured N l xs pt s val c goal <= Q2R (bound c) * radius ^ 2.
+  Proof.
+    intros H0 C. pose proof (one_client S) as some.
+    pose proof (Rinv_0_lt_compat l l_pos) as Hi.
+    apply (checked N some l l_pos xs x0 pt s (fun q => q * radius / G) val (radius ^ 2)
+      ltac:(intros q; unfold l; field; lra) false c goal).
+    - intros w. rewrite (mean_ext N _ (fun k => / l * inner (s0 k) w))
+        by (intros; unfold own; rewrite inner_scale, s0_is by assumption; reflexivity).
+      rewrite mean_times, <- inner_vmean, (balanced S), inner_zero; lra.
+    - exact here.
+    - simpl; nra.
+    - exact (begins_near S).
+    - left; exact H0.
+    - intros i Hi'. right.
+      rewrite (mean_ext N _ (fun k => / l * / l * inner (s i k) (s i k)))
+        by (intros; unfold own; rewrite inner_scale, inner_scale_r; lra).
+      rewrite mean_times.
+      pose proof (bounded S (pt i) (s i) (fun k Hk => subgradients i k Hi' Hk)) as B.
+      apply (Rmult_le_compat_l (/ l * / l)) in B; [|nra].
+      eapply Rle_trans; [exact B | right]. rewrite l_inv. field. lra.
+    - intros i j k Hi' Hj Hk. cbv iota. pose proof (subgradients j k Hj Hk (pt i k)) as B.
+      apply (Rmult_le_compat_l (/ l) _ _ (Rlt_le _ _ Hi)) in B.
+      unfold val, own. rewrite inner_scale, (inner_sym (s j k)), !inner_sub.
+      rewrite (inner_sym (s j k)), inner_sub in B. lra.
+    - exact C.
+  Qed.
+  Let units b : b * l * radius ^ 2 = b * G * radius. Proof. unfold l; field; lra. Qed.
+  Theorem bounded_gap_bound last (x : E) : (forall k, (k < N)%nat -> pt last k = x) ->
+    heterogeneity c = 0%Z -> check false c (Gap (only c last)) = true ->
+    objective N f x - objective N f xs <= num (bound c) * G * radius.
+  Proof.
+    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs pt s first_is last x X).
+    apply (bounded_checked _ H C).
+  Qed.
+  Theorem bounded_distance_bound last (x : E) : (forall k, (k < N)%nat -> pt last k = x) ->
+    heterogeneity c = 0%Z -> check false c (Distance last) = true ->
+    ||x - xs||^2 <= num (bound c) * radius ^ 2.
+  Proof.
+    intros X H C. apply (distance_of c N (one_client S) l radius f xs pt s last x X).
+    apply (bounded_checked _ H C).
+  Qed.
+  Theorem bounded_best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
+    (forall t k, (t < length models)%nat -> (k < N)%nat ->
+      pt (fst (nth t models (O, 0%Z))) k = x t) ->
+    is_average c models = true -> heterogeneity c = 0%Z ->
+    check false c (Gap (spread_over models)) = true ->
+    exists t, (t < length models)%nat /\
+      objective N f (x t) - objective N f xs <= num (bound c) * G * radius.
+  Proof.
+    intros X A H C.
+    destruct (best_gap_of c N l radius l_pos f xs pt s first_is models x X A (bounded_checked _ H C))
+      as [t [T B]]. exists t; split; [exact T | rewrite <- units; exact B].
+  Qed.
+End Bounded.
 
 (** Proofs of what a theorem asks of its certificate: numbers, and the points' places. *)
 Ltac numbers := unfold num; simpl; try solve [field | lra];

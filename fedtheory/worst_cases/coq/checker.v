@@ -126,8 +126,9 @@ Qed.
 
 Section Run.
   Context {E : space} (N : nat) (some : (1 <= N)%nat) (l : R) (l_pos : 0 < l) (xs x0 : E).
-  (** Point [i] of client [k], and its gradient there. *)
-  Variables (pt o : nat -> nat -> E).
+  (** Point [i] of client [k], and its gradient there; a number of units of steps. *)
+  Variables (pt o : nat -> nat -> E) (per : R -> R).
+  Hypothesis per_is : forall q, per q = q / l.
 
   (** A vector as a theorem has it; of gradients where [slope] holds. *)
   Fixpoint tell (slope : bool) (v : vec) (k : nat) : E :=
@@ -140,7 +141,7 @@ Section Run.
     | Plus a b => add (tell slope a k) (tell slope b k)
     | Minus a b => sub (tell slope a k) (tell slope b k)
     | Times q a => scale (num q) (tell slope a k)
-    | Step q a => scale (if slope then num q else num q / l) (tell true a k)
+    | Step q a => scale (if slope then num q else per (num q)) (tell true a k)
     | Slope q a => scale (if slope then num q * l else num q) (tell false a k)
     | Mean a => vmean N (tell slope a)
     end.
@@ -168,7 +169,7 @@ Section Run.
     - rewrite !inner_sub, IHv1, IHv2, Q2R_plus, Q2R_opp; lra.
     - rewrite !inner_scale, IHv, Q2R_mult, num_is; lra.
     - rewrite !inner_scale, IHv, Q2R_mult, num_is. destruct slope; [lra|].
-      unfold Rdiv. transitivity ((l * / l) * (Q2R q * (inner (den v k) w + Q2R (weight v) * inner xs w)));
+      rewrite per_is; unfold Rdiv. transitivity ((l * / l) * (Q2R q * (inner (den v k) w + Q2R (weight v) * inner xs w)));
         [lra | rewrite I; lra].
     - rewrite !inner_scale, IHv, Q2R_mult, num_is. destruct slope; lra.
     - rewrite !inner_vmean, (mean_ext N _ _ (fun k _ => IHv slope k w)), mean_times, mean_plus.
@@ -541,12 +542,13 @@ Qed.
 
 Section Sound.
   Context {E : space} (N : nat) (some : (1 <= N)%nat) (l : R) (l_pos : 0 < l) (xs x0 : E).
-  Variables (pt o : nat -> nat -> E) (val : nat -> nat -> R) (unit : R).
+  Variables (pt o : nat -> nat -> E) (per : R -> R) (val : nat -> nat -> R) (unit : R).
+  Hypothesis per_is : forall q, per q = q / l.
   Variables (smooth : bool) (c : certificate) (goal : criterion).
   Let u := own l o. Let p i k := sub (pt i k) xs. Let m := Q2R (curvature c).
   Let n := length (places c).
   Hypothesis flat : forall w, mean N (fun k => inner (u O k) w) = 0.
-  Hypothesis here : all_placed N l xs x0 pt o 0 (places c).
+  Hypothesis here : all_placed N l xs x0 pt o per 0 (places c).
   Hypothesis unit_pos : 0 <= unit.
   Hypothesis starts : inner (sub x0 xs) (sub x0 xs) <= unit.
   Hypothesis spreads : heterogeneity c = 0%Z \/
@@ -589,7 +591,7 @@ Section Sound.
     assert (A : forall i, (i < n)%nat ->
       is_rows (fun k => scale (IZR d) (p i k)) (nth i Pm [], nth i Pd [])).
     { intros i Hi k w Hk. rewrite inner_scale. unfold p.
-      rewrite (all_normal_are N some l l_pos xs x0 pt o flat (places c) [] W here
+      rewrite (all_normal_are N some l l_pos xs x0 pt o per per_is flat (places c) [] W here
         (fun i h => False_rect _ (Nat.nlt_0_r i h)) i Hi k w Hk).
       rewrite forallb_forall in DV.
       assert (I : (i < length (all_normal [] (places c)))%nat) by (rewrite all_normal_length; exact Hi).

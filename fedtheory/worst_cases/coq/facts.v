@@ -16,6 +16,10 @@ Proof. expand; lra. Qed.
 Lemma inner_sub_r {E : space} (x y z : E) : <<x, y - z>> = <<x, y>> - <<x, z>>.
 Proof. expand; lra. Qed.
 
+(** Vectors with the same inner products are equal. *)
+Lemma same {E : space} (x y : E) : (forall w, inner x w = inner y w) -> x = y.
+Proof. intros H; apply inner_definite; fold (sub x y); rewrite inner_sub, !H; lra. Qed.
+
 Lemma sum_ext n u v : (forall k, (k < n)%nat -> u k = v k) -> sum n u = sum n v.
 Proof. induction n; simpl; intros H; [reflexivity | rewrite IHn, H; auto]. Qed.
 Lemma sum_plus n u v : sum n (fun k => u k + v k) = sum n u + sum n v.

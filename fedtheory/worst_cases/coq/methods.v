@@ -1,0 +1,287 @@
+(** The points of each defined method are those of its certificates.
+
+    [..._places] are a method's places in turn, [..._points] its points, [..._placed] that they agree.
+    Point 0 is the optimum, the last one the last model. *)
+From Coq Require Import Reals QArith ZArith List Lra Lia.
+From Fedtheory Require Export methods_defined bounds.
+Import ListNotations.
+Open Scope R_scope.
+
+Lemma vmean_ext {E : space} N (u v : nat -> E) : (forall k, (k < N)%nat -> u k = v k) ->
+  vmean N u = vmean N v.
+Proof.
+  intros H; unfold vmean; f_equal. induction N as [|n IH]; simpl; [reflexivity|].
+  rewrite IH, H by auto; reflexivity.
+Qed.
+(** Places given by a function of the index. *)
+Definition places_by (h : nat -> vec) (n : nat) : list vec := Opt :: map h (seq 1 n).
+Lemma placed_by {E : space} N l (xs x0 : E) pt o per h n : (forall k, pt O k = xs) ->
+  (forall i k, (1 <= i <= n)%nat -> (k < N)%nat -> pt i k = tell N l xs x0 pt o per false (h i) k) ->
+  all_placed N l xs x0 pt o per 0 (places_by h n).
+Proof.
+  intros H0 H; split; [intros k w _; simpl; rewrite H0; reflexivity|].
+  assert (A : forall m a, (1 <= a)%nat -> (a + m <= S n)%nat ->
+    all_placed N l xs x0 pt o per a (map h (seq a m))).
+  { induction m as [|m IH]; intros a Ha Hm; simpl; [exact I|]. split; [|apply IH; lia].
+    intros k w Hk; rewrite H by first [assumption | lia]; reflexivity. }
+  apply A; lia.
+Qed.
+(** Index [S j] is step j mod K of round j / K. *)
+Lemma next_index K j : (1 <= K)%nat ->
+  (S j mod K = 0 /\ j mod K = K - 1 /\ S j / K = S (j / K))%nat \/
+  (S j mod K = S (j mod K) /\ S j / K = j / K)%nat.
+Proof.
+  intros HK. pose proof (Nat.div_mod j K ltac:(lia)) as D.
+  pose proof (Nat.mod_upper_bound j K ltac:(lia)) as B.
+  destruct (Nat.eq_dec (j mod K) (K - 1)) as [e|n].
+  - left. assert (E : S j = (S (j / K) * K + 0)%nat) by nia.
+    split; [|split; [exact e|]].
+    + symmetry; apply (Nat.mod_unique _ _ (S (j / K))); lia.
+    + symmetry; apply (Nat.div_unique _ _ _ 0); lia.
+  - right. split; [symmetry; apply (Nat.mod_unique _ _ (j / K)) | symmetry; apply (Nat.div_unique _ _ _ (S (j mod K)))]; lia.
+Qed.
+
+(** * FedAvg *)
+Definition fedavg_place (q : Q) (K i : nat) : vec :=
+  match i with
+  | O => Opt | 1%nat => Start
+  | S j => let p := Minus (At j) (Step q (Own j)) in
+      if Nat.eqb (j mod K) 0 then Mean p else p
+  end.
+Definition fedavg_places (q : Q) (K T : nat) : list vec := places_by (fedavg_place q K) (S (T * K)).
+Section FedAvg.
+  Context {E : space} (N K T : nat) (q : Q) (L : R) (g : nat -> E -> E) (xs x0 : E).
+  Let step := num q / L.
+  Definition fedavg_points (i k : nat) : E :=
+    match i with
+    | O => xs | S j => descent (num q / L) g k (fedavg N (num q / L) K g x0 (j / K)) (j mod K)
+    end.
+  Lemma fedavg_placed : (1 <= K)%nat -> all_placed N L xs x0 fedavg_points
+    (fun i k => g k (fedavg_points i k)) (fun q => q / L) 0 (fedavg_places q K T).
+  Proof.
+    intros HK. apply placed_by; [reflexivity|]. intros i k Hi Hk.
+    destruct i as [|[|j]]; [lia | simpl; rewrite Nat.div_0_l, Nat.mod_0_l by lia; reflexivity |].
+    unfold fedavg_place. destruct (next_index K j HK) as [(e & f & h)|(e & h)].
+    - rewrite e. unfold fedavg_points at 1. rewrite e, h. simpl.
+      apply vmean_ext; intros k' _.
+      transitivity (descent (num q / L) g k' (fedavg N (num q / L) K g x0 (j / K)) (S (j mod K)));
+        [f_equal; lia | reflexivity].
+    - assert (Nat.eqb (S j mod K) 0 = false) as -> by (rewrite e; reflexivity).
+      unfold fedavg_points at 1. rewrite e, h. reflexivity.
+  Qed.
+  Lemma fedavg_last k : (1 <= K)%nat -> fedavg_points (S (T * K)) k = fedavg N (num q / L) K g x0 T.
+  Proof.
+    intros HK; unfold fedavg_points. rewrite Nat.div_mul, Nat.mod_mul by lia. reflexivity.
+  Qed.
+End FedAvg.
+
+(** * SCAFFOLD *)
+Fixpoint own_sum (a n : nat) : vec :=
+  match n with O => Zero | S m => Plus (own_sum a m) (Own (a + m)) end.
+(** The control variates of round t: the mean of the client's gradients in the round before, or the
+    gradient at its model. *)
+Definition control (I : bool) (K t : nat) : vec :=
+  match t with
+  | O => Zero
+  | S s => if I then Own (S (s * K)) else Times (1 # Pos.of_nat K) (own_sum (S (s * K)) K)
+  end.
+Definition scaffold_place (I : bool) (q : Q) (K i : nat) : vec :=
+  match i with
+  | O => Opt | 1%nat => Start
+  | S j => let c := control I K (pred j / K) in
+      let p := Minus (At j) (Step q (Plus (Minus (Own j) c) (Mean c))) in
+      if Nat.eqb (j mod K) 0 then Mean p else p
+  end.
+Definition scaffold_places I (q : Q) (K T : nat) : list vec :=
+  places_by (scaffold_place I q K) (S (T * K)).
+Section Scaffold.
+  Context {E : space} (N K T : nat) (I : bool) (q : Q) (L : R) (g : nat -> E -> E) (xs x0 : E).
+  Hypothesis K_pos : (1 <= K)%nat.
+  Hypothesis step_pos : num q / L <> 0.
+  Let step := num q / L.
+  Definition scaffold_run (t : nat) : E * (nat -> E) :=
+    if I then scaffold_I N (num q / L) K g x0 t else scaffold N (num q / L) K g x0 t.
+  Definition scaffold_points (i k : nat) : E :=
+    match i with
+    | O => xs
+    | S j => let (x, c) := scaffold_run (j / K) in steered N (num q / L) g c k x (j mod K)
+    end.
+  Let o i k := g k (scaffold_points i k).
+  Let told := tell N L xs x0 scaffold_points o (fun q => q / L).
+  Lemma index t s : (s < K)%nat -> scaffold_points (S (t * K + s)) = fun k =>
+    steered N step g (snd (scaffold_run t)) k (fst (scaffold_run t)) s.
+  Proof.
+    intros H. unfold scaffold_points.
+    rewrite (Nat.div_add_l t K s), Nat.div_small, Nat.add_0_r by lia.
+    rewrite (Nat.add_comm (t * K)), Nat.mod_add, Nat.mod_small by lia.
+    destruct (scaffold_run t); reflexivity.
+  Qed.
+  Lemma moved c k x n w : inner (x - steered N step g c k x n)%vec w = step * sum n (fun s =>
+    inner (g k (steered N step g c k x s)) w - inner (c k) w + inner (vmean N c) w).
+  Proof.
+    induction n as [|n IH]; simpl; [rewrite inner_sub; lra|].
+    rewrite inner_sub in IH |- *. rewrite inner_sub, inner_scale, inner_add, inner_sub. lra.
+  Qed.
+  Lemma told_sum t n k w : (n <= K)%nat -> inner (told true (own_sum (S (t * K)) n) k) w =
+    sum n (fun s => inner (g k (scaffold_points (S (t * K + s)) k)) w).
+  Proof.
+    induction n as [|n IH]; intros H; simpl; [apply inner_zero|].
+    rewrite inner_add, IH by lia. reflexivity.
+  Qed.
+  Lemma control_is t k : snd (scaffold_run t) k = told true (control I K t) k.
+  Proof.
+    destruct t as [|t]; [unfold scaffold_run; destruct I; reflexivity|].
+    apply same; intros w. unfold control.
+    pose proof (index t) as X. unfold scaffold_run in *. destruct I; cbv iota in X; simpl.
+    - destruct (scaffold_I N (num q / L) K g x0 t) as [x c] eqn:e. unfold o.
+      rewrite (f_equal (fun n => scaffold_points (S n)) (eq_sym (Nat.add_0_r (t * K)))).
+      rewrite X by lia. reflexivity.
+    - destruct (scaffold N (num q / L) K g x0 t) as [x c] eqn:e. simpl.
+      rewrite inner_add, inner_sub, !inner_scale. fold step. fold told.
+      rewrite (told_sum t K k w (le_n K)).
+      rewrite (sum_ext K _ (fun s => inner (g k (steered N step g c k x s)) w))
+        by (intros s Hs; rewrite X by exact Hs; reflexivity).
+      rewrite moved, (sum_ext K _ (fun s => inner (g k (steered N step g c k x s)) w +
+        (inner (vmean N c) w - inner (c k) w))) by (intros; lra).
+      rewrite sum_plus, sum_const.
+      assert (R : num (1 # Pos.of_nat K) = / INR K).
+      { rewrite num_is. unfold Q2R; simpl. rewrite Rmult_1_l. f_equal.
+        rewrite INR_IZR_INZ. f_equal. rewrite <- positive_nat_Z, Nat2Pos.id by lia. reflexivity. }
+      rewrite R. assert (INR K <> 0) by (apply not_0_INR; lia). fold step in step_pos. field. auto.
+  Qed.
+  Lemma scaffold_placed : all_placed N L xs x0 scaffold_points o (fun q => q / L) 0
+    (scaffold_places I q K T).
+  Proof.
+    apply placed_by; [reflexivity|]. intros i k Hi Hk.
+    destruct i as [|[|j]]; [lia | simpl; rewrite Nat.div_0_l, Nat.mod_0_l by lia;
+      unfold scaffold_run; destruct I; reflexivity |].
+    unfold scaffold_place. change (pred (S j)) with j. fold told.
+    assert (P : forall k', told false (Minus (At (S j)) (Step q (Plus (Minus (Own (S j))
+        (control I K (j / K))) (Mean (control I K (j / K)))))) k' =
+      steered N step g (snd (scaffold_run (j / K))) k' (fst (scaffold_run (j / K))) (S (j mod K))).
+    { intros k'. simpl. fold told. rewrite <- control_is.
+      rewrite <- (vmean_ext N _ _ (fun k _ => control_is (j / K) k)). unfold o, scaffold_points.
+      destruct (scaffold_run (j / K)) as [x c]; reflexivity. }
+    destruct (next_index K j K_pos) as [(e & f & h)|(e & h)].
+    - rewrite e. cbn [Nat.eqb]. cbv zeta. change (told false (Mean ?p) k) with (vmean N (told false p)).
+      unfold scaffold_points at 1. rewrite e, h.
+      rewrite (vmean_ext N _ _ (fun k' _ => P k')), f. replace (S (K - 1)) with K by lia.
+      unfold scaffold_run. destruct I; simpl;
+        [destruct (scaffold_I N _ K g x0 (j / K)) | destruct (scaffold N _ K g x0 (j / K))]; reflexivity.
+    - assert (Nat.eqb (S j mod K) 0 = false) as -> by (rewrite e; reflexivity).
+      cbv zeta. rewrite P. unfold scaffold_points at 1. rewrite e, h.
+      destruct (scaffold_run (j / K)); reflexivity.
+  Qed.
+  Lemma scaffold_last k : scaffold_points (S (T * K)) k = fst (scaffold_run T).
+  Proof.
+    unfold scaffold_points. rewrite Nat.div_mul, Nat.mod_mul by lia. destruct (scaffold_run T); reflexivity.
+  Qed.
+End Scaffold.
+
+(** * FedDyn and FedProx with exact local solves: point t + 1 is the clients' models of round t. *)
+Definition dyn_model_place (q : Q) (t : nat) : vec :=
+  match t with
+  | O => Start
+  | S _ => Minus (Mean (At t)) (Step q (Mean (Own t)))
+  end.
+Definition feddyn_place (q : Q) (T i : nat) : vec :=
+  if Nat.eqb i (S T) then dyn_model_place q T
+  else Plus (dyn_model_place q (pred i))
+    (Step q (Minus (match pred i with O => Zero | t => Own t end) (Own i))).
+Definition feddyn_places (q : Q) (T : nat) : list vec := places_by (feddyn_place q T) (S T).
+Definition prox_model_place (t : nat) : vec := match t with O => Start | S _ => Mean (At t) end.
+Definition fedprox_place (q : Q) (T i : nat) : vec :=
+  if Nat.eqb i (S T) then prox_model_place T else Minus (prox_model_place (pred i)) (Step q (Own i)).
+Definition fedprox_places (q : Q) (T : nat) : list vec := places_by (fedprox_place q T) (S T).
+Section Exact.
+  Context {E : space} (N T : nat) (q : Q) (L alpha : R) (g : nat -> E -> E) (xs x0 : E).
+  Variables (x : nat -> E) (y h : nat -> nat -> E).
+  Hypothesis alpha_pos : alpha <> 0.
+  Hypothesis alpha_is : num q / L = / alpha.
+  Definition exact_points (i k : nat) : E :=
+    match i with O => xs | _ => if Nat.eqb i (S T) then x T else y i k end.
+  Let o i k := g k (exact_points i k).
+  Lemma solved_is k (u v w : E) : solved alpha g k u v w ->
+    w = (v + num q / L * (u - g k w))%vec.
+  Proof.
+    intros S; apply same; intros z. rewrite alpha_is.
+    assert (H : inner (g k w - u + alpha * (w - v))%vec z = 0) by (rewrite S; apply inner_zero).
+    rewrite inner_add, inner_scale, !inner_sub in H. rewrite inner_add, inner_scale, inner_sub.
+    apply Rmult_eq_reg_l with alpha; [field_simplify; lra | exact alpha_pos].
+  Qed.
+  Lemma early i k : (1 <= i <= T)%nat -> exact_points i k = y i k.
+  Proof.
+    intros H; unfold exact_points; destruct i; [lia|].
+    assert (Nat.eqb (S i) (S T) = false) as -> by (apply Nat.eqb_neq; lia). reflexivity.
+  Qed.
+  Lemma feddyn_placed : feddyn N solved alpha g x0 x y h ->
+    all_placed N L xs x0 exact_points o (fun q => q / L) 0 (feddyn_places q T).
+  Proof.
+    intros F. apply placed_by; [reflexivity|]. intros i k Hi Hk.
+    assert (St : forall t k, (k < N)%nat -> h (S t) k = g k (y (S t) k)).
+    { intros t k' Hk'. rewrite (dyn_stored _ _ _ _ _ _ _ _ F) by exact Hk'. apply same; intros w.
+      pose proof (dyn_work _ _ _ _ _ _ _ _ F t k' Hk') as W.
+      apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
+      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub. lra. }
+    set (tell_ := tell N L xs x0 exact_points o (fun q => q / L)).
+    assert (X : forall t k, (t <= T)%nat -> tell_ false (dyn_model_place q t) k = x t).
+    { intros t k' Ht. destruct t as [|t]; [symmetry; apply (dyn_start _ _ _ _ _ _ _ _ F)|].
+      rewrite (dyn_model _ _ _ _ _ _ _ _ F). unfold tell_, dyn_model_place; cbn [tell].
+      rewrite alpha_is. f_equal; [|f_equal]; apply vmean_ext; intros j Hj.
+      - apply early; lia.
+      - rewrite St by exact Hj. unfold o; rewrite early by lia. reflexivity. }
+    unfold feddyn_place. destruct (Nat.eqb_spec i (S T)) as [->|n].
+    - rewrite X by lia. unfold exact_points. rewrite Nat.eqb_refl. reflexivity.
+    - rewrite early by lia. destruct i as [|t]; [lia|]. change (pred (S t)) with t.
+      change (tell_ false (Plus ?a (Step q ?b)) k) with
+        (tell_ false a k + num q / L * tell_ true b k)%vec.
+      rewrite X by lia.
+      rewrite (solved_is k _ _ _ (dyn_work _ _ _ _ _ _ _ _ F t k Hk)) at 1.
+      f_equal. f_equal. change (tell_ true (Minus ?a ?b) k) with (tell_ true a k - tell_ true b k)%vec.
+      f_equal.
+      + destruct t as [|t]; [apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk)|].
+        rewrite St by exact Hk. unfold tell_; cbn [tell]. unfold o; rewrite early by lia. reflexivity.
+      + unfold tell_; cbn [tell]. unfold o; rewrite early by lia. reflexivity.
+  Qed.
+  Lemma fedprox_placed : fedprox N alpha g x0 x y ->
+    all_placed N L xs x0 exact_points o (fun q => q / L) 0 (fedprox_places q T).
+  Proof.
+    intros F. apply placed_by; [reflexivity|]. intros i k Hi Hk.
+    set (tell_ := tell N L xs x0 exact_points o (fun q => q / L)).
+    assert (X : forall t k, (t <= T)%nat -> tell_ false (prox_model_place t) k = x t).
+    { intros t k' Ht. destruct t as [|t]; [symmetry; apply (prox_start _ _ _ _ _ _ F)|].
+      rewrite (prox_model _ _ _ _ _ _ F). apply vmean_ext; intros j Hj. apply early; lia. }
+    unfold fedprox_place. destruct (Nat.eqb_spec i (S T)) as [->|n].
+    - rewrite X by lia. unfold exact_points. rewrite Nat.eqb_refl. reflexivity.
+    - rewrite early by lia. destruct i as [|t]; [lia|]. change (pred (S t)) with t.
+      change (tell_ false (Minus ?a (Step q ?b)) k) with
+        (tell_ false a k - num q / L * tell_ true b k)%vec. rewrite X by lia.
+      rewrite (solved_is k _ _ _ (prox_work _ _ _ _ _ _ F t k Hk)) at 1.
+      unfold tell_; cbn [tell]. unfold o; rewrite early by lia.
+      apply same; intros w. rewrite inner_add, !inner_sub, !inner_scale, inner_sub, inner_zero. lra.
+  Qed.
+  Lemma exact_last k : exact_points (S T) k = x T.
+  Proof. unfold exact_points; rewrite Nat.eqb_refl; reflexivity. Qed.
+End Exact.
+
+(** * The subgradient method *)
+Definition subgradient_place (q : Q) (i : nat) : vec :=
+  match i with O => Opt | 1%nat => Start | S j => Minus (At j) (Step q (Mean (Own j))) end.
+Definition subgradient_places (q : Q) (n : nat) : list vec := places_by (subgradient_place q) n.
+Section Subgradient.
+  Context {E : space} (N n : nat) (q : Q) (G radius : R) (f : nat -> E -> R) (xs x0 : E).
+  Variables (s0 : nat -> E) (x : nat -> E) (s : nat -> nat -> E).
+  Definition subgradient_points (i k : nat) : E := match i with O => xs | S t => x t end.
+  Definition subgradient_slopes (i k : nat) : E := match i with O => s0 k | S t => s t k end.
+  Hypothesis F : subgradient_method N (num q * radius / G) f x0 x s.
+  Lemma subgradient_placed : all_placed N (G / radius) xs x0 subgradient_points subgradient_slopes
+    (fun q => q * radius / G) 0 (subgradient_places q n).
+  Proof.
+    apply placed_by; [reflexivity|]. intros i k Hi Hk. destruct i as [|[|t]]; [lia| |].
+    - apply (sub_start _ _ _ _ _ _ F).
+    - simpl. rewrite (sub_step _ _ _ _ _ _ F). reflexivity.
+  Qed.
+  Lemma subgradient_slopes_are : (forall k, (k < N)%nat -> subgradient (f k) xs (s0 k)) ->
+    forall i k, (k < N)%nat -> subgradient (f k) (subgradient_points i k) (subgradient_slopes i k).
+  Proof. intros H [|t] k Hk; [apply H | apply (sub_slope _ _ _ _ _ _ F)]; exact Hk. Qed.
+End Subgradient.

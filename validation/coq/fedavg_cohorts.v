@@ -2,8 +2,8 @@
     far the model is from the optimum after T rounds, for every step, N and P and all convex
     L-smooth losses. *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts.
-From Theorems Require Import cohorts round feddyn.
+From Fedtheory Require Import facts cohorts.
+From Theorems Require Import round feddyn.
 Open Scope R_scope.
 
 (** * Definitions *)
@@ -23,7 +23,8 @@ Fixpoint after {E : space} {N P} (C : cohorts N P) step K (g : nat -> E -> E)
 
 (** By how much the squared distance grows in a round at most, where gradients at the optimum have
     the mean square 1. *)
-Definition growth N P L step := 2 * spread N P * step ^ 2 / (2 - spread N P * step * L).
+Definition growth N P L step :=
+  2 * sampling_spread N P * step ^ 2 / (2 - sampling_spread N P * step * L).
 
 (** * Theorems *)
 Theorem fedavg_round_distance N P L step :
@@ -36,7 +37,7 @@ Proof.
   intros HP HN HL Hs H2 E C f g xs x Lo. pose proof (some_clients _ _ _ _ _ _ Lo) as some.
   unfold fedavg_round. unfold growth.
   rewrite (sampling_from C HP some (fun k => descent step g k x 1)).
-  set (r := spread N P).
+  set (r := sampling_spread N P).
   assert (Hr : 0 <= r <= 1) by (pose proof (spread_is N P HP HN); unfold r; lra).
   set (u := fun k => (g k x - g k xs)%vec). set (U := vmean N u).
   assert (flat : forall z, inner (vmean N (fun k => g k xs)) z = 0).

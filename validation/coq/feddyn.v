@@ -1,8 +1,8 @@
 (** FedDyn with exact local solves lowers a potential in every round, for every alpha = lam L > 0,
     every number of clients N and of participants P, and all convex L-smooth losses. *)
 From Coq Require Import Reals List Lra Lia.
-From Fedtheory Require Import facts methods_defined.
-From Theorems Require Import cohorts squares round.
+From Fedtheory Require Import facts methods_defined cohorts.
+From Theorems Require Import squares round.
 Open Scope R_scope.
 
 (** * Definitions *)
@@ -58,9 +58,9 @@ Definition fits lam s q K : Prop :=
   let A := K - (1 - s) - q in let D := 1 + s + 2 * lam - K - q * (1 + lam) ^ 2 in
   let B := q * (1 + lam) - s in 0 <= A /\ s <= D /\ B * B <= A * D /\ 0 <= K.
 
-Lemma spread_is N P : (1 <= P)%nat -> (P <= N)%nat -> 0 <= 1 - spread N P <= 1.
+Lemma spread_is N P : (1 <= P)%nat -> (P <= N)%nat -> 0 <= 1 - sampling_spread N P <= 1.
 Proof.
-  intros HP HN. unfold spread. apply le_INR in HP, HN. simpl in HP.
+  intros HP HN. unfold sampling_spread. apply le_INR in HP, HN. simpl in HP.
   destruct (Req_dec (INR N) 1) as [one | more].
   - replace (INR N - INR P) with 0 by lra. unfold Rdiv; rewrite Rmult_0_l; lra.
   - assert (0 < INR P * (INR N - 1)) by nra. split.
@@ -71,8 +71,8 @@ Qed.
 
 Lemma lowers_by N P L lam q K : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < lam -> 0 <= q
   <= / lam ->
-  fits lam (1 - spread N P) q K -> lowers N P L lam (INR N / INR P * K / lam ^ 2 / L ^ 2) (2 * q /
-    L).
+  fits lam (1 - sampling_spread N P) q K ->
+  lowers N P L lam (INR N / INR P * K / lam ^ 2 / L ^ 2) (2 * q / L).
 Proof.
   intros HP HN HL Hl Hq (HA & HC & HB & HK) E C f g xs x h y [some smooth opt] S V.
   set (z := fun _ : nat => @zero E).
@@ -197,9 +197,10 @@ Qed.
 
 (** The largest kappa_0, with a kappa that depends on N, P, L and lam alone. *)
 Theorem feddyn_round_best N P L lam : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < lam ->
-  exists kappa, 0 <= kappa /\ lowers N P L lam kappa (best_kappa_0 lam (1 - spread N P) / L).
+  exists kappa, 0 <= kappa /\ lowers N P L lam kappa (best_kappa_0 lam (1 - sampling_spread N P) /
+    L).
 Proof.
-  intros HP HN HL Hl. set (s := 1 - spread N P).
+  intros HP HN HL Hl. set (s := 1 - sampling_spread N P).
   pose proof (spread_is N P HP HN : 0 <= s <= 1) as Hs.
   assert (Hi : 0 < / lam) by (apply Rinv_0_lt_compat; lra).
   destruct (closed_fits lam s Hl Hs) as [C0 [K F]]. set (c := closed lam s) in *.

@@ -2,8 +2,8 @@
     number of clients: with its best quadratic potential and the best rate, max(alpha/(alpha +
     mu), L/(L + alpha))^2. *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts methods_defined.
-From Theorems Require Import cohorts round feddyn.
+From Fedtheory Require Import facts methods_defined cohorts.
+From Theorems Require Import round feddyn.
 Open Scope R_scope.
 
 (** * Definitions *)

@@ -2,8 +2,8 @@
     penalty pulls, from lambda_2 = (1 + sqrt 13)/3 L = 1.5352 L on: Theorem E of the
     documentation. *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts.
-From Theorems Require Import cohorts round feddyn.
+From Fedtheory Require Import facts cohorts.
+From Theorems Require Import round feddyn.
 Open Scope R_scope.
 
 (** * Definitions *)

@@ -1,7 +1,7 @@
 (** From a round of FedDyn or FedElasticNet to the inner products of its sum of squares. *)
 From Coq Require Import Reals List Lra Lia Compare_dec FunctionalExtensionality.
-From Fedtheory Require Import facts.
-From Theorems Require Import cohorts squares.
+From Fedtheory Require Import facts cohorts.
+From Theorems Require Import squares.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -173,7 +173,7 @@ Section Reduction.
     expected C (fun who => potential N (lam * L) g (kappa / L ^ 2) xs (model N P (lam * L) g who h
       y) (stored g who h y))
     = ||o away - / lam * (o (average new) + o (average pulls))||^2
-      + spread N P / lam ^ 2 * ||o (rest old) - o (rest new) - o (rest pulls)||^2
+      + sampling_spread N P / lam ^ 2 * ||o (rest old) - o (rest new) - o (rest pulls)||^2
       + kappa * ||o old||^2 + kappa * (INR P / INR N) * (||o new||^2 - ||o old||^2).
   Proof.
     unfold potential. rewrite expected_plus, expected_times.
@@ -298,7 +298,8 @@ Section Reduction.
       vmean N pull >>.
   Lemma falls_if q K :
     ||o away - / lam * (o (average new) + o (average pulls))||^2
-      + (1 - (1 - spread N P)) / lam ^ 2 * ||o (rest old) - o (rest new) - o (rest pulls)||^2
+      + (1 - (1 - sampling_spread N P)) / lam ^ 2 * ||o (rest old) - o (rest new) - o (rest
+        pulls)||^2
       + K / lam ^ 2 * ||full new||^2
     <= ||o away||^2 + K / lam ^ 2 * ||full old||^2 - 2 * q * fallen
       - 2 * / lam * <<o away, o (average pulls)>> -> falls q K.
@@ -333,7 +334,7 @@ Section Reduction.
       repeat destruct Hz as [<- | Hz]; try tauto; apply apart.
   Qed.
 
-  Let s := 1 - spread N P.
+  Let s := 1 - sampling_spread N P.
   Theorem falls_without_penalty q K : (forall k z, inner (pull k) z = 0) -> 0 <= q <= / lam ->
     let A := K - (1 - s) - q in let B := q * (1 + lam) - s in let D := 1 + s
       + 2 * lam - K - q * (1 + lam) ^ 2 in

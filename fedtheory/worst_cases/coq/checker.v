@@ -277,6 +277,22 @@ Section Run.
     - intros i. rewrite (mean_lin (snd y) (fun j k => inner (D j k) (M i))).
       apply lin_nothing; intros; apply mean_deviation.
   Qed.
+  (** The mean over the clients and the deviations from it. *)
+  Lemma parts_are v x : stands v x -> inner (vmean N v) (vmean N v) = bil (fst x) (fst x) bm /\
+    mean N (fun k => inner (sub (v k) (vmean N v)) (sub (v k) (vmean N v))) = bil (snd x) (snd x) bd.
+  Proof.
+    intros V.
+    assert (A : forall w, inner (vmean N v) w = lin (fst x) (fun i => inner (M i) w)).
+    { intros w. rewrite inner_vmean, (mean_ext N _ _ (fun k Hk => V k w Hk)), mean_plus, mean_const, mean_lin
+        by assumption.
+      rewrite (lin_nothing (snd x)) by (intros; apply mean_deviation). lra. }
+    assert (SM : stands (fun _ => vmean N v) (fst x, [])) by (intros k w _; rewrite A; simpl; lra).
+    assert (SD : stands (fun k => sub (v k) (vmean N v)) ([], snd x))
+      by (intros k w Hk; rewrite inner_sub, A, (V k w Hk); simpl; lra).
+    pose proof (prod_is _ _ _ _ SM SM) as PM. pose proof (prod_is _ _ _ _ SD SD) as PD.
+    unfold prod in PM, PD. rewrite mean_const in PM by assumption.
+    unfold bil in *. simpl in PM, PD. split; lra.
+  Qed.
   Fixpoint comb (r : list Z) (a : nat -> E) : E :=
     match r with [] => zero | z :: t => add (scale (IZR z) (a O)) (comb t (fun i => a (S i))) end.
   Lemma inner_comb r : forall a w, inner (comb r a) w = lin r (fun i => inner (a i) w).
@@ -446,8 +462,11 @@ Record certificate := Certificate {
   norms : list Z;
   multipliers : list (list Z) }.
 
-(** Weights of F at points over [denominator], the distance of a point, the gradient of F there. *)
-Inductive criterion := Gap (weights : list Z) | Distance (i : nat) | Gradient (i : nat).
+(** Weights of F at points over [denominator], the distance of a point, the gradient of F there, or the
+    distance of the mean of a point over the clients and a part of their spread: a weight over
+    [denominator]. *)
+Inductive criterion := Gap (weights : list Z) | Distance (i : nat) | Gradient (i : nat)
+  | Cohort (i : nat) (part : Z).
 
 Definition point (i : nat) : list Z := repeat 0%Z i ++ [1%Z].
 Definition own_mean (i : nat) : list Z := match i with O => [] | _ => point i end.
@@ -475,6 +494,8 @@ Section Check.
       match goal with
       | Gap _ => []
       | Distance i => outer (times (- (2 * e * md * D)) (nth i P [])) (nth i P [])
+      | Cohort i w =>
+        outer (times (- (2 * e * md * (if mean then D else w))) (nth i P [])) (nth i P [])
       | Gradient i => if mean then outer (times (- (kappa * D)) (o i)) (o i) else []
       end).
   Definition matrix (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
@@ -482,7 +503,8 @@ Section Check.
   Definition weights : list Z :=
     match goal with Gap w => plus [(- total w)%Z] w | _ => [] end.
   Definition in_range : bool :=
-    match goal with Gap w => Nat.leb (length w) n | Distance i | Gradient i => Nat.ltb i n end.
+    match goal with Gap w => Nat.leb (length w) n | Distance i | Gradient i | Cohort i _ =>
+      Nat.ltb i n end.
   Definition fits : bool :=
     let C := columns (multipliers c) in
     forallb (fun j => Z.eqb
@@ -565,6 +587,8 @@ Section Sound.
     | Gap w => / IZR (Zpos (denominator c)) *
         lin w (fun i => mean N (val i) - mean N (val O))
     | Distance i => mean N (fun k => inner (p i k) (p i k))
+    | Cohort i w => inner (vmean N (p i)) (vmean N (p i)) + IZR w / IZR (Zpos (denominator c)) *
+        mean N (fun k => inner (sub (p i k) (vmean N (p i))) (sub (p i k) (vmean N (p i))))
     | Gradient i => inner (vmean N (u i)) (vmean N (u i))
     end.
   Theorem checked : check smooth c goal = true -> measured <= Q2R (bound c) * unit.
@@ -659,7 +683,7 @@ Section Sound.
         unfold fits in FI. fold L in FI. rewrite forallb_forall in FI.
         specialize (FI j). rewrite in_seq in FI. specialize (FI ltac:(lia)).
         apply Z.eqb_eq, (f_equal IZR) in FI. rewrite plus_IZR in FI. nra.
-      - destruct goal as [w|i|i]; simpl in *; try lia. apply Nat.leb_le in IR.
+      - destruct goal as [w|i|i|i q]; simpl in *; try lia. apply Nat.leb_le in IR.
         destruct w as [|z w]; simpl in *; lia. }
     rewrite FV in S.
     (* the forms that are left *)
@@ -719,7 +743,7 @@ Section Sound.
       assert (T : K * (IZR DD * measured) <= K * (IZR (near c) * unit)
         + K * (IZR (heterogeneity c) * zz * unit) + K * (IZR (total (norms c)) * unit)); [|lra].
       clear BO. unfold measured. fold DD.
-      destruct goal as [w|i|i]; simpl in IR, SM, SD; cbn [weights] in S.
+      destruct goal as [w|i|i|i q]; simpl in IR, SM, SD; cbn [weights] in S.
       - replace (IZR DD * (/ IZR DD * lin w (fun i => mean N (val i) - mean N (val O))))
           with (lin w (fun i => mean N (val i) - mean N (val O))) by (field; lra).
         rewrite (lin_ext _ _ (fun i => vm i + - vm O)) by reflexivity.
@@ -740,7 +764,24 @@ Section Sound.
         { destruct i as [|i]; [simpl; unfold bil; simpl; symmetry; rewrite inner_vmean; apply flat|].
           change (own_mean (Datatypes.S i)) with (point (Datatypes.S i)). unfold bil.
           rewrite !lin_point. reflexivity. }
-        rewrite Z in SM. simpl lin in S. lra. }
+        rewrite Z in SM. simpl lin in S. lra.
+      - apply Nat.ltb_lt in IR. rewrite !form_outer, !bil_times_l, !opp_IZR, !mult_IZR in SM, SD.
+        destruct (parts_are N some l xs x0 o flat _ _ (A i IR)) as [PM PD]. cbn [fst snd] in PM, PD.
+        fold bm in PM. fold bd in PD.
+        assert (T : forall z, inner (vmean N (fun k => scale (IZR d) (p i k))) z = IZR d * inner (vmean N (p i)) z)
+          by (intros z; rewrite !inner_vmean, <- mean_times; apply mean_ext; intros; apply inner_scale).
+        rewrite T, inner_sym, T in PM.
+        rewrite (mean_ext N _ (fun k => IZR d * IZR d * inner (sub (p i k) (vmean N (p i)))
+          (sub (p i k) (vmean N (p i))))) in PD.
+        2: { intros k _. rewrite !inner_sub, !inner_sub_r, !inner_scale, !inner_scale_r, !T.
+          rewrite (inner_sym (p i k) (vmean N _)), (inner_sym (vmean N _) (vmean N _)), !T.
+          rewrite (inner_sym (p i k) (vmean N (p i))). lra. }
+        rewrite mean_times in PD.
+        set (mm := inner (vmean N (p i)) (vmean N (p i))) in *.
+        set (md' := mean N (fun k => inner (sub (p i k) (vmean N (p i))) (sub (p i k) (vmean N (p i))))) in *.
+        assert (F : K * (IZR DD * (mm + IZR q / IZR DD * md')) = 2 * IZR e * IZR md * IZR DD * (IZR d * (IZR d * mm))
+          + 2 * IZR e * IZR md * IZR q * (IZR d * IZR d * md')) by (rewrite K_is; field; lra).
+        rewrite F, PM, PD. simpl lin in S. lra. }
     apply Rmult_le_reg_l with (K * IZR DD); [apply Rmult_lt_0_compat; assumption | lra].
   Qed.
 End Sound.

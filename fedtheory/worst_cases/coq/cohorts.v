@@ -35,7 +35,7 @@ Definition cohort_mean {E : space} (N P : nat) (who : cohort) (u : nat -> E) : E
   (/ INR P * vsum N (fun k => takes_part who k * u k))%vec.
 
 (** What a cohort of P of N leaves of the clients' spread. *)
-Definition spread (N P : nat) : R := (INR N - INR P) / (INR P * (INR N - 1)).
+Definition sampling_spread (N P : nat) : R := (INR N - INR P) / (INR P * (INR N - 1)).
 
 (** * The sampling lemma *)
 Lemma sum_swap n m (u : nat -> nat -> R) :
@@ -116,7 +116,7 @@ Section Expectations.
 
   Theorem sampling (u : nat -> E) :
     expected C (fun who => ||cohort_mean N P who u||^2)
-    = ||vmean N u||^2 + spread N P * mean N (fun k => ||u k - vmean N u||^2).
+    = ||vmean N u||^2 + sampling_spread N P * mean N (fun k => ||u k - vmean N u||^2).
   Proof.
     set (once := p / n). set (twice := p * (p - 1) / (n * (n - 1))).
     assert (H : expected C (fun who => ||cohort_mean N P who u||^2)
@@ -151,7 +151,7 @@ Section Expectations.
       - rewrite !mean_plus, mean_times, mean_const, <- inner_vmean by assumption; lra.
       - intros; expand; rewrite (inner_sym (vmean N u) (u k)); lra. }
     rewrite V; clear V. unfold vmean, mean. rewrite inner_scale, inner_scale_r.
-    set (a := sum N _). set (b := inner _ _). subst once twice. unfold spread. fold n p.
+    set (a := sum N _). set (b := inner _ _). subst once twice. unfold sampling_spread. fold n p.
     destruct (Req_dec n 1) as [one | more].
     - assert (N = 1%nat) as E1 by (apply INR_eq; simpl; exact one).
       assert (a = b) as -> by (subst a b; rewrite E1; simpl; expand;
@@ -174,7 +174,7 @@ Section Expectations.
   (** The same about a fixed vector. *)
   Corollary sampling_from (u : nat -> E) x :
     expected C (fun who => ||cohort_mean N P who u - x||^2)
-    = ||vmean N u - x||^2 + spread N P * mean N (fun k => ||u k - vmean N u||^2).
+    = ||vmean N u - x||^2 + sampling_spread N P * mean N (fun k => ||u k - vmean N u||^2).
   Proof.
     rewrite (expected_ext _ (fun who => ||cohort_mean N P who u||^2
       + (-2 * inner (cohort_mean N P who u) x + ||x||^2))).

@@ -20,8 +20,8 @@ NEEDED = [  # of the library, each after those it needs
     "cohort_bounds",
 ]  # fmt: skip
 WRITTEN = [
-    "squares", "round", "feddyn", "fedelasticnet", "feddyn_rate", "fedavg_cohorts",
-    "fedavg_two_of_four",
+    "squares", "round", "feddyn", "fedelasticnet", "feddyn_rate", "scaffold_rate",
+    "fedavg_cohorts", "fedavg_two_of_four",
 ]  # fmt: skip
 AXIOMS = {  # those that Coq's own real numbers rest on
     "ClassicalDedekindReals.sig_forall_dec", "ClassicalDedekindReals.sig_not_dec",
@@ -83,6 +83,9 @@ def test_theorems_rest_on_the_axioms_of_the_real_numbers_alone(compiled):
     ("fedavg_two_of_four", "1360162803", "1224146522"),
     ("fedavg_two_of_four", "sampling_spread N P <= 1 / 3 ->", "sampling_spread N P <= 11 / 30 ->"),
     ("feddyn_rate", "Rmax (alpha / (alpha + mu))", "Rmax (9 / 10 * alpha / (alpha + mu))"),
+    ("scaffold_rate", "INR K * step * L <= 3 / 10", "INR K * step * L <= 33 / 100"),
+    ("scaffold_rate", "(((1 - mu * step) ^ 2) ^ K)", "((9 / 10 * (1 - mu * step) ^ 2) ^ K)"),
+    ("scaffold_rate", "^ 3 * L ^ 2 / (L - mu)", "^ 3 * L ^ 2 / (L - mu) / 11"),
     ("feddyn_rate", "(L / (L + alpha)).", "(9 / 10 * L / (L + alpha))."),
 ])  # fmt: skip
 def test_a_constant_that_is_a_tenth_better_is_refused(compiled, tmp_path, stem, true, false):

@@ -36,13 +36,12 @@ Proof.
   refine (cohort_bound data N P C 0 L radius (1 * L * radius) f g xs x0
     (fun i k => match i with 0 => xs | 1 => x0 | 2 => descent (1 / 4 / L) g k x0 1
       | _ => descent (1 / 4 / L) g k x0 2 end)%nat
-    HL S _ _ _ _ 3 (fun k => descent (1 / 4 / L) g k x0 2) 10000000000 HP _ _ _).
+    HL S _ _ _ _ 3 (fun k => descent (1 / 4 / L) g k x0 2) (1 # 3) HP _ Hs _).
   - numbers.
   - numbers.
   - reflexivity.
   - places.
   - reflexivity.
-  - simpl. lra.
   - vm_cast_no_check (eq_refl true).
 Qed.
 

@@ -46,7 +46,8 @@ Definition near lam := if Rle_dec (lam ^ 2) (4 * lam + 4) then true else false.
 Definition kappa_0 lam := if near lam then 4 * lam / (2 + lam) ^ 2 else 2 / lam.
 Definition kappa lam := if near lam then (2 + 3 * lam) / (2 + lam) else lam / 2.
 
-(** The largest kappa_0, where s is 1 less what is left of the spread: 0 for one participant, 1
+(** The best kappa_0; docs/worst_cases.md has the instances that allow no larger one. Here s is
+    1 less what is left of the spread: 0 for one participant, 1
     for all. *)
 Definition closed lam s :=
   if Rle_dec (s * (2 + 2 * lam + lam ^ 2)) (lam * (1 + lam)) then 4 * (lam + 2 * s) / (2 + lam) ^ 2
@@ -195,7 +196,7 @@ Proof.
     [lra | apply far_fits; lra].
 Qed.
 
-(** The largest kappa_0, with a kappa that depends on N, P, L and lam alone. *)
+(** The best kappa_0, with a kappa that depends on N, P, L and lam alone. *)
 Theorem feddyn_round_best N P L lam : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < lam ->
   exists kappa, 0 <= kappa /\ lowers N P L lam kappa (best_kappa_0 lam (1 - sampling_spread N P) /
     L).

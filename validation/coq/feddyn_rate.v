@@ -25,6 +25,22 @@ Definition rate alpha mu L := Rmax (alpha / (alpha + mu)) (L / (L + alpha)).
 
 (** * Proof *)
 
+Lemma cocoercive {E : space} mu L (f : E -> R) (g : E -> E) (x y : E) :
+  0 <= mu < L -> smooth_convex mu L f g ->
+  0 <= (L + mu) * << g y - g x, y - x >> - mu * L * ||y - x||^2 - ||g y - g x||^2.
+Proof.
+  intros Hm F.
+  pose proof (interpolation mu L (/ (2 * (L - mu))) f g ltac:(lra) ltac:(field; lra) F) as J.
+  pose proof (J x y) as J1. pose proof (J y x) as J2. set (D := (g y - g x)%vec).
+  apply Rmult_le_reg_l with (/ (L - mu)); [apply Rinv_0_lt_compat; lra|]. rewrite Rmult_0_r.
+  replace (/ (L - mu) * ((L + mu) * <<D, y - x>> - mu * L * ||y - x||^2 - ||D||^2))
+    with (<<D, y - x>> - / (2 * (L - mu)) *
+      (2 * (||D||^2 + mu * L * ||y - x||^2 - 2 * mu * <<D, y - x>>))) by (field; lra).
+  subst D. generalize dependent (/ (2 * (L - mu))); intros i; intros. expand.
+  rewrite ?(inner_sym y x), ?(inner_sym x (g x)), ?(inner_sym x (g y)), ?(inner_sym y (g x)),
+    ?(inner_sym y (g y)), ?(inner_sym (g y) (g x)) in *. nra.
+Qed.
+
 (** The reflected local problem is a contraction. *)
 Lemma reflected {E : space} alpha mu L (f : E -> R) (g : E -> E) (x y : E) :
   0 < alpha -> 0 <= mu < L -> smooth_convex mu L f g ->
@@ -37,16 +53,7 @@ Proof.
   assert (m0 : 0 <= m) by (apply Rmult_le_pos; lra). assert (mM : m < M)
     by (apply Rmult_lt_compat_r; lra).
   assert (I : 0 <= (M + m) * <<a, b>> - m * M * ||a||^2 - ||b||^2).
-  { pose proof (interpolation mu L (/ (2 * (L - mu))) f g ltac:(lra) ltac:(field; lra) F) as J.
-    pose proof (J x y) as J1. pose proof (J y x) as J2. pose (D := (g y - g x)%vec).
-    assert (K : 0 <= (L + mu) * <<D, y - x>> - mu * L * ||y - x||^2 - ||D||^2).
-    { apply Rmult_le_reg_l with (/ (L - mu)); [apply Rinv_0_lt_compat; lra|]. rewrite Rmult_0_r.
-      replace (/ (L - mu) * ((L + mu) * <<D, y - x>> - mu * L * ||y - x||^2 - ||D||^2))
-        with (<<D, y - x>> - / (2 * (L - mu)) * (2 * (||D||^2
-          + mu * L * ||y - x||^2 - 2 * mu * <<D, y - x>>))) by (field; lra).
-      subst D. generalize dependent (/ (2 * (L - mu))); intros i; intros. expand.
-      rewrite ?(inner_sym y x), ?(inner_sym x (g x)), ?(inner_sym x (g y)), ?(inner_sym y (g x)),
-        ?(inner_sym y (g y)), ?(inner_sym (g y) (g x)) in *. nra. }
+  { pose proof (cocoercive mu L f g x y Hm F) as K. pose (D := (g y - g x)%vec). fold D in K.
     subst a b m M. fold D. rewrite inner_scale_r, inner_scale, inner_scale_r, (inner_sym _ D).
     replace (_ - _) with (/ alpha * / alpha * ((L + mu) * <<D,
       y - x>> - mu * L * ||y - x||^2 - ||D||^2)) by (field; lra).
@@ -254,3 +261,56 @@ Proof.
 Qed.
 Print Assumptions feddyn_rate.
 Print Assumptions feddyn_rate_from_zero.
+
+(** The rate is attained, by two equal parabolas: no smaller one is true. *)
+Lemma parabola {E : space} N mu L a : (1 <= N)%nat -> 0 <= mu <= a -> a <= L ->
+  losses (E := E) N mu L (fun _ x => a / 2 * ||x||^2) (fun _ x => a * x)%vec zero.
+Proof.
+  intros some Ha HL. constructor; [exact some | |].
+  - intros k _; split; intros x y; pose proof (inner_pos (y - x)%vec) as P; expand;
+      rewrite ?(inner_sym y x) in *; nra.
+  - intros z. unfold objective. apply (mean_le N some); intros k _. rewrite inner_zero.
+    pose proof (inner_pos z). nra.
+Qed.
+Theorem feddyn_rate_attained (E : space) alpha mu L (v : E) : 0 < alpha -> 0 <= mu < L ->
+  exists (f : nat -> E -> R) (g : nat -> E -> E) (x : nat -> E) (y h : nat -> nat -> E),
+    losses 2 mu L f g zero /\ feddyn_run 2 alpha g x y h /\ forall T,
+      far 2 alpha g zero (x T) (h T) = (rate alpha mu L ^ 2) ^ T * ||v||^2.
+Proof.
+  intros Ha Hm. assert (P2 : forall r T, (r ^ 2) ^ T = r ^ T * r ^ T)
+    by (intros; rewrite <- pow_mult, Nat.mul_comm, pow_mult; simpl; lra).
+  unfold rate, Rmax. destruct (Rle_dec (alpha / (alpha + mu)) (L / (L + alpha))) as [_ | _].
+  - set (r := L / (L + alpha)). set (sign := fun k : nat => match k with O => 1 | _ => -1 end).
+    exists (fun _ x => L / 2 * ||x||^2), (fun _ x => L * x)%vec, (fun _ => zero),
+      (fun t k => ((sign k * alpha / L * r ^ t)%R * v)%vec),
+        (fun t k => ((sign k * alpha * r ^ t)%R * v)%vec).
+    assert (R1 : r * (L + alpha) = L) by (unfold r; field; lra).
+    split; [apply parabola; [lia | lra | lra] | split].
+    + constructor.
+      * intros t k _. unfold solved. apply same; intros z. expand. simpl pow.
+        transitivity (sign k * alpha * r ^ t * / L * (r * (L + alpha) - L) * inner v z); [field;
+          lra|].
+        rewrite R1. field. lra.
+      * intros t k _. apply same; intros z. expand. simpl pow.
+        transitivity (sign k * alpha * r ^ t * / L * (r * (L + alpha) - alpha * r) * inner v z);
+          [field; lra|].
+        rewrite R1 at 1. field. lra.
+      * intros t. apply same; intros z. unfold vmean; simpl. expand. lra.
+    + intros T. rewrite P2. unfold far, mean, sign; simpl. expand. field. lra.
+  - set (r := alpha / (alpha + mu)).
+    exists (fun _ x => mu / 2 * ||x||^2), (fun _ x => mu * x)%vec,
+      (fun t => ((1 - mu / alpha) * r ^ t)%R * v)%vec,
+      (fun t _ => (r ^ t * v)%vec), (fun t _ => ((mu * r ^ t)%R * v)%vec).
+    assert (R1 : r * (alpha + mu) = alpha) by (unfold r; field; lra).
+    split; [apply parabola; [lia | lra | lra] | split].
+    + constructor.
+      * intros t k _. unfold solved. apply same; intros z. expand. simpl pow.
+        transitivity (r ^ t * (r * (alpha + mu) - alpha) * inner v z); [field; lra|]. rewrite R1.
+        lra.
+      * intros t k _. apply same; intros z. expand. simpl pow.
+        transitivity (r ^ t * (alpha - alpha * r) * inner v z); [rewrite <- R1 at 1; lra | field;
+          lra].
+      * intros t. apply same; intros z. unfold vmean; simpl. expand. field. lra.
+    + intros T. rewrite P2. unfold far, mean; simpl. expand. field. lra.
+Qed.
+Print Assumptions feddyn_rate_attained.

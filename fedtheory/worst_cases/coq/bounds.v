@@ -64,11 +64,11 @@ Qed.
 (** What the measured numbers say of models, which are points of the certificate. *)
 Section Conclusions.
   Context {E : space} (c : certificate) (N : nat) (some : (1 <= N)%nat) (l radius : R) (l_pos : 0 < l).
-  Variables (f : nat -> E -> R) (xs : E) (pt o : nat -> nat -> E).
+  Variables (f : nat -> E -> R) (xs x0 : E) (pt o : nat -> nat -> E).
   Hypothesis first_is : forall k, pt O k = xs.
   Let val (i k : nat) : R := / l * f k (pt i k).
   Let proved (goal : criterion) : Prop :=
-    measured N l xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
+    measured N l xs x0 pt o val c goal <= Q2R (bound c) * radius ^ 2.
   Let D := IZR (Zpos (denominator c)).
   Let D_pos : 0 < D. Proof. apply IZR_lt; reflexivity. Qed.
   Lemma gap_at i x b : (forall k, (k < N)%nat -> pt i k = x) ->
@@ -131,7 +131,7 @@ Section Conclusions.
   Qed.
 End Conclusions.
 
-Section Smooth.
+Section Core.
   Context {E : space} (c : certificate) (N : nat) (mu L radius zeta : R).
   Variables (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) (pt : nat -> nat -> E).
   Hypothesis L_pos : 0 < L.
@@ -139,34 +139,43 @@ Section Smooth.
   Hypothesis mu_is : mu = num (curvature c) * L.
   Hypothesis zeta_is : heterogeneity c = 0%Z \/ zeta = num (spread c) * L * radius.
   Hypothesis first_is : forall k, pt O k = xs.
-  Let o (i k : nat) : E := g k (pt i k).
+  (** Gradients at the points, and any other vectors of each client beyond. *)
+  Variable o : nat -> nat -> E.
+  Hypothesis o_is : forall i k, (i < length (places c))%nat -> o i k = g k (pt i k).
   Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
   Let val (i k : nat) : R := / L * f k (pt i k).
-  Lemma smooth_checked goal : check true c goal = true ->
-    measured N L xs pt o val c goal <= Q2R (bound c) * radius ^ 2.
+  Definition known_to_be_positive (goal : criterion) : Prop := match goal with
+    | Form _ P => forall x, In x P -> 0 <= mean N (fun k =>
+        inner (den N L xs x0 pt o (fst (snd x)) k) (den N L xs x0 pt o (snd (snd x)) k))
+    | _ => True
+    end.
+  Lemma smooth_checked goal : known_to_be_positive goal -> check true c goal = true ->
+    measured N L xs x0 pt o val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.
-    intros C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
+    intros KP C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
+    assert (n_pos : (0 < length (places c))%nat).
+    { unfold check, check_at in C. rewrite !andb_true_iff in C. apply Nat.ltb_lt, C. }
     apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
       true c goal).
-    - intros w. unfold own, o.
+    - intros w. unfold own.
       rewrite (mean_ext N _ (fun k => / L * inner (g k xs) w))
-        by (intros; rewrite first_is, inner_scale; reflexivity).
+        by (intros; rewrite o_is, first_is, inner_scale by exact n_pos; reflexivity).
       rewrite mean_times, <- inner_vmean, (stationary N mu L radius zeta f g xs x0 L_pos S); lra.
     - exact here.
     - simpl; nra.
     - exact (start_near S).
     - destruct zeta_is as [h|h]; [left; exact h | right]. pose proof (heterogeneous S) as H.
       rewrite (mean_ext N _ (fun k => / L * / L * inner (g k xs) (g k xs)))
-        by (intros; unfold own, o; rewrite first_is, inner_scale, inner_scale_r; lra).
+        by (intros; unfold own; rewrite o_is, first_is, inner_scale, inner_scale_r by exact n_pos; lra).
       rewrite mean_times. apply (Rmult_le_compat_l (/ L * / L)) in H; [|nra].
       eapply Rle_trans; [exact H | right]. rewrite h. field. lra.
     - intros i _. left. clear -C. unfold check, check_at in C. rewrite !andb_true_iff in C.
       destruct C as (((((((((((((((((_ & _) & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _)
         & _) & _) & _) & _) & _).
       destruct (norms c); [reflexivity | discriminate].
-    - intros i j k _ _ Hk. set (m := Q2R (curvature c)) in *.
+    - intros i j k Hi' Hj' Hk. set (m := Q2R (curvature c)) in *.
       destruct (in_class S k Hk) as [below above].
       assert (K : smooth_convex m 1 (fun y => / L * f k y) (fun y => scale (/ L) (g k y))).
       { split; intros x y; [specialize (below x y) | specialize (above x y)].
@@ -177,9 +186,8 @@ Section Smooth.
           rewrite inner_scale.
           replace (1 / 2 * ||y - x||^2) with (/ L * (L / 2 * ||y - x||^2)) by (field; lra). lra. }
       pose proof (interpolation m 1 (/ (2 * (1 - m))) _ _ m1 ltac:(field; lra) K (pt j k) (pt i k)) as J.
-      fold (own L o i k) in J. cbv beta in J.
-      change (scale (/ L) (g k (pt j k))) with (own L o j k) in J.
-      change (scale (/ L) (g k (pt i k))) with (own L o i k) in J.
+      cbv beta in J. rewrite <- (o_is j k Hj'), <- (o_is i k Hi') in J.
+      fold (own L o j k) (own L o i k) in J.
       unfold val. set (s := / (2 * (1 - m))) in *.
       assert (W : forall w, inner (sub (sub (pt i k) xs) (sub (pt j k) xs)) w = inner (sub (pt i k) (pt j k)) w)
         by (intros; rewrite !inner_sub; lra).
@@ -188,27 +196,42 @@ Section Smooth.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (sub (sub _ _) _)), W.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (own L o j k)),
         (inner_sym (sub (pt i k) (pt j k)) (sub (own L o i k) (own L o j k))). lra.
+    - exact KP.
     - exact C.
   Qed.
+End Core.
+
+Section Smooth.
+  Context {E : space} (c : certificate) (N : nat) (mu L radius zeta : R).
+  Variables (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) (pt : nat -> nat -> E).
+  Hypothesis L_pos : 0 < L.
+  Hypothesis S : setting N mu L radius zeta f g xs x0.
+  Hypothesis mu_is : mu = num (curvature c) * L.
+  Hypothesis zeta_is : heterogeneity c = 0%Z \/ zeta = num (spread c) * L * radius.
+  Hypothesis first_is : forall k, pt O k = xs.
+  Let o (i k : nat) : E := g k (pt i k).
+  Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
+  Let smooth_checked := smooth_checked c N mu L radius zeta f g xs x0 pt L_pos S mu_is zeta_is
+    first_is o (fun _ _ _ => eq_refl) here.
 
   Section Last.
     Variables (last : nat) (x : E).
     Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
     Theorem gap_bound : check true c (Gap (only c last)) = true ->
       objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
-    Proof. intros C; apply (gap_of c N L radius L_pos f xs pt o first_is last x last_is), smooth_checked, C. Qed.
+    Proof. intros C; apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is), (smooth_checked (Gap _) I), C. Qed.
     Theorem distance_bound : check true c (Distance last) = true ->
       ||x - xs||^2 <= num (bound c) * radius ^ 2.
     Proof.
-      intros C. apply (distance_of c N (some_client S) L radius f xs pt o last x last_is).
-      apply smooth_checked, C.
+      intros C. apply (distance_of c N (some_client S) L radius f xs x0 pt o last x last_is).
+      apply (smooth_checked (Distance _) I), C.
     Qed.
     Theorem gradient_bound : check true c (Gradient last) = true ->
       ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
     Proof.
-      intros C. apply (gradient_of c N L radius L_pos f xs pt o last).
+      intros C. apply (gradient_of c N L radius L_pos f xs x0 pt o last).
       - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
-      - apply smooth_checked, C.
+      - apply (smooth_checked (Gradient _) I), C.
     Qed.
   End Last.
   Theorem best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
@@ -218,8 +241,8 @@ Section Smooth.
     exists t, (t < length models)%nat /\
       objective N f (x t) - objective N f xs <= num (bound c) * L * radius ^ 2.
   Proof.
-    intros X A C. apply (best_gap_of c N L radius L_pos f xs pt o first_is models x X A).
-    apply smooth_checked, C.
+    intros X A C. apply (best_gap_of c N L radius L_pos f xs x0 pt o first_is models x X A).
+    apply (smooth_checked (Gap _) I), C.
   Qed.
 End Smooth.
 
@@ -240,10 +263,10 @@ Section Bounded.
   Let l_pos : 0 < l. Proof. apply Rdiv_lt_0_compat; assumption. Qed.
   Let l_inv : / l = radius / G. Proof. unfold l; field; lra. Qed.
   Let val (i k : nat) : R := / l * f k (pt i k).
-  Lemma bounded_checked goal : heterogeneity c = 0%Z -> check false c goal = true ->
-    measured N l xs pt s val c goal <= Q2R (bound c) * radius ^ 2.
+  Lemma bounded_checked goal : match goal with Form _ _ => False | _ => True end -> heterogeneity c = 0%Z -> check false c goal = true ->
+    measured N l xs x0 pt s val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.
-    intros H0 C. pose proof (one_client S) as some.
+    intros KP H0 C. pose proof (one_client S) as some.
     pose proof (Rinv_0_lt_compat l l_pos) as Hi.
     apply (checked N some l l_pos xs x0 pt s (fun q => q * radius / G) val (radius ^ 2)
       ltac:(intros q; unfold l; field; lra) false c goal).
@@ -265,6 +288,7 @@ Section Bounded.
       apply (Rmult_le_compat_l (/ l) _ _ (Rlt_le _ _ Hi)) in B.
       unfold val, own. rewrite inner_scale, (inner_sym (s j k)), !inner_sub.
       rewrite (inner_sym (s j k)), inner_sub in B. lra.
+    - destruct goal; first [exact I | contradiction].
     - exact C.
   Qed.
   Let units b : b * l * radius ^ 2 = b * G * radius. Proof. unfold l; field; lra. Qed.
@@ -272,15 +296,15 @@ Section Bounded.
     heterogeneity c = 0%Z -> check false c (Gap (only c last)) = true ->
     objective N f x - objective N f xs <= num (bound c) * G * radius.
   Proof.
-    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs pt s first_is last x X).
-    apply (bounded_checked _ H C).
+    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs x0 pt s first_is last x X).
+    apply (bounded_checked (Gap _) I H C).
   Qed.
   Theorem bounded_distance_bound last (x : E) : (forall k, (k < N)%nat -> pt last k = x) ->
     heterogeneity c = 0%Z -> check false c (Distance last) = true ->
     ||x - xs||^2 <= num (bound c) * radius ^ 2.
   Proof.
-    intros X H C. apply (distance_of c N (one_client S) l radius f xs pt s last x X).
-    apply (bounded_checked _ H C).
+    intros X H C. apply (distance_of c N (one_client S) l radius f xs x0 pt s last x X).
+    apply (bounded_checked (Distance _) I H C).
   Qed.
   Theorem bounded_best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
     (forall t k, (t < length models)%nat -> (k < N)%nat ->
@@ -291,14 +315,16 @@ Section Bounded.
       objective N f (x t) - objective N f xs <= num (bound c) * G * radius.
   Proof.
     intros X A H C.
-    destruct (best_gap_of c N l radius l_pos f xs pt s first_is models x X A (bounded_checked _ H C))
+    destruct (best_gap_of c N l radius l_pos f xs x0 pt s first_is models x X A (bounded_checked (Gap _) I H C))
       as [t [T B]]. exists t; split; [exact T | rewrite <- units; exact B].
   Qed.
 End Bounded.
 
 (** Proofs of what a theorem asks of its certificate: numbers, and the points' places. *)
-Ltac numbers := unfold num; simpl; try solve [field | lra];
-  first [left; reflexivity | right; field].
+Ltac numbers := unfold num; simpl; first [reflexivity | lra | field; lra
+  | left; reflexivity | right; first [lra | field; lra] | apply Rgt_not_eq; nra].
+Ltac models := let t := fresh in let k := fresh in let h := fresh in
+  intros t k h _; repeat (destruct t as [|t]; [reflexivity|]); exfalso; cbn [length] in h; lia.
 Ltac place := let k := fresh in let w := fresh in let h := fresh in
   intros k w h; apply (f_equal (fun z => inner z w));
   first [ reflexivity

@@ -106,15 +106,18 @@ Definition whole (d : Z) (q : Q) : Z := Z.div (Qnum q * d) (Zpos (Qden q)).
 Definition divides (d : Z) (r : row) : bool :=
   forallb (fun q => Z.eqb (whole d q * Zpos (Qden q)) (Qnum q * d)) r.
 Definition denominators (r : row) : Z := fold_right (fun q d => Z.lcm (Zpos (Qden q)) d) 1%Z r.
+Lemma whole_is d q : Z.eqb (whole d q * Zpos (Qden q)) (Qnum q * d) = true ->
+  IZR (whole d q) = IZR d * Q2R q.
+Proof.
+  intros H. apply Z.eqb_eq, (f_equal IZR) in H; rewrite !mult_IZR in H.
+  unfold Q2R. assert (0 < IZR (Zpos (Qden q))) by (apply IZR_lt; reflexivity).
+  apply Rmult_eq_reg_r with (IZR (Zpos (Qden q))); [rewrite H; field; lra | lra].
+Qed.
 Lemma whole_value d r : divides d r = true -> forall u,
   lin (map (whole d) r) u = IZR d * value r u.
 Proof.
   induction r as [|q r IH]; simpl; intros H u; [lra|].
-  apply andb_prop in H as [H1 H2]; rewrite (IH H2).
-  apply Z.eqb_eq, (f_equal IZR) in H1; rewrite !mult_IZR in H1.
-  assert (IZR (whole d q) = IZR d * Q2R q); [|nra].
-  unfold Q2R. assert (0 < IZR (Zpos (Qden q))) by (apply IZR_lt; reflexivity).
-  apply Rmult_eq_reg_r with (IZR (Zpos (Qden q))); [rewrite H1; field; lra | lra].
+  apply andb_prop in H as [H1 H2]; rewrite (IH H2), (whole_is d q H1); lra.
 Qed.
 
 Lemma all_normal_length places : forall known,
@@ -276,22 +279,6 @@ Section Run.
       apply lin_nothing; intros; apply mean_deviation.
     - intros i. rewrite (mean_lin (snd y) (fun j k => inner (D j k) (M i))).
       apply lin_nothing; intros; apply mean_deviation.
-  Qed.
-  (** The mean over the clients and the deviations from it. *)
-  Lemma parts_are v x : stands v x -> inner (vmean N v) (vmean N v) = bil (fst x) (fst x) bm /\
-    mean N (fun k => inner (sub (v k) (vmean N v)) (sub (v k) (vmean N v))) = bil (snd x) (snd x) bd.
-  Proof.
-    intros V.
-    assert (A : forall w, inner (vmean N v) w = lin (fst x) (fun i => inner (M i) w)).
-    { intros w. rewrite inner_vmean, (mean_ext N _ _ (fun k Hk => V k w Hk)), mean_plus, mean_const, mean_lin
-        by assumption.
-      rewrite (lin_nothing (snd x)) by (intros; apply mean_deviation). lra. }
-    assert (SM : stands (fun _ => vmean N v) (fst x, [])) by (intros k w _; rewrite A; simpl; lra).
-    assert (SD : stands (fun k => sub (v k) (vmean N v)) ([], snd x))
-      by (intros k w Hk; rewrite inner_sub, A, (V k w Hk); simpl; lra).
-    pose proof (prod_is _ _ _ _ SM SM) as PM. pose proof (prod_is _ _ _ _ SD SD) as PD.
-    unfold prod in PM, PD. rewrite mean_const in PM by assumption.
-    unfold bil in *. simpl in PM, PD. split; lra.
   Qed.
   Fixpoint comb (r : list Z) (a : nat -> E) : E :=
     match r with [] => zero | z :: t => add (scale (IZR z) (a O)) (comb t (fun i => a (S i))) end.
@@ -462,11 +449,12 @@ Record certificate := Certificate {
   norms : list Z;
   multipliers : list (list Z) }.
 
-(** Weights of F at points over [denominator], the distance of a point, the gradient of F there, or the
-    distance of the mean of a point over the clients and a part of their spread: a weight over
-    [denominator]. *)
+(** Multiples of means over the clients of inner products. *)
+Definition products := list (Q * (vec * vec)).
+(** Weights of F at points over [denominator], the distance of a point, the gradient of F there, or
+    products, less others that are known to be at least 0 (their numbers are at least 0, too). *)
 Inductive criterion := Gap (weights : list Z) | Distance (i : nat) | Gradient (i : nat)
-  | Cohort (i : nat) (part : Z).
+  | Form (of less : products).
 
 Definition point (i : nat) : list Z := repeat 0%Z i ++ [1%Z].
 Definition own_mean (i : nat) : list Z := match i with O => [] | _ => point i end.
@@ -478,8 +466,10 @@ Section Check.
   Let mn := Qnum (curvature c). Let md := Zpos (Qden (curvature c)).
   Let e := (md - mn)%Z. Let s := if smooth then 1%Z else 0%Z.
   Let D := Zpos (denominator c).
+  Let of_goal : products := match goal with Form l m => l ++ m | _ => [] end.
   Definition least_common : Z := fold_right (fun a d =>
-    Z.lcm (denominators (fst a)) (Z.lcm (denominators (snd a)) d)) 1%Z forms.
+    Z.lcm (denominators (fst a)) (Z.lcm (denominators (snd a)) d)) 1%Z
+    (forms ++ flat_map (fun p => [normal forms (fst (snd p)); normal forms (snd (snd p))]) of_goal).
   Variable d : Z.
   Definition kappa : Z := (2 * e * md * d * d)%Z.
   Definition at_means := map (fun a => map (whole d) (fst a)) forms.
@@ -487,6 +477,15 @@ Section Check.
   Definition shifted (o : nat -> list Z) (P : list (list Z)) : list (list Z) :=
     map (fun i => plus (times (d * md) (o i)) (if Z.eqb mn 0 then [] else times (- mn) (nth i P [])))
       (seq 0 n).
+  Definition rows_of (side : normal_of -> row) (v : vec) : list Z :=
+    map (whole d) (side (normal forms v)).
+  Definition of_products (side : normal_of -> row) (l : products) : list (list Z) :=
+    fold_right (fun p => add_matrix (outer
+      (times (2 * e * md * whole D (fst p)) (rows_of side (fst (snd p)))) (rows_of side (snd (snd p)))))
+      [] l.
+  Definition fine (l : products) : bool := divides D (map fst l) && forallb (fun p =>
+    let good v := earlier n v && divides d (fst (normal forms v)) && divides d (snd (normal forms v)) in
+    good (fst (snd p)) && good (snd (snd p))) l.
   Definition of_limits (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
     add_matrix (outer [(kappa * first)%Z] [1%Z]) (add_matrix
       (match norms c with [] => [] | r => every n (fun j =>
@@ -494,17 +493,18 @@ Section Check.
       match goal with
       | Gap _ => []
       | Distance i => outer (times (- (2 * e * md * D)) (nth i P [])) (nth i P [])
-      | Cohort i w =>
-        outer (times (- (2 * e * md * (if mean then D else w))) (nth i P [])) (nth i P [])
       | Gradient i => if mean then outer (times (- (kappa * D)) (o i)) (o i) else []
+      | Form l m => of_products (if mean then fst else snd) (map (fun p => (- fst p, snd p)%Q) (l ++ m))
       end).
   Definition matrix (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
     add_matrix (of_limits first mean o P) (of_losses n s e mn (multipliers c) (shifted o P) P).
   Definition weights : list Z :=
     match goal with Gap w => plus [(- total w)%Z] w | _ => [] end.
   Definition in_range : bool :=
-    match goal with Gap w => Nat.leb (length w) n | Distance i | Gradient i | Cohort i _ =>
-      Nat.ltb i n end.
+    match goal with
+    | Gap w => Nat.leb (length w) n | Distance i | Gradient i => Nat.ltb i n
+    | Form l m => fine (map (fun p => (- fst p, snd p)%Q) (l ++ m)) && forallb (fun p => Qle_bool 0 (fst p)) m
+    end.
   Definition fits : bool :=
     let C := columns (multipliers c) in
     forallb (fun j => Z.eqb
@@ -524,7 +524,7 @@ Section Check.
     semidefinite (matrix (heterogeneity c) false point at_deviations).
 End Check.
 Definition check (smooth : bool) (c : certificate) (goal : criterion) : bool :=
-  check_at smooth c goal (least_common c).
+  check_at smooth c goal (least_common c goal).
 
 Lemma columns_length n L : forallb (fun r => Nat.leb (length r) n) L = true ->
   (length (columns L) <= n)%nat.
@@ -582,18 +582,24 @@ Section Sound.
       / (2 * (1 - m)) * (inner (sub (u i k) (u j k)) (sub (u i k) (u j k))
         + m * inner (sub (p i k) (p j k)) (sub (p i k) (p j k))
         - 2 * m * inner (sub (u i k) (u j k)) (sub (p i k) (p j k))) else 0).
+  Definition summed (P : products) : R := fold_right (fun x s => Q2R (fst x) * mean N (fun k =>
+    inner (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k)) + s) 0 P.
+  Hypothesis less_known : match goal with
+    | Form _ P => forall x, In x P -> 0 <= mean N (fun k =>
+        inner (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k))
+    | _ => True
+    end.
   Definition measured : R :=
     match goal with
     | Gap w => / IZR (Zpos (denominator c)) *
         lin w (fun i => mean N (val i) - mean N (val O))
     | Distance i => mean N (fun k => inner (p i k) (p i k))
-    | Cohort i w => inner (vmean N (p i)) (vmean N (p i)) + IZR w / IZR (Zpos (denominator c)) *
-        mean N (fun k => inner (sub (p i k) (vmean N (p i))) (sub (p i k) (vmean N (p i))))
     | Gradient i => inner (vmean N (u i)) (vmean N (u i))
+    | Form P _ => summed P
     end.
   Theorem checked : check smooth c goal = true -> measured <= Q2R (bound c) * unit.
   Proof.
-    unfold check; set (d := least_common c); clearbody d. unfold check_at.
+    unfold check; set (d := least_common c goal); clearbody d. unfold check_at.
     fold n. rewrite !andb_true_iff.
     intros (((((((((((((((((N0 & D0) & E0) & NS) & W) & DV) & IR) & NP) & HP) & NN) & LP) & LL) & NL)
       & LW) & FI) & BO) & SM) & SD).
@@ -683,7 +689,7 @@ Section Sound.
         unfold fits in FI. fold L in FI. rewrite forallb_forall in FI.
         specialize (FI j). rewrite in_seq in FI. specialize (FI ltac:(lia)).
         apply Z.eqb_eq, (f_equal IZR) in FI. rewrite plus_IZR in FI. nra.
-      - destruct goal as [w|i|i|i q]; simpl in *; try lia. apply Nat.leb_le in IR.
+      - destruct goal as [w|i|i|P P2]; simpl in *; try lia. apply Nat.leb_le in IR.
         destruct w as [|z w]; simpl in *; lia. }
     rewrite FV in S.
     (* the forms that are left *)
@@ -738,12 +744,41 @@ Section Sound.
     apply (Rmult_le_compat_l K _ _ (Rlt_le _ _ K_pos)) in BO.
     apply (Rmult_le_compat_l K _ _ (Rlt_le _ _ K_pos)) in NB.
     set (zz := Q2R (spread c) * Q2R (spread c)) in *.
+    assert (PF : forall P, fine c d P = true ->
+      form (of_products c d fst P) bm + form (of_products c d snd P) bd = K * (IZR DD * summed P)).
+    { assert (R : forall v, earlier n v && divides d (fst (normal (all_normal [] (places c)) v)) &&
+          divides d (snd (normal (all_normal [] (places c)) v)) = true ->
+        is_rows (fun k => scale (IZR d) (den N l xs x0 pt o v k)) (rows_of c d fst v, rows_of c d snd v)).
+      { intros v V k w Hk. apply andb_prop in V as [V V2]. apply andb_prop in V as [V0 V1].
+        rewrite inner_scale. unfold rows_of. cbn [fst snd].
+        rewrite (whole_value d _ V1), (whole_value d _ V2).
+        rewrite (normal_is N some l xs x0 pt o flat (all_normal [] (places c)) v);
+          [apply Rmult_plus_distr_l | rewrite all_normal_length; exact V0 | | exact Hk].
+        intros i Hi. rewrite all_normal_length in Hi.
+        apply (all_normal_are N some l l_pos xs x0 pt o per per_is flat (places c) [] W here
+          (fun i h => False_rect _ (Nat.nlt_0_r i h)) i Hi). }
+      induction P as [|[q [a b]] P IHP]; intros V; [simpl; lra|].
+      unfold fine in V. simpl in V. apply andb_prop in V as [V V4]. apply andb_prop in V as [V1 V2].
+      apply andb_prop in V4 as [V4 V5]. apply andb_prop in V4 as [Va Vb].
+      specialize (IHP (proj2 (andb_true_iff _ _) (conj V2 V5))).
+      change (of_products c d ?f ((q, (a, b)) :: P)) with (add_matrix (outer (times (2 * e * md *
+        whole DD q) (rows_of c d f a)) (rows_of c d f b)) (of_products c d f P)).
+      rewrite !form_add, !form_outer, !bil_times_l, !mult_IZR, (whole_is DD q V1).
+      pose proof (prod_is N some l xs x0 o flat _ _ _ _ (R a Va) (R b Vb)) as PO.
+      unfold prod in PO; cbn [fst snd] in PO; fold bm bd in PO.
+      rewrite (mean_ext N _ (fun k => IZR d * IZR d * inner (den N l xs x0 pt o a k)
+        (den N l xs x0 pt o b k))) in PO by (intros; rewrite inner_scale, inner_scale_r; lra).
+      rewrite mean_times in PO. simpl summed. fold (summed P).
+      set (mp := mean N (fun k => inner (den N l xs x0 pt o a k) (den N l xs x0 pt o b k))) in *.
+      assert (F : K * (IZR DD * (Q2R q * mp)) =
+        2 * IZR e * IZR md * (IZR DD * Q2R q) * (IZR d * IZR d * mp)) by (rewrite K_is; lra).
+      rewrite PO in F. lra. }
     assert (G : K * (IZR DD * measured) <= K * (IZR DD * Q2R (bound c) * unit)).
     { eapply Rle_trans; [|exact BO].
       assert (T : K * (IZR DD * measured) <= K * (IZR (near c) * unit)
         + K * (IZR (heterogeneity c) * zz * unit) + K * (IZR (total (norms c)) * unit)); [|lra].
       clear BO. unfold measured. fold DD.
-      destruct goal as [w|i|i|i q]; simpl in IR, SM, SD; cbn [weights] in S.
+      destruct goal as [w|i|i|l1 l2]; simpl in IR, SM, SD; cbn [weights] in S.
       - replace (IZR DD * (/ IZR DD * lin w (fun i => mean N (val i) - mean N (val O))))
           with (lin w (fun i => mean N (val i) - mean N (val O))) by (field; lra).
         rewrite (lin_ext _ _ (fun i => vm i + - vm O)) by reflexivity.
@@ -765,23 +800,21 @@ Section Sound.
           change (own_mean (Datatypes.S i)) with (point (Datatypes.S i)). unfold bil.
           rewrite !lin_point. reflexivity. }
         rewrite Z in SM. simpl lin in S. lra.
-      - apply Nat.ltb_lt in IR. rewrite !form_outer, !bil_times_l, !opp_IZR, !mult_IZR in SM, SD.
-        destruct (parts_are N some l xs x0 o flat _ _ (A i IR)) as [PM PD]. cbn [fst snd] in PM, PD.
-        fold bm in PM. fold bd in PD.
-        assert (T : forall z, inner (vmean N (fun k => scale (IZR d) (p i k))) z = IZR d * inner (vmean N (p i)) z)
-          by (intros z; rewrite !inner_vmean, <- mean_times; apply mean_ext; intros; apply inner_scale).
-        rewrite T, inner_sym, T in PM.
-        rewrite (mean_ext N _ (fun k => IZR d * IZR d * inner (sub (p i k) (vmean N (p i)))
-          (sub (p i k) (vmean N (p i))))) in PD.
-        2: { intros k _. rewrite !inner_sub, !inner_sub_r, !inner_scale, !inner_scale_r, !T.
-          rewrite (inner_sym (p i k) (vmean N _)), (inner_sym (vmean N _) (vmean N _)), !T.
-          rewrite (inner_sym (p i k) (vmean N (p i))). lra. }
-        rewrite mean_times in PD.
-        set (mm := inner (vmean N (p i)) (vmean N (p i))) in *.
-        set (md' := mean N (fun k => inner (sub (p i k) (vmean N (p i))) (sub (p i k) (vmean N (p i))))) in *.
-        assert (F : K * (IZR DD * (mm + IZR q / IZR DD * md')) = 2 * IZR e * IZR md * IZR DD * (IZR d * (IZR d * mm))
-          + 2 * IZR e * IZR md * IZR q * (IZR d * IZR d * md')) by (rewrite K_is; field; lra).
-        rewrite F, PM, PD. simpl lin in S. lra. }
+      - apply andb_prop in IR as [IR1 IR2]. apply PF in IR1.
+        fold bm bd in IR1. simpl lin in S.
+        assert (Neg : forall P, summed (map (fun p => (- fst p, snd p)%Q) P) = - summed P).
+        { induction P as [|pp P IHP]; simpl; [lra|]. fold (summed (map (fun p => (- fst p, snd p)%Q) P)).
+          fold (summed P). rewrite IHP, Q2R_opp. lra. }
+        assert (App : forall P Q, summed (P ++ Q) = summed P + summed Q).
+        { induction P as [|pp P IHP]; intros Q; simpl; [lra|]. fold (summed (P ++ Q)). fold (summed P).
+          rewrite IHP; lra. }
+        rewrite Neg, App in IR1.
+        assert (M : 0 <= summed l2).
+        { clear -less_known IR2. induction l2 as [|pp P IHP]; simpl; [lra|]. fold (summed P).
+          simpl in IR2; apply andb_prop in IR2 as [Q1 Q2]. apply Qle_bool_imp_le, Qle_Rle in Q1.
+          rewrite Q2R_0 in Q1. specialize (IHP (fun p h => less_known p (or_intror h)) Q2).
+          pose proof (less_known pp (or_introl eq_refl)) as B. nra. }
+        assert (0 <= K * (IZR DD * summed l2)) by (repeat apply Rmult_le_pos; lra). lra. }
     apply Rmult_le_reg_l with (K * IZR DD); [apply Rmult_lt_0_compat; assumption | lra].
   Qed.
 End Sound.

@@ -94,6 +94,29 @@ Definition scaffold_place (I : bool) (q : Q) (K i : nat) : vec :=
   end.
 Definition scaffold_places I (q : Q) (K T : nat) : list vec :=
   places_by (scaffold_place I q K) (S (T * K)).
+Section Steered.
+  Context {E : space} (N K : nat) (step : R) (g : nat -> E -> E).
+  Lemma moved c k x n w : inner (x - steered N step g c k x n)%vec w = step * sum n (fun s =>
+    inner (g k (steered N step g c k x s)) w - inner (c k) w + inner (vmean N c) w).
+  Proof.
+    induction n as [|n IH]; simpl; [rewrite inner_sub; lra|].
+    rewrite inner_sub in IH |- *. rewrite inner_sub, inner_scale, inner_add, inner_sub. lra.
+  Qed.
+  (** Option II keeps the mean of the client's gradients. *)
+  Lemma option_II c k x w : (1 <= K)%nat -> step <> 0 ->
+    inner (c k - vmean N c + / (INR K * step) * (x - steered N step g c k x K))%vec w =
+    num (1 # Pos.of_nat K) * sum K (fun s => inner (g k (steered N step g c k x s)) w).
+  Proof.
+    intros K_pos s0. rewrite inner_add, inner_sub, inner_scale, moved.
+    rewrite (sum_ext K _ (fun s => inner (g k (steered N step g c k x s)) w +
+      (inner (vmean N c) w - inner (c k) w))) by (intros; lra).
+    rewrite sum_plus, sum_const.
+    assert (R : num (1 # Pos.of_nat K) = / INR K).
+    { rewrite num_is. unfold Q2R; simpl. rewrite Rmult_1_l. f_equal.
+      rewrite INR_IZR_INZ. f_equal. rewrite <- positive_nat_Z, Nat2Pos.id by lia. reflexivity. }
+    rewrite R. assert (INR K <> 0) by (apply not_0_INR; lia). field. split; assumption.
+  Qed.
+End Steered.
 Section Scaffold.
   Context {E : space} (N K T : nat) (I : bool) (q : Q) (L : R) (g : nat -> E -> E) (xs x0 : E).
   Hypothesis K_pos : (1 <= K)%nat.
@@ -117,12 +140,6 @@ Section Scaffold.
     rewrite (Nat.add_comm (t * K)), Nat.mod_add, Nat.mod_small by lia.
     destruct (scaffold_run t); reflexivity.
   Qed.
-  Lemma moved c k x n w : inner (x - steered N step g c k x n)%vec w = step * sum n (fun s =>
-    inner (g k (steered N step g c k x s)) w - inner (c k) w + inner (vmean N c) w).
-  Proof.
-    induction n as [|n IH]; simpl; [rewrite inner_sub; lra|].
-    rewrite inner_sub in IH |- *. rewrite inner_sub, inner_scale, inner_add, inner_sub. lra.
-  Qed.
   Lemma told_sum t n k w : (n <= K)%nat -> inner (told true (own_sum (S (t * K)) n) k) w =
     sum n (fun s => inner (g k (scaffold_points (S (t * K + s)) k)) w).
   Proof.
@@ -138,17 +155,10 @@ Section Scaffold.
       rewrite (f_equal (fun n => scaffold_points (S n)) (eq_sym (Nat.add_0_r (t * K)))).
       rewrite X by lia. reflexivity.
     - destruct (scaffold N (num q / L) K g x0 t) as [x c] eqn:e. simpl.
-      rewrite inner_add, inner_sub, !inner_scale. fold step. fold told.
-      rewrite (told_sum t K k w (le_n K)).
-      rewrite (sum_ext K _ (fun s => inner (g k (steered N step g c k x s)) w))
-        by (intros s Hs; rewrite X by exact Hs; reflexivity).
-      rewrite moved, (sum_ext K _ (fun s => inner (g k (steered N step g c k x s)) w +
-        (inner (vmean N c) w - inner (c k) w))) by (intros; lra).
-      rewrite sum_plus, sum_const.
-      assert (R : num (1 # Pos.of_nat K) = / INR K).
-      { rewrite num_is. unfold Q2R; simpl. rewrite Rmult_1_l. f_equal.
-        rewrite INR_IZR_INZ. f_equal. rewrite <- positive_nat_Z, Nat2Pos.id by lia. reflexivity. }
-      rewrite R. assert (INR K <> 0) by (apply not_0_INR; lia). unfold step. field. repeat split; lra.
+      rewrite option_II, inner_scale; [|exact K_pos | unfold Rdiv; apply Rmult_integral_contrapositive;
+        split; [exact step_pos | apply Rinv_neq_0_compat; lra]].
+      f_equal. fold told. rewrite (told_sum t K k w (le_n K)).
+      apply sum_ext; intros s Hs; rewrite X by exact Hs; reflexivity.
   Qed.
   Lemma scaffold_placed : all_placed N L xs x0 scaffold_points o (fun q => q / L) 0
     (scaffold_places I q K T).

@@ -1,7 +1,7 @@
 (** The points of each defined method are those of its certificates.
 
-    [..._places] are a method's places in turn, [..._points] its points, [..._placed] that they agree.
-    Point 0 is the optimum, the last one the last model. *)
+    [..._places] are a method's places in turn, [..._points] its points, [..._placed] that they
+    agree. Point 0 is the optimum, the last one the last model. *)
 From Coq Require Import Reals QArith ZArith List Lra Lia.
 From Fedtheory Require Export methods_defined bounds.
 Import ListNotations.
@@ -16,7 +16,8 @@ Qed.
 (** Places given by a function of the index. *)
 Definition places_by (h : nat -> vec) (n : nat) : list vec := Opt :: map h (seq 1 n).
 Lemma placed_by {E : space} N l (xs x0 : E) pt o per h n : (forall k, pt O k = xs) ->
-  (forall i k, (1 <= i <= n)%nat -> (k < N)%nat -> pt i k = tell N l xs x0 pt o per false (h i) k) ->
+  (forall i k, (1 <= i <= n)%nat -> (k < N)%nat -> pt i k = tell N l xs x0 pt o per false
+    (h i) k) ->
   all_placed N l xs x0 pt o per 0 (places_by h n).
 Proof.
   intros H0 H; split; [intros k w _; simpl; rewrite H0; reflexivity|].
@@ -38,7 +39,8 @@ Proof.
     split; [|split; [exact e|]].
     + symmetry; apply (Nat.mod_unique _ _ (S (j / K))); lia.
     + symmetry; apply (Nat.div_unique _ _ _ 0); lia.
-  - right. split; [symmetry; apply (Nat.mod_unique _ _ (j / K)) | symmetry; apply (Nat.div_unique _ _ _ (S (j mod K)))]; lia.
+  - right. split; [symmetry; apply (Nat.mod_unique _ _ (j / K)) | symmetry;
+      apply (Nat.div_unique _ _ _ (S (j mod K)))]; lia.
 Qed.
 
 (** * FedAvg *)
@@ -155,7 +157,8 @@ Section Scaffold.
       rewrite (f_equal (fun n => scaffold_points (S n)) (eq_sym (Nat.add_0_r (t * K)))).
       rewrite X by lia. reflexivity.
     - destruct (scaffold N (num q / L) K g x0 t) as [x c] eqn:e. simpl.
-      rewrite option_II, inner_scale; [|exact K_pos | unfold Rdiv; apply Rmult_integral_contrapositive;
+      rewrite option_II, inner_scale; [|exact K_pos | unfold Rdiv;
+        apply Rmult_integral_contrapositive;
         split; [exact step_pos | apply Rinv_neq_0_compat; lra]].
       f_equal. fold told. rewrite (told_sum t K k w (le_n K)).
       apply sum_ext; intros s Hs; rewrite X by exact Hs; reflexivity.
@@ -174,18 +177,21 @@ Section Scaffold.
       rewrite <- (vmean_ext N _ _ (fun k _ => control_is (j / K) k)). unfold o, scaffold_points.
       destruct (scaffold_run (j / K)) as [x c]; reflexivity. }
     destruct (next_index K j K_pos) as [(e & f & h)|(e & h)].
-    - rewrite e. cbn [Nat.eqb]. cbv zeta. change (told false (Mean ?p) k) with (vmean N (told false p)).
+    - rewrite e. cbn [Nat.eqb]. cbv zeta. change (told false (Mean ?p) k) with (vmean N
+        (told false p)).
       unfold scaffold_points at 1. rewrite e, h.
       rewrite (vmean_ext N _ _ (fun k' _ => P k')), f. replace (S (K - 1)) with K by lia.
       unfold scaffold_run. destruct I; simpl;
-        [destruct (scaffold_I N _ K g x0 (j / K)) | destruct (scaffold N _ K g x0 (j / K))]; reflexivity.
+        [destruct (scaffold_I N _ K g x0 (j / K)) | destruct (scaffold N _ K g x0 (j / K))];
+          reflexivity.
     - assert (Nat.eqb (S j mod K) 0 = false) as -> by (rewrite e; reflexivity).
       cbv zeta. rewrite P. unfold scaffold_points at 1. rewrite e, h.
       destruct (scaffold_run (j / K)); reflexivity.
   Qed.
   Lemma scaffold_last k : scaffold_points (S (T * K)) k = fst (scaffold_run T).
   Proof.
-    unfold scaffold_points. rewrite Nat.div_mul, Nat.mod_mul by lia. destruct (scaffold_run T); reflexivity.
+    unfold scaffold_points. rewrite Nat.div_mul, Nat.mod_mul by lia.
+    destruct (scaffold_run T); reflexivity.
   Qed.
 End Scaffold.
 
@@ -202,7 +208,8 @@ Definition feddyn_place (q : Q) (T i : nat) : vec :=
 Definition feddyn_places (q : Q) (T : nat) : list vec := places_by (feddyn_place q T) (S T).
 Definition prox_model_place (t : nat) : vec := match t with O => Start | S _ => Mean (At t) end.
 Definition fedprox_place (q : Q) (T i : nat) : vec :=
-  if Nat.eqb i (S T) then prox_model_place T else Minus (prox_model_place (pred i)) (Step q (Own i)).
+  if Nat.eqb i (S T) then prox_model_place T
+  else Minus (prox_model_place (pred i)) (Step q (Own i)).
 Definition fedprox_places (q : Q) (T : nat) : list vec := places_by (fedprox_place q T) (S T).
 Section Exact.
   Context {E : space} (N T : nat) (q : Q) (L alpha : R) (g : nat -> E -> E) (xs x0 : E).
@@ -233,7 +240,8 @@ Section Exact.
     { intros t k' Hk'. rewrite (dyn_stored _ _ _ _ _ _ _ _ F) by exact Hk'. apply same; intros w.
       pose proof (dyn_work _ _ _ _ _ _ _ _ F t k' Hk') as W.
       apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
-      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub. lra. }
+      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub.
+      lra. }
     set (tell_ := tell N L xs x0 exact_points o (fun q => q / L)).
     assert (X : forall t k, (t <= T)%nat -> tell_ false (dyn_model_place q t) k = x t).
     { intros t k' Ht. destruct t as [|t]; [symmetry; apply (dyn_start _ _ _ _ _ _ _ _ F)|].
@@ -248,10 +256,12 @@ Section Exact.
         (tell_ false a k + num q / L * tell_ true b k)%vec.
       rewrite X by lia.
       rewrite (solved_is k _ _ _ (dyn_work _ _ _ _ _ _ _ _ F t k Hk)) at 1.
-      f_equal. f_equal. change (tell_ true (Minus ?a ?b) k) with (tell_ true a k - tell_ true b k)%vec.
+      f_equal. f_equal. change (tell_ true (Minus ?a ?b) k) with
+        (tell_ true a k - tell_ true b k)%vec.
       f_equal.
       + destruct t as [|t]; [apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk)|].
-        rewrite St by exact Hk. unfold tell_; cbn [tell]. unfold o; rewrite early by lia. reflexivity.
+        rewrite St by exact Hk. unfold tell_; cbn [tell]. unfold o; rewrite early by lia.
+        reflexivity.
       + unfold tell_; cbn [tell]. unfold o; rewrite early by lia. reflexivity.
   Qed.
   Lemma fedprox_placed : fedprox N alpha g x0 x y ->

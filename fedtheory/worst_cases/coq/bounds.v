@@ -26,7 +26,8 @@ Qed.
 (** Of numbers whose mean is at most [b] one is. *)
 Lemma some_below (models : list (nat * Z)) (u : nat -> R) b :
   forallb (Z.leb 0) (map snd models) = true -> (0 < total (map snd models))%Z ->
-  fold_right (fun m s => IZR (snd m) * u (fst m) + s) 0 models <= IZR (total (map snd models)) * b ->
+  fold_right (fun m s => IZR (snd m) * u (fst m) + s) 0 models
+    <= IZR (total (map snd models)) * b ->
   exists t, (t < length models)%nat /\ u (fst (nth t models (O, 0%Z))) <= b.
 Proof.
   intros P. induction models as [|[i z] t IH]; simpl in *; intros T S; [lia|].
@@ -53,7 +54,8 @@ Qed.
 Lemma check_curvature c goal : check true c goal = true -> Q2R (curvature c) < 1.
 Proof.
   unfold check, check_at. rewrite !andb_true_iff.
-  intros (((((((((((((((((_ & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _)
+  intros (((((((((((((((((_ & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) &
+    _)
     & _) & _).
   apply Z.ltb_lt, IZR_lt in H. rewrite minus_IZR in H. unfold Q2R.
   assert (P : 0 < IZR (Zpos (Qden (curvature c)))) by (apply IZR_lt; reflexivity).
@@ -63,7 +65,8 @@ Qed.
 
 (** What the measured numbers say of models, which are points of the certificate. *)
 Section Conclusions.
-  Context {E : space} (c : certificate) (N : nat) (some : (1 <= N)%nat) (l radius : R) (l_pos : 0 < l).
+  Context {E : space} (c : certificate) (N : nat) (some : (1 <= N)%nat) (l radius : R).
+  Hypothesis l_pos : 0 < l.
   Variables (f : nat -> E -> R) (xs x0 : E) (pt o : nat -> nat -> E).
   Hypothesis first_is : forall k, pt O k = xs.
   Let val (i k : nat) : R := / l * f k (pt i k).
@@ -168,7 +171,8 @@ Section Core.
     - exact (start_near S).
     - destruct zeta_is as [h|h]; [left; exact h | right]. pose proof (heterogeneous S) as H.
       rewrite (mean_ext N _ (fun k => / L * / L * inner (g k xs) (g k xs)))
-        by (intros; unfold own; rewrite o_is, first_is, inner_scale, inner_scale_r by exact n_pos; lra).
+        by (intros; unfold own; rewrite o_is, first_is, inner_scale, inner_scale_r by exact n_pos;
+          lra).
       rewrite mean_times. apply (Rmult_le_compat_l (/ L * / L)) in H; [|nra].
       eapply Rle_trans; [exact H | right]. rewrite h. field. lra.
     - intros i _. left. clear -C. unfold check, check_at in C. rewrite !andb_true_iff in C.
@@ -185,14 +189,17 @@ Section Core.
         - apply (Rmult_le_compat_l (/ L) _ _ (Rlt_le _ _ Hi)) in above.
           rewrite inner_scale.
           replace (1 / 2 * ||y - x||^2) with (/ L * (L / 2 * ||y - x||^2)) by (field; lra). lra. }
-      pose proof (interpolation m 1 (/ (2 * (1 - m))) _ _ m1 ltac:(field; lra) K (pt j k) (pt i k)) as J.
+      pose proof (interpolation m 1 (/ (2 * (1 - m))) _ _ m1 ltac:(field; lra) K
+        (pt j k) (pt i k)) as J.
       cbv beta in J. rewrite <- (o_is j k Hj'), <- (o_is i k Hi') in J.
       fold (own L o j k) (own L o i k) in J.
       unfold val. set (s := / (2 * (1 - m))) in *.
-      assert (W : forall w, inner (sub (sub (pt i k) xs) (sub (pt j k) xs)) w = inner (sub (pt i k) (pt j k)) w)
+      assert (W : forall w, inner (sub (sub (pt i k) xs) (sub (pt j k) xs)) w =
+        inner (sub (pt i k) (pt j k)) w)
         by (intros; rewrite !inner_sub; lra).
       rewrite (W (sub (sub (pt i k) xs) (sub (pt j k) xs))).
-      rewrite (inner_sym (own L o j k)), (inner_sym (sub (own L o i k) (own L o j k)) (sub (sub _ _) _)), !W.
+      rewrite (inner_sym (own L o j k)), (inner_sym (sub (own L o i k) (own L o j k))
+        (sub (sub _ _) _)), !W.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (sub (sub _ _) _)), W.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (own L o j k)),
         (inner_sym (sub (pt i k) (pt j k)) (sub (own L o i k) (own L o j k))). lra.
@@ -219,7 +226,10 @@ Section Smooth.
     Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
     Theorem gap_bound : check true c (Gap (only c last)) = true ->
       objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
-    Proof. intros C; apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is), (smooth_checked (Gap _) I), C. Qed.
+    Proof.
+      intros C. apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is).
+      apply (smooth_checked (Gap _) I), C.
+    Qed.
     Theorem distance_bound : check true c (Distance last) = true ->
       ||x - xs||^2 <= num (bound c) * radius ^ 2.
     Proof.
@@ -263,7 +273,8 @@ Section Bounded.
   Let l_pos : 0 < l. Proof. apply Rdiv_lt_0_compat; assumption. Qed.
   Let l_inv : / l = radius / G. Proof. unfold l; field; lra. Qed.
   Let val (i k : nat) : R := / l * f k (pt i k).
-  Lemma bounded_checked goal : match goal with Form _ _ => False | _ => True end -> heterogeneity c = 0%Z -> check false c goal = true ->
+  Lemma bounded_checked goal : match goal with Form _ _ => False | _ => True end ->
+    heterogeneity c = 0%Z -> check false c goal = true ->
     measured N l xs x0 pt s val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.
     intros KP H0 C. pose proof (one_client S) as some.
@@ -296,7 +307,8 @@ Section Bounded.
     heterogeneity c = 0%Z -> check false c (Gap (only c last)) = true ->
     objective N f x - objective N f xs <= num (bound c) * G * radius.
   Proof.
-    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs x0 pt s first_is last x X).
+    intros X H C. rewrite <- units. apply (gap_of c N l radius l_pos f xs x0 pt s first_is last x
+      X).
     apply (bounded_checked (Gap _) I H C).
   Qed.
   Theorem bounded_distance_bound last (x : E) : (forall k, (k < N)%nat -> pt last k = x) ->
@@ -315,7 +327,8 @@ Section Bounded.
       objective N f (x t) - objective N f xs <= num (bound c) * G * radius.
   Proof.
     intros X A H C.
-    destruct (best_gap_of c N l radius l_pos f xs x0 pt s first_is models x X A (bounded_checked (Gap _) I H C))
+    destruct (best_gap_of c N l radius l_pos f xs x0 pt s first_is models x X A (bounded_checked
+      (Gap _) I H C))
       as [t [T B]]. exists t; split; [exact T | rewrite <- units; exact B].
   Qed.
 End Bounded.

@@ -41,7 +41,8 @@ Definition basis (i : nat) : row := repeat 0%Q i ++ [1%Q].
 Definition normal_of := (row * row)%type.
 Definition sum_of (q : Q) (a b : normal_of) : normal_of :=
   (plus_times q (fst a) (fst b), plus_times q (snd a) (snd b)).
-Definition multiple_of (q : Q) (a : normal_of) : normal_of := (multiple q (fst a), multiple q (snd a)).
+Definition multiple_of (q : Q) (a : normal_of) : normal_of :=
+  (multiple q (fst a), multiple q (snd a)).
 Fixpoint normal (known : list normal_of) (v : vec) : normal_of :=
   match v with
   | Start => (basis 0, []) | Opt | Zero => ([], [])
@@ -172,7 +173,8 @@ Section Run.
     - rewrite !inner_sub, IHv1, IHv2, Q2R_plus, Q2R_opp; lra.
     - rewrite !inner_scale, IHv, Q2R_mult, num_is; lra.
     - rewrite !inner_scale, IHv, Q2R_mult, num_is. destruct slope; [lra|].
-      rewrite per_is; unfold Rdiv. transitivity ((l * / l) * (Q2R q * (inner (den v k) w + Q2R (weight v) * inner xs w)));
+      rewrite per_is; unfold Rdiv. transitivity ((l * / l) * (Q2R q * (inner (den v k) w + Q2R
+        (weight v) * inner xs w)));
         [lra | rewrite I; lra].
     - rewrite !inner_scale, IHv, Q2R_mult, num_is. destruct slope; lra.
     - rewrite !inner_vmean, (mean_ext N _ _ (fun k _ => IHv slope k w)), mean_times, mean_plus.
@@ -181,7 +183,8 @@ Section Run.
 
   (** Means and deviations. *)
   Definition M (i : nat) : E := match i with O => sub x0 xs | _ => vmean N (own i) end.
-  Definition D (i k : nat) : E := match i with O => own O k | _ => sub (own i k) (vmean N (own i)) end.
+  Definition D (i k : nat) : E :=
+    match i with O => own O k | _ => sub (own i k) (vmean N (own i)) end.
   Hypothesis flat : forall w, mean N (fun k => inner (own O k) w) = 0.
   Lemma mean_deviation i w : mean N (fun k => inner (D i k) w) = 0.
   Proof.
@@ -218,7 +221,8 @@ Section Run.
     - rewrite inner_scale, (IHv C k w Hk). unfold multiple_of; simpl. rewrite !value_multiple; lra.
     - rewrite inner_scale, (IHv C k w Hk). unfold multiple_of; simpl. rewrite !value_multiple; lra.
     - rewrite inner_scale, (IHv C k w Hk). unfold multiple_of; simpl. rewrite !value_multiple; lra.
-    - rewrite inner_vmean, (mean_ext N _ _ (fun k Hk => IHv C k w Hk)), mean_plus, mean_const, mean_value
+    - rewrite inner_vmean, (mean_ext N _ _ (fun k Hk => IHv C k w Hk)), mean_plus, mean_const,
+        mean_value
         by assumption.
       rewrite (value_zero (snd _)) by (intros; apply mean_deviation); lra.
   Qed.
@@ -273,8 +277,10 @@ Section Run.
       - f_equal; apply lin_ext; intros j; apply inner_sym. }
     rewrite (mean_ext N _ _ A), !mean_plus, mean_const by assumption.
     rewrite !(mean_lin _ (fun i k => lin _ (fun j => _))).
-    rewrite (lin_nothing (fst x) (fun i => mean N _)), (lin_nothing (snd x) (fun i => mean N (fun k => lin (fst y) _))).
-    - unfold prod, bil, bd. rewrite Rplus_0_r, Rplus_0_l. f_equal. apply lin_ext; intros i. apply mean_lin.
+    rewrite (lin_nothing (fst x) (fun i => mean N _)), (lin_nothing (snd x) (fun i => mean N
+      (fun k => lin (fst y) _))).
+    - unfold prod, bil, bd. rewrite Rplus_0_r, Rplus_0_l. f_equal. apply lin_ext; intros i.
+      apply mean_lin.
     - intros i. rewrite (mean_lin (fst y) (fun j k => inner (D i k) (M j))).
       apply lin_nothing; intros; apply mean_deviation.
     - intros i. rewrite (mean_lin (snd y) (fun j k => inner (D j k) (M i))).
@@ -347,7 +353,8 @@ Lemma bil_nothing r b : bil r [] b = 0.
 Proof. unfold bil; simpl; rewrite lin_const; lra. Qed.
 Fixpoint combine (r : list Z) (X : list (list Z)) : list Z :=
   match r, X with
-  | z :: r', x :: X' => if Z.eqb z 0 then combine r' X' else plus (map (fun y => y * z)%Z x) (combine r' X')
+  | z :: r', x :: X' =>
+      if Z.eqb z 0 then combine r' X' else plus (map (fun y => y * z)%Z x) (combine r' X')
   | _, _ => []
   end.
 Lemma bil_combine s b r : forall X, bil s (combine r X) b = lin r (fun i => bil s (nth i X []) b).
@@ -426,7 +433,8 @@ Section Sums.
     rewrite (sum_ext n _ _ (fun j _ => A j)), sum_plus, (columns_sum L n g short).
     rewrite (lin_as_sum (columns L) n g narrow), <- sum_plus.
     assert (B : forall a b c, sum n a - sum n b - sum n c = sum n (fun j => a j - b j - c j)).
-    { intros a b c. rewrite (sum_ext n (fun j => a j - b j - c j) (fun j => a j + -1 * b j + -1 * c j))
+    { intros a b c. rewrite (sum_ext n (fun j => a j - b j - c j)
+        (fun j => a j + -1 * b j + -1 * c j))
         by (intros; lra). rewrite !sum_plus, !sum_times; lra. }
     rewrite B. apply sum_ext; intros j _. rewrite !of_point_form, minus_IZR.
     unfold rest, g, both, U, P; cbn [fst snd].
@@ -436,8 +444,9 @@ End Sums.
 
 (** * Certificates *)
 
-(** Multipliers are integers over [denominator]: of the limits on the start, on the heterogeneity and
-    on the gradients' norms, and, in row j at column i, of f_i >= f_j + <g_j, x_i - x_j> + ... *)
+(** Multipliers are integers over [denominator]: of the limits on the start, on the heterogeneity
+    and on the gradients' norms, and, in row j at column i, of f_i >= f_j + <g_j, x_i - x_j> + ...
+    *)
 Record certificate := Certificate {
   curvature : Q;
   spread : Q;
@@ -475,26 +484,31 @@ Section Check.
   Definition at_means := map (fun a => map (whole d) (fst a)) forms.
   Definition at_deviations := map (fun a => map (whole d) (snd a)) forms.
   Definition shifted (o : nat -> list Z) (P : list (list Z)) : list (list Z) :=
-    map (fun i => plus (times (d * md) (o i)) (if Z.eqb mn 0 then [] else times (- mn) (nth i P [])))
+    map (fun i =>
+      plus (times (d * md) (o i)) (if Z.eqb mn 0 then [] else times (- mn) (nth i P [])))
       (seq 0 n).
   Definition rows_of (side : normal_of -> row) (v : vec) : list Z :=
     map (whole d) (side (normal forms v)).
   Definition of_products (side : normal_of -> row) (l : products) : list (list Z) :=
     fold_right (fun p => add_matrix (outer
-      (times (2 * e * md * whole D (fst p)) (rows_of side (fst (snd p)))) (rows_of side (snd (snd p)))))
+      (times (2 * e * md * whole D (fst p)) (rows_of side (fst (snd p))))
+      (rows_of side (snd (snd p)))))
       [] l.
   Definition fine (l : products) : bool := divides D (map fst l) && forallb (fun p =>
-    let good v := earlier n v && divides d (fst (normal forms v)) && divides d (snd (normal forms v)) in
+    let good v := earlier n v && divides d (fst (normal forms v)) &&
+      divides d (snd (normal forms v)) in
     good (fst (snd p)) && good (snd (snd p))) l.
   Definition of_limits (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
     add_matrix (outer [(kappa * first)%Z] [1%Z]) (add_matrix
       (match norms c with [] => [] | r => every n (fun j =>
-        let z := nth j r 0%Z in if Z.eqb z 0 then [] else outer (times (kappa * z) (o j)) (o j)) end)
+        let z := nth j r 0%Z in
+        if Z.eqb z 0 then [] else outer (times (kappa * z) (o j)) (o j)) end)
       match goal with
       | Gap _ => []
       | Distance i => outer (times (- (2 * e * md * D)) (nth i P [])) (nth i P [])
       | Gradient i => if mean then outer (times (- (kappa * D)) (o i)) (o i) else []
-      | Form l m => of_products (if mean then fst else snd) (map (fun p => (- fst p, snd p)%Q) (l ++ m))
+      | Form l m => of_products (if mean then fst else snd) (map (fun p => (- fst p, snd p)%Q)
+        (l ++ m))
       end).
   Definition matrix (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
     add_matrix (of_limits first mean o P) (of_losses n s e mn (multipliers c) (shifted o P) P).
@@ -503,7 +517,8 @@ Section Check.
   Definition in_range : bool :=
     match goal with
     | Gap w => Nat.leb (length w) n | Distance i | Gradient i => Nat.ltb i n
-    | Form l m => fine (map (fun p => (- fst p, snd p)%Q) (l ++ m)) && forallb (fun p => Qle_bool 0 (fst p)) m
+    | Form l m => fine (map (fun p => (- fst p, snd p)%Q) (l ++ m)) &&
+      forallb (fun p => Qle_bool 0 (fst p)) m
     end.
   Definition fits : bool :=
     let C := columns (multipliers c) in
@@ -518,7 +533,8 @@ Section Check.
     forallb (forallb (Z.leb 0)) (multipliers c) &&
     Nat.leb (length (multipliers c)) n && Nat.leb (length (norms c)) n &&
     forallb (fun r => Nat.leb (length r) n) (multipliers c) && fits &&
-    Qle_bool (inject_Z (near c + total (norms c)) + inject_Z (heterogeneity c) * (spread c * spread c))
+    Qle_bool (inject_Z (near c + total (norms c)) + inject_Z (heterogeneity c) *
+      (spread c * spread c))
       (inject_Z D * bound c) &&
     semidefinite (matrix (near c) true own_mean at_means) &&
     semidefinite (matrix (heterogeneity c) false point at_deviations).
@@ -529,7 +545,8 @@ Definition check (smooth : bool) (c : certificate) (goal : criterion) : bool :=
 Lemma columns_length n L : forallb (fun r => Nat.leb (length r) n) L = true ->
   (length (columns L) <= n)%nat.
 Proof.
-  assert (P : forall r s, (length r <= n)%nat -> (length s <= n)%nat -> (length (plus r s) <= n)%nat).
+  assert (P : forall r s, (length r <= n)%nat -> (length s <= n)%nat ->
+    (length (plus r s) <= n)%nat).
   { intros r; revert n; induction r as [|x r IH]; intros n s H I; simpl in *; [exact I|].
     destruct s as [|y s]; simpl in *; [exact H|]. destruct n; [lia|].
     specialize (IH n s); lia. }
@@ -601,7 +618,8 @@ Section Sound.
   Proof.
     unfold check; set (d := least_common c goal); clearbody d. unfold check_at.
     fold n. rewrite !andb_true_iff.
-    intros (((((((((((((((((N0 & D0) & E0) & NS) & W) & DV) & IR) & NP) & HP) & NN) & LP) & LL) & NL)
+    intros (((((((((((((((((N0 & D0) & E0) & NS) & W) & DV) & IR) & NP) & HP) & NN) & LP) & LL) &
+      NL)
       & LW) & FI) & BO) & SM) & SD).
     set (md := Zpos (Qden (curvature c))) in *. set (mn := Qnum (curvature c)) in *.
     set (e := (md - mn)%Z) in *. set (s := if smooth then 1%Z else 0%Z) in *.
@@ -624,11 +642,14 @@ Section Sound.
       rewrite (all_normal_are N some l l_pos xs x0 pt o per per_is flat (places c) [] W here
         (fun i h => False_rect _ (Nat.nlt_0_r i h)) i Hi k w Hk).
       rewrite forallb_forall in DV.
-      assert (I : (i < length (all_normal [] (places c)))%nat) by (rewrite all_normal_length; exact Hi).
+      assert (I : (i < length (all_normal [] (places c)))%nat) by (rewrite all_normal_length;
+        exact Hi).
       specialize (DV _ (nth_In _ ([], []) I)). apply andb_prop in DV as [V1 V2].
       unfold Pm, Pd, at_means, at_deviations. cbn [fst snd].
-      change (@nil Z) with ((fun a : normal_of => map (whole d) (fst a)) ([], [])) at 1. rewrite map_nth.
-      change (@nil Z) with ((fun a : normal_of => map (whole d) (snd a)) ([], [])) at 1. rewrite map_nth.
+      change (@nil Z) with ((fun a : normal_of => map (whole d) (fst a)) ([], [])) at 1.
+      rewrite map_nth.
+      change (@nil Z) with ((fun a : normal_of => map (whole d) (snd a)) ([], [])) at 1.
+      rewrite map_nth.
       rewrite (whole_value d _ V1), (whole_value d _ V2). apply Rmult_plus_distr_l. }
     assert (Ow : forall i, is_rows (u i) (own_mean i, point i)).
     { intros i k w Hk. cbn [fst snd]. destruct i as [|i].
@@ -644,7 +665,8 @@ Section Sound.
       { intros q. rewrite (nth_indep _ [] (q O)) by (rewrite map_length, seq_length; exact Hi).
         rewrite map_nth, seq_nth by exact Hi. reflexivity. }
       unfold Um, Ud, shifted. fold n. rewrite !Nth, !lin_plus, !lin_times.
-      fold mn md. destruct (Z.eqb_spec mn 0) as [->|]; rewrite ?lin_times, ?opp_IZR; simpl lin; lra. }
+      fold mn md. destruct (Z.eqb_spec mn 0) as [->|]; rewrite ?lin_times, ?opp_IZR; simpl lin;
+        lra. }
     (* conditions *)
     set (bm := bm N l xs x0 o). set (bd := bd N l o).
     set (vm := fun i => mean N (val i)).
@@ -660,7 +682,8 @@ Section Sound.
       rewrite <- !(prod_is N some l xs x0 o flat _ _ _ _ (B i Hi) (B i Hi)).
       rewrite <- !(prod_is N some l xs x0 o flat _ _ _ _ (B j Hj) (B i Hi)).
       rewrite <- !(prod_is N some l xs x0 o flat _ _ _ _ (B j Hj) (B j Hj)).
-      unfold vm. rewrite <- !mean_times, <- !mean_minus, <- !mean_plus, <- !mean_times, <- !mean_minus.
+      unfold vm. rewrite <- !mean_times, <- !mean_minus, <- !mean_plus, <- !mean_times,
+        <- !mean_minus.
       apply mean_pos; [assumption|]. intros k Hk.
       assert (K : IZR (kappa c d) = 2 * (IZR md - IZR mn) * IZR md * IZR d * IZR d)
         by (unfold kappa; fold md mn e; rewrite !mult_IZR, e_is; reflexivity).
@@ -702,8 +725,10 @@ Section Sound.
       by (unfold K, kappa; fold md mn e; rewrite !mult_IZR; reflexivity).
     assert (K_pos : 0 < K) by (rewrite K_is; repeat (apply Rmult_lt_0_compat; try lra)).
     fold mn md in SM, SD. fold e in SM, SD. fold DD n in SM, SD.
-    assert (NF : forall b (f : nat -> list Z), form match norms c with [] => [] | r => every n (fun j =>
-        if Z.eqb (nth j r 0%Z) 0 then [] else outer (times (kappa c d * nth j r 0%Z) (f j)) (f j)) end b
+    assert (NF : forall b (f : nat -> list Z), form match norms c with [] => [] | r => every n
+      (fun j =>
+        if Z.eqb (nth j r 0%Z) 0 then [] else outer (times (kappa c d * nth j r 0%Z) (f j))
+          (f j)) end b
       = K * sum n (fun j => IZR (nth j (norms c) 0%Z) * bil (f j) (f j) b)).
     { intros b f. destruct (norms c) as [|z r]; [rewrite sum_nothing; [simpl; lra|]|].
       - intros [|i]; simpl; lra.
@@ -730,7 +755,8 @@ Section Sound.
       - rewrite PO in h. nra. }
     assert (ST : bil [(kappa c d * near c)%Z] [1%Z] bm <= K * (IZR (near c) * unit)).
     { unfold bil; simpl. rewrite mult_IZR. fold K. unfold bm, checker.bm; simpl.
-      apply Z.leb_le, IZR_le in NP. assert (0 <= K * IZR (near c)) by (apply Rmult_le_pos; lra). nra. }
+      apply Z.leb_le, IZR_le in NP. assert (0 <= K * IZR (near c)) by (apply Rmult_le_pos; lra).
+      nra. }
     assert (HT : bil [(kappa c d * heterogeneity c)%Z] [1%Z] bd <=
       K * (IZR (heterogeneity c) * (Q2R (spread c) * Q2R (spread c)) * unit)).
     { unfold bil; simpl. rewrite mult_IZR. fold K. unfold bd, checker.bd; simpl. fold u.
@@ -748,7 +774,8 @@ Section Sound.
       form (of_products c d fst P) bm + form (of_products c d snd P) bd = K * (IZR DD * summed P)).
     { assert (R : forall v, earlier n v && divides d (fst (normal (all_normal [] (places c)) v)) &&
           divides d (snd (normal (all_normal [] (places c)) v)) = true ->
-        is_rows (fun k => scale (IZR d) (den N l xs x0 pt o v k)) (rows_of c d fst v, rows_of c d snd v)).
+        is_rows (fun k => scale (IZR d) (den N l xs x0 pt o v k))
+          (rows_of c d fst v, rows_of c d snd v)).
       { intros v V k w Hk. apply andb_prop in V as [V V2]. apply andb_prop in V as [V0 V1].
         rewrite inner_scale. unfold rows_of. cbn [fst snd].
         rewrite (whole_value d _ V1), (whole_value d _ V2).
@@ -795,18 +822,22 @@ Section Sound.
           by (rewrite K_is; lra).
         rewrite F, PO. simpl lin in S. lra.
       - rewrite form_outer, bil_times_l, opp_IZR, mult_IZR in SM.
-        fold K in SM. assert (Z : bil (own_mean i) (own_mean i) bm = inner (vmean N (u i)) (vmean N (u i))).
-        { destruct i as [|i]; [simpl; unfold bil; simpl; symmetry; rewrite inner_vmean; apply flat|].
+        fold K in SM. assert (Z : bil (own_mean i) (own_mean i) bm = inner (vmean N (u i)) (vmean N
+          (u i))).
+        { destruct i as [|i]; [simpl; unfold bil; simpl; symmetry; rewrite inner_vmean;
+            apply flat|].
           change (own_mean (Datatypes.S i)) with (point (Datatypes.S i)). unfold bil.
           rewrite !lin_point. reflexivity. }
         rewrite Z in SM. simpl lin in S. lra.
       - apply andb_prop in IR as [IR1 IR2]. apply PF in IR1.
         fold bm bd in IR1. simpl lin in S.
         assert (Neg : forall P, summed (map (fun p => (- fst p, snd p)%Q) P) = - summed P).
-        { induction P as [|pp P IHP]; simpl; [lra|]. fold (summed (map (fun p => (- fst p, snd p)%Q) P)).
+        { induction P as [|pp P IHP]; simpl; [lra|]. fold (summed (map (fun p =>
+            (- fst p, snd p)%Q) P)).
           fold (summed P). rewrite IHP, Q2R_opp. lra. }
         assert (App : forall P Q, summed (P ++ Q) = summed P + summed Q).
-        { induction P as [|pp P IHP]; intros Q; simpl; [lra|]. fold (summed (P ++ Q)). fold (summed P).
+        { induction P as [|pp P IHP]; intros Q; simpl; [lra|]. fold (summed (P ++ Q)).
+          fold (summed P).
           rewrite IHP; lra. }
         rewrite Neg, App in IR1.
         assert (M : 0 <= summed l2).

@@ -39,8 +39,8 @@ Definition smooth_convex {E : space} (mu L : R) (f : E -> R) (g : E -> E) : Prop
   (forall x y, f x + <<g x, y - x>> + mu / 2 * ||y - x||^2 <= f y) /\
   (forall x y, f y <= f x + <<g x, y - x>> + L / 2 * ||y - x||^2).
 
-(** The mean of N losses [f k]. What is asked of those with gradients [g k], of the optimum
-    [xs] and of the start [x0]: they are smooth and convex, the distance of [x0] from [xs] is at most
+(** The mean of N losses [f k]. What is asked of those with gradients [g k], of the optimum [xs] and
+    of the start [x0]: they are smooth and convex, the distance of [x0] from [xs] is at most
     [radius], and the root mean square of the clients' gradients at [xs] is at most [zeta]. *)
 Definition objective {E : space} N (f : nat -> E -> R) (x : E) : R := mean N (fun k => f k x).
 Record setting {E : space} (N : nat) (mu L radius zeta : R)
@@ -57,7 +57,8 @@ Arguments heterogeneous {_ _ _ _ _ _ _ _ _ _}.
 (** Losses that need not be smooth: the root mean square of their subgradients, each at a point of
     its own, is at most [G], as it is where each is at most [G]. The optimum is where subgradients
     [s] have the mean 0. *)
-Definition subgradient {E : space} (f : E -> R) (x s : E) : Prop := forall y, f x + <<s, y - x>> <= f y.
+Definition subgradient {E : space} (f : E -> R) (x s : E) : Prop :=
+  forall y, f x + <<s, y - x>> <= f y.
 Record bounded_setting {E : space} (N : nat) (G radius : R)
     (f : nat -> E -> R) (s : nat -> E) (xs x0 : E) : Prop := {
   one_client : (1 <= N)%nat;

@@ -1,8 +1,8 @@
 (** The points of each defined method are those of its certificates.
 
-    [..._places] are a method's places in turn, [..._points] its points, [..._placed] that they agree.
-    Point 0 is the optimum, the last one the last model. *)
-From Coq Require Import Reals QArith ZArith List Lra Lia.
+    [..._places] are a method's places in turn, [..._points] its points, [..._placed] that they
+    agree. Point 0 is the optimum, the last one the last model. *)
+From Coq Require Import Reals QArith Qreals ZArith List Lra Lia.
 From Fedtheory Require Export methods_defined bounds.
 Import ListNotations.
 Open Scope R_scope.
@@ -16,7 +16,8 @@ Qed.
 (** Places given by a function of the index. *)
 Definition places_by (h : nat -> vec) (n : nat) : list vec := Opt :: map h (seq 1 n).
 Lemma placed_by {E : space} N l (xs x0 : E) pt o per h n : (forall k, pt O k = xs) ->
-  (forall i k, (1 <= i <= n)%nat -> (k < N)%nat -> pt i k = tell N l xs x0 pt o per false (h i) k) ->
+  (forall i k, (1 <= i <= n)%nat -> (k < N)%nat -> pt i k = tell N l xs x0 pt o per false
+    (h i) k) ->
   all_placed N l xs x0 pt o per 0 (places_by h n).
 Proof.
   intros H0 H; split; [intros k w _; simpl; rewrite H0; reflexivity|].
@@ -38,7 +39,8 @@ Proof.
     split; [|split; [exact e|]].
     + symmetry; apply (Nat.mod_unique _ _ (S (j / K))); lia.
     + symmetry; apply (Nat.div_unique _ _ _ 0); lia.
-  - right. split; [symmetry; apply (Nat.mod_unique _ _ (j / K)) | symmetry; apply (Nat.div_unique _ _ _ (S (j mod K)))]; lia.
+  - right. split; [symmetry; apply (Nat.mod_unique _ _ (j / K)) | symmetry;
+      apply (Nat.div_unique _ _ _ (S (j mod K)))]; lia.
 Qed.
 
 (** * FedAvg *)
@@ -155,7 +157,8 @@ Section Scaffold.
       rewrite (f_equal (fun n => scaffold_points (S n)) (eq_sym (Nat.add_0_r (t * K)))).
       rewrite X by lia. reflexivity.
     - destruct (scaffold N (num q / L) K g x0 t) as [x c] eqn:e. simpl.
-      rewrite option_II, inner_scale; [|exact K_pos | unfold Rdiv; apply Rmult_integral_contrapositive;
+      rewrite option_II, inner_scale; [|exact K_pos | unfold Rdiv;
+        apply Rmult_integral_contrapositive;
         split; [exact step_pos | apply Rinv_neq_0_compat; lra]].
       f_equal. fold told. rewrite (told_sum t K k w (le_n K)).
       apply sum_ext; intros s Hs; rewrite X by exact Hs; reflexivity.
@@ -174,18 +177,21 @@ Section Scaffold.
       rewrite <- (vmean_ext N _ _ (fun k _ => control_is (j / K) k)). unfold o, scaffold_points.
       destruct (scaffold_run (j / K)) as [x c]; reflexivity. }
     destruct (next_index K j K_pos) as [(e & f & h)|(e & h)].
-    - rewrite e. cbn [Nat.eqb]. cbv zeta. change (told false (Mean ?p) k) with (vmean N (told false p)).
+    - rewrite e. cbn [Nat.eqb]. cbv zeta. change (told false (Mean ?p) k) with (vmean N
+        (told false p)).
       unfold scaffold_points at 1. rewrite e, h.
       rewrite (vmean_ext N _ _ (fun k' _ => P k')), f. replace (S (K - 1)) with K by lia.
       unfold scaffold_run. destruct I; simpl;
-        [destruct (scaffold_I N _ K g x0 (j / K)) | destruct (scaffold N _ K g x0 (j / K))]; reflexivity.
+        [destruct (scaffold_I N _ K g x0 (j / K)) | destruct (scaffold N _ K g x0 (j / K))];
+          reflexivity.
     - assert (Nat.eqb (S j mod K) 0 = false) as -> by (rewrite e; reflexivity).
       cbv zeta. rewrite P. unfold scaffold_points at 1. rewrite e, h.
       destruct (scaffold_run (j / K)); reflexivity.
   Qed.
   Lemma scaffold_last k : scaffold_points (S (T * K)) k = fst (scaffold_run T).
   Proof.
-    unfold scaffold_points. rewrite Nat.div_mul, Nat.mod_mul by lia. destruct (scaffold_run T); reflexivity.
+    unfold scaffold_points. rewrite Nat.div_mul, Nat.mod_mul by lia.
+    destruct (scaffold_run T); reflexivity.
   Qed.
 End Scaffold.
 
@@ -202,7 +208,8 @@ Definition feddyn_place (q : Q) (T i : nat) : vec :=
 Definition feddyn_places (q : Q) (T : nat) : list vec := places_by (feddyn_place q T) (S T).
 Definition prox_model_place (t : nat) : vec := match t with O => Start | S _ => Mean (At t) end.
 Definition fedprox_place (q : Q) (T i : nat) : vec :=
-  if Nat.eqb i (S T) then prox_model_place T else Minus (prox_model_place (pred i)) (Step q (Own i)).
+  if Nat.eqb i (S T) then prox_model_place T
+  else Minus (prox_model_place (pred i)) (Step q (Own i)).
 Definition fedprox_places (q : Q) (T : nat) : list vec := places_by (fedprox_place q T) (S T).
 Section Exact.
   Context {E : space} (N T : nat) (q : Q) (L alpha : R) (g : nat -> E -> E) (xs x0 : E).
@@ -233,7 +240,8 @@ Section Exact.
     { intros t k' Hk'. rewrite (dyn_stored _ _ _ _ _ _ _ _ F) by exact Hk'. apply same; intros w.
       pose proof (dyn_work _ _ _ _ _ _ _ _ F t k' Hk') as W.
       apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
-      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub. lra. }
+      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub.
+      lra. }
     set (tell_ := tell N L xs x0 exact_points o (fun q => q / L)).
     assert (X : forall t k, (t <= T)%nat -> tell_ false (dyn_model_place q t) k = x t).
     { intros t k' Ht. destruct t as [|t]; [symmetry; apply (dyn_start _ _ _ _ _ _ _ _ F)|].
@@ -248,10 +256,12 @@ Section Exact.
         (tell_ false a k + num q / L * tell_ true b k)%vec.
       rewrite X by lia.
       rewrite (solved_is k _ _ _ (dyn_work _ _ _ _ _ _ _ _ F t k Hk)) at 1.
-      f_equal. f_equal. change (tell_ true (Minus ?a ?b) k) with (tell_ true a k - tell_ true b k)%vec.
+      f_equal. f_equal. change (tell_ true (Minus ?a ?b) k) with
+        (tell_ true a k - tell_ true b k)%vec.
       f_equal.
       + destruct t as [|t]; [apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk)|].
-        rewrite St by exact Hk. unfold tell_; cbn [tell]. unfold o; rewrite early by lia. reflexivity.
+        rewrite St by exact Hk. unfold tell_; cbn [tell]. unfold o; rewrite early by lia.
+        reflexivity.
       + unfold tell_; cbn [tell]. unfold o; rewrite early by lia. reflexivity.
   Qed.
   Lemma fedprox_placed : fedprox N alpha g x0 x y ->
@@ -296,3 +306,92 @@ Section Subgradient.
     forall i k, (k < N)%nat -> subgradient (f k) (subgradient_points i k) (subgradient_slopes i k).
   Proof. intros H [|t] k Hk; [apply H | apply (sub_slope _ _ _ _ _ _ F)]; exact Hk. Qed.
 End Subgradient.
+
+(** * FedDyn with [K] local gradient steps *)
+Definition walk_step (q a : Q) (H : vec) (first j : nat) : vec :=
+  Minus (At j) (Step q (Plus (Minus (Own j) H) (Slope a (Minus (At j) (At first))))).
+Fixpoint walk_stored (q a : Q) (K t : nat) : vec :=
+  match t with
+  | O => Zero
+  | S s => let H := walk_stored q a K s in let first := S (s * K) in
+      Minus H (Slope a (Minus (walk_step q a H first (s * K + K)) (At first)))
+  end.
+Definition walk_place (q a : Q) (K i : nat) : vec :=
+  match i with
+  | O => Opt | 1%nat => Start
+  | S j => let t := (pred j / K)%nat in
+      let y := walk_step q a (walk_stored q a K t) (S (t * K)) j in
+      if Nat.eqb (j mod K) 0 then Minus (Mean y) (Step (/ a) (Mean (walk_stored q a K (S t)))) else y
+  end.
+Definition walk_places (q a : Q) (K T : nat) : list vec := places_by (walk_place q a K) (S (T * K)).
+Section Walk.
+  Context {E : space} (N K T : nat) (q a : Q) (L : R) (g : nat -> E -> E) (xs x0 : E).
+  Variables (x : nat -> E) (y h : nat -> nat -> E).
+  Hypothesis K_pos : (1 <= K)%nat.
+  Hypothesis L_pos : 0 < L.
+  Hypothesis a_pos : num a <> 0.
+  Hypothesis F : feddyn N (walked K (num q / L)) (num a * L) g x0 x y h.
+  Definition walk_points (i k : nat) : E :=
+    match i with
+    | O => xs
+    | S j => walk (num a * L) (num q / L) g k (h (j / K) k) (x (j / K)) (j mod K)
+    end.
+  Let o i k := g k (walk_points i k).
+  Let told := tell N L xs x0 walk_points o (fun q => q / L).
+  Lemma walk_at t s k : (s < K)%nat ->
+    walk_points (S (t * K + s)) k = walk (num a * L) (num q / L) g k (h t k) (x t) s.
+  Proof.
+    intros H. unfold walk_points.
+    rewrite (Nat.div_add_l t K s), Nat.div_small, Nat.add_0_r by lia.
+    rewrite (Nat.add_comm (t * K)), Nat.mod_add, Nat.mod_small by lia. reflexivity.
+  Qed.
+  Lemma walk_step_is H t s k : (s < K)%nat -> told true H k = h t k ->
+    told false (walk_step q a H (S (t * K)) (S (t * K + s))) k =
+    walk (num a * L) (num q / L) g k (h t k) (x t) (S s).
+  Proof.
+    intros Hs HH. unfold told in *. unfold walk_step; cbn [tell]. rewrite HH. unfold o.
+    rewrite (walk_at t s k Hs). pose proof (walk_at t 0 k ltac:(lia)) as W.
+    rewrite Nat.add_0_r in W. rewrite W. reflexivity.
+  Qed.
+  Lemma walk_stored_is t : forall k, (k < N)%nat -> told true (walk_stored q a K t) k = h t k.
+  Proof.
+    induction t as [|t IH]; intros k Hk.
+    - symmetry; apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk).
+    - rewrite (dyn_stored _ _ _ _ _ _ _ _ F t k Hk), (dyn_work _ _ _ _ _ _ _ _ F t k Hk).
+      pose proof (walk_step_is (walk_stored q a K t) t (K - 1) k ltac:(lia) (IH k Hk)) as W.
+      replace (S (t * K + (K - 1)))%nat with (t * K + K)%nat in W by lia.
+      replace (S (K - 1)) with K in W by lia.
+      pose proof (walk_at t 0 k ltac:(lia)) as W0. rewrite Nat.add_0_r in W0.
+      cbn [walk_stored]. cbv zeta. unfold told in *. cbn [tell] in *. rewrite IH by exact Hk.
+      f_equal. f_equal. f_equal; [exact W | exact W0].
+  Qed.
+  Lemma walk_placed : all_placed N L xs x0 walk_points o (fun q => q / L) 0 (walk_places q a K T).
+  Proof.
+    apply placed_by; [reflexivity|]. intros i k Hi Hk.
+    destruct i as [|[|j]]; [lia | simpl; rewrite Nat.div_0_l, Nat.mod_0_l by lia;
+      apply (dyn_start _ _ _ _ _ _ _ _ F) |].
+    unfold walk_place. change (pred (S j)) with j. fold told.
+    assert (P : forall k', (k' < N)%nat -> told false (walk_step q a (walk_stored q a K (j / K))
+      (S (j / K * K)) (S j)) k' = walk (num a * L) (num q / L) g k' (h (j / K) k') (x (j / K))
+      (S (j mod K))).
+    { intros k' Hk'. rewrite <- (walk_step_is _ (j / K) (j mod K) k'
+        (Nat.mod_upper_bound j K ltac:(lia)) (walk_stored_is (j / K) k' Hk')).
+      do 2 f_equal. pose proof (Nat.div_mod j K ltac:(lia)). lia. }
+    destruct (next_index K j K_pos) as [(e & f & h')|(e & h')].
+    - rewrite e. cbn [Nat.eqb]. cbv zeta.
+      change (told false (Minus (Mean ?u) (Step ?r (Mean ?v))) k) with
+        (vmean N (told false u) - num r / L * vmean N (told true v))%vec.
+      unfold walk_points at 1. rewrite e, h'. cbn [walk]. rewrite (dyn_model _ _ _ _ _ _ _ _ F).
+      assert (R : num (/ a) / L = / (num a * L)).
+      { rewrite num_is in a_pos |- *. rewrite num_is, Q2R_inv; [field; lra|].
+        intros Z; apply Qeq_eqR in Z. rewrite Q2R_0 in Z. contradiction. }
+      rewrite R. f_equal; [|f_equal]; apply vmean_ext; intros k' Hk'.
+      + rewrite P by exact Hk'. rewrite (dyn_work _ _ _ _ _ _ _ _ F (j / K) k' Hk').
+        unfold walked. f_equal. lia.
+      + symmetry; apply (walk_stored_is (S (j / K)) k' Hk').
+    - assert (Nat.eqb (S j mod K) 0 = false) as -> by (rewrite e; reflexivity).
+      cbv zeta. rewrite P by exact Hk. unfold walk_points at 1. rewrite e, h'. reflexivity.
+  Qed.
+  Lemma walk_last k : walk_points (S (T * K)) k = x T.
+  Proof. unfold walk_points. rewrite Nat.div_mul, Nat.mod_mul by lia. reflexivity. Qed.
+End Walk.

@@ -6,9 +6,10 @@ From Fedtheory Require Export methods.
 Import ListNotations.
 Open Scope R_scope.
 
-(** With g_k the gradient at the optimum: a ||x - xs||^2 + b <x - xs, h>/L + c ||h||^2/L^2 + d mean ||h_k - h - g_k||^2/L^2, h the mean
-    of the h_k. *)
-Definition potential {E : space} N (L a b c d : R) (g : nat -> E -> E) (xs x : E) (h : nat -> E) : R :=
+(** With g_k the gradient at the optimum: a ||x - xs||^2 + b <x - xs, h>/L + c ||h||^2/L^2 + d mean
+    ||h_k - h - g_k||^2/L^2, h the mean of the h_k. *)
+Definition potential {E : space} N (L a b c d : R) (g : nat -> E -> E)
+    (xs x : E) (h : nat -> E) : R :=
   a * ||x - xs||^2 + b / L * <<x - xs, vmean N h>> + c / L ^ 2 * ||vmean N h||^2
   + d / L ^ 2 * mean N (fun k => ||h k - vmean N h - g k xs||^2).
 (** The same of places [X] and [H]; [rho] times it before the round taken from it afterwards. *)
@@ -43,7 +44,8 @@ Section Round.
   Definition weights_fit : bool :=
     Qeq_bool (weight X) 1 && Qeq_bool (weight H) 0 && Z.eqb (heterogeneity data) 0
     && Qeq_bool (bound data) 0 && Nat.ltb 0 n.
-  Lemma summed_app P Q : summed N L xs x pt o (P ++ Q) = summed N L xs x pt o P + summed N L xs x pt o Q.
+  Lemma summed_app P Q :
+    summed N L xs x pt o (P ++ Q) = summed N L xs x pt o P + summed N L xs x pt o Q.
   Proof. unfold summed; induction P as [|p P IH]; simpl; [lra | rewrite IH; lra]. Qed.
   Lemma summed_times (s : Q) P : summed N L xs x pt o (map (fun p => (- (s * fst p), snd p)%Q) P)
     = - (Q2R s * summed N L xs x pt o P).
@@ -51,14 +53,14 @@ Section Round.
     unfold summed; induction P as [|p P IH]; simpl; [lra | rewrite IH, Q2R_opp, Q2R_mult; lra].
   Qed.
   Lemma form_is (V W : vec) (y : E) (m : nat -> E) :
-    mean N (fun k => inner (g k xs) (g k xs)) = mean N (fun k => inner (g k xs) (g k xs)) ->
     (forall k w, (k < N)%nat -> inner (den N L xs x pt o V k) w = inner (y - xs)%vec w) ->
     (forall k w, (k < N)%nat -> inner (den N L xs x pt o W k) w = / L * inner (m k) w) ->
     (0 < n)%nat ->
     summed N L xs x pt o (potential_form a b c d V W) =
     potential N L (Q2R a) (Q2R b) (Q2R c) (Q2R d) g xs y m.
   Proof.
-    intros _ A B n0. pose proof (some_client S) as some. unfold potential_form, summed, potential; simpl.
+    intros A B n0. pose proof (some_client S) as some. unfold potential_form, summed, potential;
+      simpl.
     assert (Bm : forall w, inner (vmean N (den N L xs x pt o W)) w = / L * inner (vmean N m) w).
     { intros w. rewrite !inner_vmean, <- mean_times. apply mean_ext; intros k Hk; apply B, Hk. }
     rewrite (mean_ext N _ (fun _ => inner (y - xs)%vec (y - xs)%vec))
@@ -77,25 +79,30 @@ Section Round.
       assert (W' : forall w, inner (den N L xs x pt o W k - vmean N (den N L xs x pt o W)
         - own L o 0 k)%vec w = / L * inner (m k - vmean N m - g k xs)%vec w).
       { intros w. rewrite !inner_sub, (B k w Hk), Bm. unfold own, o, with_memory.
-        assert (Nat.ltb 0 n = true) as -> by (apply Nat.ltb_lt, n0). rewrite first_is, inner_scale. lra. }
+        assert (Nat.ltb 0 n = true) as -> by (apply Nat.ltb_lt, n0). rewrite first_is, inner_scale.
+        lra. }
       rewrite W', inner_sym, W'; lra.
   Qed.
   Theorem round_falls : weights_fit = true -> check true data (fall rho a b c d n X H) = true ->
     potential N L (Q2R a) (Q2R b) (Q2R c) (Q2R d) g xs x' h'
     <= Q2R rho * potential N L (Q2R a) (Q2R b) (Q2R c) (Q2R d) g xs x h.
   Proof.
-    unfold weights_fit. intros F C. rewrite !andb_true_iff in F. destruct F as ((((F1 & F2) & F3) & F4) & F5).
-    apply Z.eqb_eq in F3. apply Qeq_bool_eq, Qeq_eqR in F1, F2, F4. rewrite Q2R_1 in F1. rewrite Q2R_0 in F2, F4.
+    unfold weights_fit. intros F C. rewrite !andb_true_iff in F.
+    destruct F as ((((F1 & F2) & F3) & F4) & F5).
+    apply Z.eqb_eq in F3. apply Qeq_bool_eq, Qeq_eqR in F1, F2, F4. rewrite Q2R_1 in F1.
+    rewrite Q2R_0 in F2, F4.
     apply Nat.ltb_lt in F5. pose proof (some_client S) as some.
     apply (smooth_checked data N mu L r z f g xs x pt L_pos S mu_is (or_introl F3) first_is o) in C;
-      [ | intros i k Hi; unfold o, with_memory; apply Nat.ltb_lt in Hi; fold n in Hi; rewrite Hi; reflexivity
+      [ | intros i k Hi; unfold o, with_memory; apply Nat.ltb_lt in Hi; fold n in Hi; rewrite Hi;
+        reflexivity
         | exact here | intros p [] ].
     rewrite F4, Rmult_0_l in C. unfold fall, measured in C. rewrite summed_app, summed_times in C.
     assert (I : / L * L = 1) by (field; lra).
-    rewrite (form_is X H x' h') in C; [ | reflexivity | | | exact F5].
-    - rewrite (form_is Start (Own n) x h) in C; [lra | reflexivity | | | exact F5].
+    rewrite (form_is X H x' h') in C; [ | | | exact F5].
+    - rewrite (form_is Start (Own n) x h) in C; [lra | | | exact F5].
       + reflexivity.
-      + intros k w Hk. unfold den, own, o, with_memory. rewrite Nat.ltb_irrefl, inner_scale; reflexivity.
+      + intros k w Hk. unfold den, own, o, with_memory. rewrite Nat.ltb_irrefl, inner_scale;
+          reflexivity.
     - intros k w Hk. rewrite inner_sub, (x_is k Hk). unfold told.
       rewrite (checker.told N some L L_pos xs x pt o (fun q => q / L) (fun _ => eq_refl)), F1. lra.
     - intros k w Hk. rewrite (h_is k Hk). unfold told.
@@ -108,7 +115,8 @@ End Round.
 Definition positive_form (a b c d : Q) : bool :=
   Qle_bool 1 a && Qle_bool 0 c && Qle_bool 0 d && Qle_bool (b * b) (4 * (a - 1) * c).
 Section Rate.
-  Context {E : space} (N : nat) (some : (1 <= N)%nat) (L : R) (L_pos : 0 < L) (g : nat -> E -> E) (xs : E).
+  Context {E : space} (N : nat) (some : (1 <= N)%nat) (L : R) (L_pos : 0 < L) (g :
+    nat -> E -> E) (xs : E).
   Variables (rho a b c d : Q) (x : nat -> E) (h : nat -> nat -> E).
   Let V t := potential N L (Q2R a) (Q2R b) (Q2R c) (Q2R d) g xs (x t) (h t).
   Lemma distance_below t : positive_form a b c d = true -> ||x t - xs||^2 <= V t.
@@ -124,7 +132,8 @@ Section Rate.
     pose proof (inner_pos ((Q2R a - 1) * u + (Q2R b / (2 * L)) * v)%vec) as P.
     rewrite inner_add, !inner_add_r, !inner_scale, !inner_scale_r, (inner_sym v u) in P.
     pose proof (inner_pos v) as Pv. pose proof (inner_pos u) as Pu.
-    assert (F : 0 <= (Q2R a - 1) * inner u u + Q2R b / L * inner u v + Q2R c / L ^ 2 * inner v v); [|lra].
+    assert (F : 0 <= (Q2R a - 1) * inner u u + Q2R b / L * inner u v + Q2R c / L ^ 2 * inner v v);
+      [|lra].
     replace (Q2R b / L) with (2 * (Q2R b / (2 * L))) by (field; lra).
     replace (Q2R c / L ^ 2) with (Q2R c * (/ L * / L)) by (field; lra).
     set (s := Q2R b / (2 * L)) in *. set (l2 := / L * / L).
@@ -147,7 +156,8 @@ Section Rate.
     { intros w. rewrite inner_vmean, (mean_ext N _ (fun _ => 0)); [apply (mean_const N some)|].
       intros k Hk; rewrite (nothing k Hk); apply inner_zero. }
     rewrite Z, (inner_sym (x O - xs)%vec (vmean N (h O))), Z.
-    rewrite (mean_ext N (fun k => inner (h O k - _ - g k xs)%vec _) (fun k => inner (g k xs) (g k xs))).
+    rewrite (mean_ext N (fun k => inner (h O k - _ - g k xs)%vec _) (fun k => inner (g k xs)
+      (g k xs))).
     - lra.
     - intros k Hk.
       assert (W : forall w, inner (h O k - vmean N (h O) - g k xs)%vec w = - inner (g k xs) w)
@@ -186,24 +196,29 @@ Proof.
   rewrite <- (dyn_start _ _ _ _ _ _ _ _ F).
   apply (rate N (some_client S) L L_pos g xs rho a b c d x h); try assumption.
   - intros k Hk; apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk).
-  - intros t. assert (St : forall k, (k < N)%nat -> h (Datatypes.S t) k = g k (y (Datatypes.S t) k)).
+  - intros t. assert (St : forall k, (k < N)%nat -> h (Datatypes.S t) k = g k (y
+      (Datatypes.S t) k)).
     { intros k Hk. rewrite (dyn_stored _ _ _ _ _ _ _ _ F) by exact Hk. apply same; intros w.
       pose proof (dyn_work _ _ _ _ _ _ _ _ F t k Hk) as W.
       apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
-      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub. lra. }
+      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub.
+      lra. }
     apply (round_falls data N mu L _ z f g xs (x t) _ (h t) _ 
       (fun i k => match i with O => xs | _ => y (Datatypes.S t) k end) rho a b c d
       (Minus (Mean (At 1)) (Step q (Mean (Own 1)))) (Own 1) L_pos (setting_at S (x t)) mu_is).
     + reflexivity.
     + rewrite P. split; [|split; [|exact I]].
       * intros k w Hk. reflexivity.
-      * intros k w Hk. apply (f_equal (fun v => inner v w)). cbn [tell]. unfold with_memory. rewrite P.
+      * intros k w Hk. apply (f_equal (fun v => inner v w)). cbn [tell]. unfold with_memory.
+        rewrite P.
         cbn [length feddyn_round Nat.ltb Nat.leb].
         apply (solved_is q L alpha g a0 a_is k _ _ _ (dyn_work _ _ _ _ _ _ _ _ F t k Hk)).
-    + intros k Hk. cbn [tell]. unfold with_memory. rewrite P. cbn [length feddyn_round Nat.ltb Nat.leb].
+    + intros k Hk. cbn [tell]. unfold with_memory. rewrite P.
+      cbn [length feddyn_round Nat.ltb Nat.leb].
       rewrite (dyn_model _ _ _ _ _ _ _ _ F), a_is. f_equal. f_equal. apply vmean_ext; intros j Hj.
       apply St, Hj.
-    + intros k Hk. cbn [tell]. unfold with_memory. rewrite P. cbn [length feddyn_round Nat.ltb Nat.leb].
+    + intros k Hk. cbn [tell]. unfold with_memory. rewrite P.
+      cbn [length feddyn_round Nat.ltb Nat.leb].
       apply St, Hk.
     + unfold weights_fit. rewrite B1, B2, P, !andb_true_r. apply Qeq_bool_iff; simpl; ring.
     + rewrite P. exact C.
@@ -215,7 +230,8 @@ Definition scaffold_round_place (q : Q) (K j : nat) : vec :=
 Definition scaffold_round (q : Q) (K : nat) : list vec := places_by (fun i => match i with
   | O => Opt | 1%nat => Start | S j => scaffold_round_place q K j end) K.
 Definition scaffold_fall (q : Q) (K : nat) (rho a b c d : Q) : criterion :=
-  fall rho a b c d (S K) (Mean (scaffold_round_place q K K)) (Times (1 # Pos.of_nat K) (own_sum 1 K)).
+  fall rho a b c d (S K) (Mean (scaffold_round_place q K K)) (Times (1 # Pos.of_nat K)
+    (own_sum 1 K)).
 Theorem scaffold_rate (data : certificate) (q : Q) (K : nat) (rho a b c d : Q)
   {E : space} N mu L r z f g (xs x0 : E) :
   0 < L -> setting N mu L r z f g xs x0 -> mu = num (curvature data) * L ->
@@ -230,30 +246,36 @@ Proof.
   apply andb_prop in B as [B1 B2]. apply andb_prop in Q as [Q1 Q2].
   set (run := scaffold N (num q / L) K g x0).
   assert (P' : length (places data) = Datatypes.S K)
-    by (rewrite P; unfold scaffold_round, places_by; simpl; rewrite map_length, seq_length; reflexivity).
-  apply (rate N (some_client S) L L_pos g xs rho a b c d (fun t => fst (run t)) (fun t => snd (run t)));
+    by (rewrite P; unfold scaffold_round, places_by; simpl; rewrite map_length, seq_length;
+      reflexivity).
+  apply (rate N (some_client S) L L_pos g xs rho a b c d (fun t => fst (run t)) (fun t => snd
+    (run t)));
     try assumption; [reflexivity|].
   intros t. set (x := fst (run t)). set (cs := snd (run t)).
-  set (pt := fun i k => match i with O => xs | Datatypes.S j => steered N (num q / L) g cs k x j end).
+  set (pt := fun i k => match i with O => xs | Datatypes.S j => steered N
+    (num q / L) g cs k x j end).
   assert (Old : forall j k, (j <= K)%nat -> with_memory data g cs pt j k = g k (pt j k)).
   { intros j k Hj. unfold with_memory. rewrite P'.
     assert (Nat.ltb j (Datatypes.S K) = true) as -> by (apply Nat.ltb_lt; lia). reflexivity. }
   assert (New : forall k, with_memory data g cs pt (Datatypes.S K) k = cs k)
     by (intros k; unfold with_memory; rewrite P', Nat.ltb_irrefl; reflexivity).
   assert (Step : forall j k, (1 <= j <= K)%nat -> (k < N)%nat ->
-    tell N L xs x pt (with_memory data g cs pt) (fun q => q / L) false (scaffold_round_place q K j) k
+    tell N L xs x pt (with_memory data g cs pt) (fun q => q / L) false
+      (scaffold_round_place q K j) k
     = pt (Datatypes.S j) k).
   { intros [|j] k Hj Hk; [lia|]. unfold scaffold_round_place; cbn [tell].
     rewrite Old, New by lia. rewrite (vmean_ext N _ cs) by (intros; apply New). reflexivity. }
   assert (Next : run (Datatypes.S t) = (vmean N (fun k => steered N (num q / L) g cs k x K),
-    fun k => (cs k - vmean N cs + / (INR K * (num q / L)) * (x - steered N (num q / L) g cs k x K))%vec)).
+    fun k => (cs k - vmean N cs + / (INR K * (num q / L)) * (x - steered N
+      (num q / L) g cs k x K))%vec)).
   { unfold x, cs, run. simpl. destruct (scaffold N (num q / L) K g x0 t); reflexivity. }
   apply (round_falls data N mu L _ z f g xs x _ cs _ pt rho a b c d
     (Mean (scaffold_round_place q K K)) (Times (1 # Pos.of_nat K) (own_sum 1 K))
     L_pos (setting_at S x) mu_is).
   - reflexivity.
   - rewrite P. apply placed_by; [reflexivity|]. intros i k Hi Hk.
-    destruct i as [|[|j]]; [lia | reflexivity |]. rewrite Step by first [assumption | lia]. reflexivity.
+    destruct i as [|[|j]]; [lia | reflexivity |]. rewrite Step by first [assumption | lia].
+    reflexivity.
   - intros k Hk. rewrite Next. cbn [fst tell]. apply vmean_ext; intros j Hj.
     rewrite Step by first [assumption | lia]. reflexivity.
   - intros k Hk. rewrite Next. cbn [snd tell]. apply same; intros w.

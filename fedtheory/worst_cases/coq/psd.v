@@ -1,10 +1,10 @@
 (** A verified test for a symmetric matrix of integers being positive semidefinite.
 
     Rows are lists, of which missing entries are 0. [gram] says of numbers b i j that they are inner
-    products, as far as is needed: symmetric, and no combination of the vectors has a square below 0.
-    The upper triangle of a matrix is eliminated row by row without fractions. Entries may be divided
-    at each pivot and rounded down: for each entry that is not divisible the two diagonal entries
-    beside it are lowered by 1, so that what the rounding takes is diagonally dominant. *)
+    products, as far as is needed: symmetric, and no combination of the vectors has a square below
+    0. The upper triangle of a matrix is eliminated row by row without fractions. Entries may be
+    divided at each pivot and rounded down: for each entry that is not divisible the two diagonal
+    entries beside it are lowered by 1, so that what the rounding takes is diagonally dominant. *)
 From Coq Require Import Reals ZArith List Lra Lia.
 Import ListNotations.
 Open Scope R_scope.
@@ -18,7 +18,8 @@ Fixpoint plus (r s : list Z) : list Z :=
   match r, s with [], _ => s | _, [] => r | x :: r', y :: s' => (x + y)%Z :: plus r' s' end.
 
 Lemma lin_ext r : forall u v, (forall i, u i = v i) -> lin r u = lin r v.
-Proof. induction r; simpl; intros u v H; [reflexivity | rewrite H, (IHr _ (fun i => v (S i))); auto]. Qed.
+Proof. induction r; simpl; intros u v H; [reflexivity | rewrite H, (IHr _ (fun i => v (S i)));
+  auto]. Qed.
 Lemma lin_plus r : forall s u, lin (plus r s) u = lin r u + lin s u.
 Proof.
   induction r as [|x r IH]; intros s u; simpl; [lra|].
@@ -49,7 +50,8 @@ Proof.
   apply andb_prop in H as [H1 H2]; apply Z.leb_le, IZR_le in H1.
   specialize (IH (fun i => u (S i)) H2 (fun i => U (S i))); specialize (U O); nra.
 Qed.
-Lemma lin_swap r : forall s b, lin r (fun i => lin s (b i)) = lin s (fun j => lin r (fun i => b i j)).
+Lemma lin_swap r : forall s b, lin r (fun i => lin s (b i)) = lin s (fun j => lin r
+  (fun i => b i j)).
 Proof.
   induction r as [|x r IH]; intros s b; simpl.
   - induction s in b |- *; simpl; [reflexivity|].
@@ -110,7 +112,8 @@ Proof.
   assert (L : (length (map (@tl Z) M) <= n)%nat) by (rewrite map_length; lia).
   assert (N : forall i j, next b i j = next b j i) by (intros; apply B).
   rewrite (form_columns M). specialize (IH _ (next b) N L).
-  unfold next in IH at 2. rewrite (lin_ext _ (fun i => b (S i) O) (fun i => b O (S i))) by (intros; apply B).
+  unfold next in IH at 2. rewrite (lin_ext _ (fun i => b (S i) O) (fun i => b O (S i))) by (intros;
+    apply B).
   destruct r as [|p r]; cbn [tri row_form hd tl lin]; rewrite IH, ?lin_plus, ?mult_IZR; lra.
 Qed.
 
@@ -184,30 +187,36 @@ Proof.
   intros V; pose proof (valid_size d V) as P.
   assert (Q : quotient d x = (x / size d)%Z).
   { destruct d; simpl; [apply Z.shiftr_div_pow2; simpl in V; lia | reflexivity]. }
-  rewrite Q; pose proof (Z.mul_div_le x (size d) P); pose proof (Z.mul_succ_div_gt x (size d) P); lia.
+  rewrite Q; pose proof (Z.mul_div_le x (size d) P); pose proof (Z.mul_succ_div_gt x (size d) P);
+    lia.
 Qed.
 Lemma missed_cases d x : valid d = true ->
   (missed d x (quotient d x) = 0 /\ x = size d * quotient d x)%Z \/
   (missed d x (quotient d x) = 1)%Z.
 Proof.
   intros V; destruct d as [k|q]; simpl in *.
-  - destruct (Z.eqb_spec (Z.shiftl (Z.shiftr x k) k) x) as [e|]; [left; split; [reflexivity|] | right; reflexivity].
+  - destruct (Z.eqb_spec (Z.shiftl (Z.shiftr x k) k) x) as [e|]; [left; split;
+      [reflexivity|] | right; reflexivity].
     rewrite Z.shiftl_mul_pow2 in e by lia; lia.
-  - destruct (Z.eqb_spec (q * (x / q)) x) as [e|]; [left; split; [reflexivity|lia] | right; reflexivity].
+  - destruct (Z.eqb_spec (q * (x / q)) x) as [e|]; [left; split; [reflexivity|lia] | right;
+      reflexivity].
 Qed.
 Lemma between b : gram b -> forall i j, Rabs (2 * b i j) <= b i i + b j j.
 Proof.
   intros [B G].
-  assert (K : forall s j, bil (repeat 0%Z j ++ [s]) (repeat 0%Z j ++ [s]) b = IZR s * IZR s * b j j).
+  assert (K : forall s j, bil (repeat 0%Z j ++ [s]) (repeat 0%Z j ++ [s]) b = IZR s * IZR s * b j
+    j).
   { intros s j. unfold bil.
     assert (I : forall (u : nat -> R), lin (repeat 0%Z j ++ [s]) u = IZR s * u j).
     { induction j as [|j IH]; intros u; simpl; [lra | rewrite (IH (fun i => u (S i))); lra]. }
     rewrite I, I; lra. }
-  assert (D : forall j, 0 <= b j j) by (intros j; pose proof (G (repeat 0%Z j ++ [1%Z])) as H; rewrite K in H; lra).
+  assert (D : forall j, 0 <= b j j) by (intros j; pose proof (G (repeat 0%Z j ++ [1%Z])) as H;
+    rewrite K in H; lra).
   assert (P : forall i j s, 0 <= b i i + IZR s * IZR s * b j j + 2 * IZR s * b i j).
   { intros i j s. set (e := fun j s => repeat 0%Z j ++ [s]).
     assert (I : forall j s (u : nat -> R), lin (e j s) u = IZR s * u j).
-    { intros j'; induction j' as [|j' IH]; intros s' u; simpl; [lra | unfold e in IH; rewrite (IH s' (fun i => u (S i))); lra]. }
+    { intros j'; induction j' as [|j' IH]; intros s' u; simpl; [lra | unfold e in IH;
+        rewrite (IH s' (fun i => u (S i))); lra]. }
     pose proof (G (plus (e i 1%Z) (e j s))) as H. unfold bil in H.
     rewrite lin_plus, !I in H. rewrite !lin_plus, !I in H. rewrite (B j i) in H. lra. }
   intros i j; apply Rabs_le; pose proof (P i j 1%Z); pose proof (P i j (-1)%Z); lra.
@@ -231,20 +240,23 @@ Proof.
   specialize (IH (fun i => u (S i)) (fun i => w (S i)) c (fun j => H (S j))).
   rewrite plus_IZR.
   pose proof (quotient_bounds d x V) as [Q1 Q2]. pose proof (valid_size d V) as P.
-  apply IZR_le in Q1; apply IZR_lt in Q2, P. rewrite plus_IZR, mult_IZR in Q2; rewrite mult_IZR in Q1.
+  apply IZR_le in Q1; apply IZR_lt in Q2, P. rewrite plus_IZR, mult_IZR in Q2;
+    rewrite mult_IZR in Q1.
   specialize (H O). pose proof (Rabs_pos (2 * u O)). 
   assert (E : IZR (size d) * (2 * (IZR (quotient d x) * u O)) <=
     2 * (IZR x * u O) + IZR (size d) * (IZR (missed d x (quotient d x)) * (w O + c))).
   { destruct (missed_cases d x V) as [[-> e]| ->].
     - apply (f_equal IZR) in e; rewrite mult_IZR in e; rewrite e; lra.
-    - assert (X : - (c + w O) <= 2 * u O) by (pose proof (Rle_abs (- (2 * u O))) as A; rewrite Rabs_Ropp in A; lra).
+    - assert (X : - (c + w O) <= 2 * u O) by (pose proof (Rle_abs (- (2 * u O))) as A;
+        rewrite Rabs_Ropp in A; lra).
       set (q := IZR (size d)) in *; set (y := IZR (quotient d x)) in *.
       assert (0 <= (IZR x - q * y) * (c + w O + 2 * u O)) by (apply Rmult_le_pos; lra).
       assert (0 <= (q - (IZR x - q * y)) * (c + w O)) by (apply Rmult_le_pos; lra). lra. }
   lra.
 Qed.
 Lemma lowered_form l : forall b, tri (map (fun c => [(- c)%Z]) l) b = - lin l (fun i => b i i).
-Proof. induction l as [|c l IH]; intros b; simpl; [lra | rewrite IH, opp_IZR; unfold next; lra]. Qed.
+Proof. induction l as [|c l IH]; intros b; simpl; [lra | rewrite IH, opp_IZR; unfold next; lra].
+Qed.
 Lemma lin_head_tail l u : lin l u = IZR (hd 0%Z l) * u O + lin (tl l) (fun i => u (S i)).
 Proof. destruct l; simpl; lra. Qed.
 Lemma rounded_form d : valid d = true -> forall T lowered b, gram b ->
@@ -295,7 +307,8 @@ Proof.
     rewrite schur_form in R by apply N.
     pose proof (valid_size _ V) as Q; apply IZR_lt in Q, P.
     pose proof (proj2 G (p :: r)) as Sq. rewrite bil_cons in Sq by apply G.
-    assert (0 <= IZR (size (divide before p)) * tri (rounded (divide before p) [] (schur p T r)) (next b))
+    assert (0 <= IZR (size (divide before p)) * tri (rounded (divide before p) [] (schur p T r))
+      (next b))
       by (apply Rmult_le_pos; lra).
     set (v := IZR p * b O O + 2 * lin r (fun j => b O (S j)) + tri T (next b)).
     assert (0 <= IZR p * v) by (unfold v; lra).

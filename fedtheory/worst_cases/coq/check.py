@@ -105,15 +105,13 @@ def check_name(path: Path) -> None:
         )
 
 
-def write(path: Path, text: str) -> list[Path]:
-    """Write a theorem, and the library beside it, each file whole or not at all."""
+def write(path: Path, text: str) -> None:
+    """Write a theorem, and what it needs of the library beside it, each file whole or not at all."""
     check_name(path)
-    written = []
-    for name, held in library().items():
-        file = path.parent / LIBRARY / f"{name}.v"
-        if not file.is_file() or file.read_text(errors="replace") != held:
-            written.append(write_atomic(file, held))
-    return [write_atomic(path, text), *written]
+    files = library()
+    for name in needed(text, files):
+        write_atomic(path.parent / LIBRARY / f"{name}.v", files[name])
+    write_atomic(path, text)
 
 
 def version() -> str | None:

@@ -95,6 +95,21 @@ class Theorem:
         return self.question.losses.smoothness is not None
 
     @property
+    def slope(self) -> Fraction:
+        """The unit of gradients over that of positions: L, or G/R."""
+        return self.question.units.gradient / self.question.units.position
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The hyperparameters of the method."""
+        return self.question.subject.options
+
+    @property
+    def local_steps(self) -> int | None:
+        """K; None where local problems are solved, or local work is the method's own."""
+        return self.question.subject.local_steps
+
+    @property
     def at(self) -> list[int]:
         """The numbers of the points that the goal is taken at."""
         return [self.numbers[str(p.name)] for p in self.goal.at]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from fedtheory.worst_cases.coq.export import Theorem
 from fedtheory.worst_cases.coq.places import rational, real
@@ -44,11 +43,8 @@ class Words:
 
 def words(of: Theorem) -> Words:
     """A method by its name where Coq defines it with these hyperparameters, else its equations."""
-    make = (
-        NAMED.get((of.question.subject.name, *sorted(of.question.subject.options)))
-        if not of.question.subject.source
-        else None
-    )
+    name = of.question.subject.name, *sorted(of.options)
+    make = None if of.question.subject.source else NAMED.get(name)
     named = None if make is None else make(of)
     return named or equations(of)
 
@@ -91,36 +87,20 @@ def equations(of: Theorem) -> Words:
 
 
 # --- the table ------------------------------------------------------------------------------------
-def _step(of: Theorem) -> Fraction:
-    """The size of a step, in units of positions over gradients."""
-    return (
-        of.question.subject.options["step"]
-        * of.question.units.gradient
-        / of.question.units.position
-    )
-
-
 def _last(of: Theorem, count: int) -> str | None:
     """The number of the model of the goal, 't' of the best one; None if points or goal are others.
 
     count : of points, the last one being the last model
     """
-    T, K, best = (
-        of.question.rounds,
-        of.question.subject.local_steps or 1,
-        of.goal.kind == "best-gap",
-    )
+    T, K, best = of.question.rounds, of.local_steps or 1, of.goal.kind == "best-gap"
     at = [1 + t * K for t in range(T)] if best else [count - 1]
-    return (
-        ("t" if best else str(T))
-        if of.of_models and of.at == at and len(of.places) == count - best
-        else None
-    )
+    fits = of.of_models and of.at == at and len(of.places) == count - best
+    return ("t" if best else str(T)) if fits else None
 
 
 def fedavg(of: Theorem) -> Words | None:
     """K steps of every client, and the mean."""
-    K, T, h = of.question.subject.local_steps or 1, of.question.rounds, _step(of)
+    K, T, h = of.local_steps or 1, of.question.rounds, of.options["step"] * of.slope
     if (t := _last(of, T * K + 2)) is None:
         return None
     return Words(
@@ -135,18 +115,20 @@ def fedavg(of: Theorem) -> Words | None:
 
 
 def scaffold(of: Theorem) -> Words | None:
-    """Option II, server step 1."""
-    K, T, h = of.question.subject.local_steps or 1, of.question.rounds, _step(of)
+    """Server step 1, option II or I."""
+    K, T, h = of.local_steps or 1, of.question.rounds, of.options["step"] * of.slope
+    first = of.options.get("option") == "gradient"
     if (t := _last(of, T * K + 2)) is None:
         return None
+    name, option = "scaffold_I" if first else "scaffold", "true" if first else "false"
     return Words(
         [],
         [],
-        f"scaffold_places false {rational(h)} {K} {T}",
-        f"(scaffold_points N {K} false {rational(h)} L g xs x0)",
+        f"scaffold_places {option} {rational(h)} {K} {T}",
+        f"(scaffold_points N {K} {option} {rational(h)} L g xs x0)",
         "apply scaffold_placed; [lia | exact HL | numbers]",
-        f"(fst (scaffold N ({real(h)} / L) {K} g x0 {t}))",
-        defined="scaffold",
+        f"(fst ({name} N ({real(h)} / L) {K} g x0 {t}))",
+        defined=name,
     )
 
 
@@ -155,17 +137,9 @@ def _exact(
 ) -> Words | None:
     """A method of exact local solves, whose points are the clients' models."""
     T = of.question.rounds
-    if (
-        of.question.subject.local_steps is not None
-        or of.goal.kind == "best-gap"
-        or _last(of, T + 2) is None
-    ):
+    if of.local_steps or of.goal.kind == "best-gap" or _last(of, T + 2) is None:
         return None
-    a = (
-        of.question.subject.options[number]
-        / of.question.units.gradient
-        * of.question.units.position
-    )
+    a = of.options[number] / of.slope
     work = "solved " * (method == "feddyn")
     run = f"forall {variables}, {method} N {work}({real(a)} * L) g x0 {' '.join(names)}"
     return Words(
@@ -182,8 +156,25 @@ def _exact(
 
 
 def feddyn(of: Theorem) -> Words | None:
-    """Exact local solves."""
-    return _exact(of, "feddyn", "alpha", "(x : nat -> E) (y h : nat -> nat -> E)", ("x", "y", "h"))
+    """Exact local solves, or K gradient steps."""
+    variables, names = "(x : nat -> E) (y h : nat -> nat -> E)", ("x", "y", "h")
+    if (K := of.local_steps) is None:
+        return _exact(of, "feddyn", "alpha", variables, names)
+    T, h, a = of.question.rounds, of.options["step"] * of.slope, of.options["alpha"] / of.slope
+    if (t := _last(of, T * K + 2)) is None:
+        return None
+    numbers = f"{rational(h)} {rational(a)}"
+    run = f"feddyn N (walked {K} ({real(h)} / L)) ({real(a)} * L) g x0 x y h"
+    return Words(
+        [f"forall {variables}, {run}"],
+        [*names, "F"],
+        f"walk_places {numbers} {K} {T}",
+        f"(walk_points {K} {numbers} L g xs x h)",
+        f"apply (walk_placed N {K} {T} {numbers} L g xs x0 x y h); "
+        "[lia | exact HL | numbers | exact F]",
+        f"(x {t}%nat)",
+        defined="feddyn",
+    )
 
 
 def fedprox(of: Theorem) -> Words | None:
@@ -193,7 +184,7 @@ def fedprox(of: Theorem) -> Words | None:
 
 def subgradient(of: Theorem) -> Words | None:
     """A subgradient of each client at the server's model."""
-    T, h = of.question.rounds, _step(of)
+    T, h = of.question.rounds, of.options["step"] * of.slope
     if (t := _last(of, T + 2)) is None:
         return None
     return Words(
@@ -220,7 +211,9 @@ NAMED: Mapping[
 ] = {  # a name, and all options that differ from the class's defaults
     ("fedavg", "step"): fedavg,
     ("scaffold", "step"): scaffold,
+    ("scaffold", "option", "step"): scaffold,
     ("feddyn", "alpha"): feddyn,
+    ("feddyn", "alpha", "step"): feddyn,
     ("fedprox", "mu"): fedprox,
     ("subgradient", "step"): subgradient,
 }

@@ -395,3 +395,129 @@ Section Walk.
   Lemma walk_last k : walk_points (S (T * K)) k = x T.
   Proof. unfold walk_points. rewrite Nat.div_mul, Nat.mod_mul by lia. reflexivity. Qed.
 End Walk.
+
+(** * FedMLS with exact local solves: point t is the clients' z of round t, the last one the model. *)
+Definition mixed (t : nat) (a b : vec) : vec :=
+  Plus (Times (Z.of_nat t # Pos.of_nat (t + 2)) a) (Times (2 # Pos.of_nat (t + 2)) b).
+Definition quarter (t : nat) : Q := Z.of_nat (t + 1) # 4.
+(** x, z and the clients' x and z after [t] rounds. *)
+Fixpoint mls_state (t : nat) : vec * vec * (vec * vec) :=
+  match t with
+  | O => (Start, Start, (Start, Start))
+  | S r => let '(x, z, (xl, zl)) := mls_state r in
+      let z' := Minus z (Times (quarter r) (Minus (mixed r x z) (Mean (mixed r xl zl)))) in
+      (mixed r x z', z', (mixed r xl (At t), At t))
+  end.
+Definition mls_place (a : Q) (T i : nat) : vec :=
+  if Nat.eqb i T then fst (fst (mls_state T))
+  else let r := pred i in let '(x, z, (xl, zl)) := mls_state r in
+    Minus zl (Plus (Step (a * quarter r) (Own i))
+      (Times (quarter r) (Minus (mixed r xl zl) (mixed r x z)))).
+Definition fedmls_places (a : Q) (T : nat) : list vec := places_by (mls_place a T) T.
+Section Mls.
+  Context {E : space} (N T : nat) (a : Q) (G radius : R) (f : nat -> E -> R) (xs x0 : E).
+  Variables (s0 last : nat -> E) (x z : nat -> E) (xl zl s : nat -> nat -> E).
+  Hypothesis G_pos : 0 < G.
+  Hypothesis r_pos : 0 < radius.
+  Hypothesis a_pos : num a <> 0.
+  Hypothesis F : fedmls N (num a * radius / G) f x0 x z xl zl s.
+  Definition mls_points (i k : nat) : E :=
+    match i with O => xs | _ => if Nat.eqb i T then x T else zl i k end.
+  Definition mls_slopes (i k : nat) : E :=
+    match i with O => s0 k | _ => if Nat.eqb i T then last k else s i k end.
+  Let tell_ := tell N (G / radius) xs x0 mls_points mls_slopes (fun q => q * radius / G).
+  Lemma part_is t : num (2 # Pos.of_nat (t + 2)) = 2 / INR (t + 2).
+  Proof.
+    rewrite num_is. unfold Q2R, Rdiv; cbn [Qnum Qden]. do 2 f_equal.
+    rewrite INR_IZR_INZ. f_equal. rewrite <- positive_nat_Z, Nat2Pos.id by lia. reflexivity.
+  Qed.
+  Lemma rest_is t : num (Z.of_nat t # Pos.of_nat (t + 2)) = 1 - 2 / INR (t + 2).
+  Proof.
+    rewrite num_is. unfold Q2R; cbn [Qnum Qden].
+    rewrite <- (positive_nat_Z (Pos.of_nat (t + 2))), Nat2Pos.id by lia.
+    rewrite <- !INR_IZR_INZ, plus_INR. pose proof (pos_INR t). simpl. field. apply Rgt_not_eq; lra.
+  Qed.
+  Lemma quarter_is t : num (quarter t) = INR (t + 1) / 4.
+  Proof. rewrite num_is. unfold Q2R, quarter; cbn [Qnum Qden]. rewrite <- INR_IZR_INZ. reflexivity. Qed.
+  Lemma mixed_is t b u v k c d : tell_ false u k = c -> tell_ false v k = d -> b = false ->
+    tell_ b (mixed t u v) k = ((1 - 2 / INR (t + 2))%R * c + (2 / INR (t + 2))%R * d)%vec.
+  Proof.
+    intros <- <- ->. unfold tell_, mixed; cbn [tell]. rewrite part_is, rest_is. reflexivity.
+  Qed.
+  Lemma inside i k : (1 <= i < T)%nat -> mls_points i k = zl i k /\ mls_slopes i k = s i k.
+  Proof.
+    intros H. unfold mls_points, mls_slopes. destruct i; [lia|].
+    assert (Nat.eqb (S i) T = false) as -> by (apply Nat.eqb_neq; lia). split; reflexivity.
+  Qed.
+  Lemma state_is t : (t <= T)%nat -> forall k, (k < N)%nat -> let '(X, Z, (XL, ZL)) := mls_state t in
+    tell_ false X k = x t /\ tell_ false Z k = z t /\
+    ((t < T)%nat -> tell_ false XL k = xl t k /\ tell_ false ZL k = zl t k).
+  Proof.
+    induction t as [|t IH]; intros Ht k Hk.
+    - destruct (mls_start _ _ _ _ _ _ _ _ _ F) as (A & B & C). destruct (C k Hk) as [C1 C2].
+      unfold tell_; simpl. rewrite A, B, C1, C2. auto.
+    - specialize (IH ltac:(lia)). cbn [mls_state].
+      destruct (mls_state t) as [[X Z] [XL ZL]] eqn:e.
+      destruct (mls_round _ _ _ _ _ _ _ _ _ F t) as (A & B & C). destruct (C k Hk) as (C1 & _).
+      destruct (IH k Hk) as (HX & HZ & HL). specialize (HL ltac:(lia)). destruct HL as [HXL HZL].
+      assert (NZ : tell_ false (Minus Z (Times (quarter t) (Minus (mixed t X Z)
+          (Mean (mixed t XL ZL))))) k = z (S t)).
+      { rewrite A. change (tell_ false (Minus Z (Times (quarter t) (Minus ?u (Mean ?v)))) k) with
+          (tell_ false Z k - num (quarter t) * (tell_ false u k - vmean N (tell_ false v)))%vec.
+        rewrite quarter_is, HZ, (mixed_is t false X Z k _ _ HX HZ eq_refl). do 3 f_equal.
+        apply vmean_ext; intros j Hj. destruct (IH j Hj) as (_ & _ & HJ).
+        destruct (HJ ltac:(lia)) as [J1 J2]. apply (mixed_is t false XL ZL j _ _ J1 J2 eq_refl). }
+      split; [|split; [exact NZ|]].
+      + rewrite B. apply (mixed_is t false X _ k _ _ HX NZ eq_refl).
+      + intros H. assert (P : tell_ false (At (S t)) k = zl (S t) k)
+          by (apply (inside (S t) k); lia).
+        split; [|exact P]. rewrite C1. apply (mixed_is t false XL _ k _ _ HXL P eq_refl).
+  Qed.
+  Lemma mls_last k : (1 <= T)%nat -> mls_points T k = x T.
+  Proof. intros H; unfold mls_points; destruct T; [lia | rewrite Nat.eqb_refl; reflexivity]. Qed.
+  Lemma fedmls_placed : all_placed N (G / radius) xs x0 mls_points mls_slopes
+    (fun q => q * radius / G) 0 (fedmls_places a T).
+  Proof.
+    apply placed_by; [reflexivity|]. intros i k Hi Hk. fold tell_. unfold mls_place.
+    destruct (Nat.eqb_spec i T) as [->|n].
+    - rewrite mls_last by lia. pose proof (state_is T (le_n T) k Hk) as H.
+      destruct (mls_state T) as [[X Z] [XL ZL]]. symmetry; apply H.
+    - destruct (inside i k ltac:(lia)) as [P1 P2]. rewrite P1. destruct i as [|t]; [lia|].
+      change (pred (S t)) with t. cbv zeta. pose proof (state_is t ltac:(lia) k Hk) as H.
+      destruct (mls_state t) as [[X Z] [XL ZL]]. destruct H as (HX & HZ & HL).
+      destruct (HL ltac:(lia)) as [HXL HZL].
+      destruct (mls_round _ _ _ _ _ _ _ _ _ F t) as (_ & _ & C).
+      destruct (C k Hk) as (_ & _ & W). cbv zeta beta in W.
+      change (tell_ false (Minus ZL (Plus (Step ?q (Own (S t))) (Times ?r (Minus ?u ?v)))) k) with
+        (tell_ false ZL k - (num q * radius / G * mls_slopes (S t) k +
+          num r * (tell_ false u k - tell_ false v k)))%vec.
+      rewrite P2, HZL, quarter_is, (mixed_is t false XL ZL k _ _ HXL HZL eq_refl),
+        (mixed_is t false X Z k _ _ HX HZ eq_refl).
+      assert (Q : num (a * quarter t) * radius / G = num a * radius / G * (INR (t + 1) / 4)).
+      { rewrite <- quarter_is, !num_is, Q2R_mult. field. lra. }
+      rewrite Q. apply same; intros w. apply (f_equal (fun v => inner v w)) in W.
+      rewrite inner_zero in W. set (lam := num a * radius / G) in *.
+      assert (lam <> 0) by (unfold lam, Rdiv; repeat apply Rmult_integral_contrapositive_currified;
+        try apply Rinv_neq_0_compat; lra).
+      assert (INR (t + 1) <> 0) by (apply not_0_INR; lia).
+      set (yl := ((1 - 2 / INR (t + 2))%R * xl t k + (2 / INR (t + 2))%R * zl t k)%vec) in *.
+      set (y := ((1 - 2 / INR (t + 2))%R * x t + (2 / INR (t + 2))%R * z t)%vec) in *.
+      clearbody yl y lam. rewrite !inner_add, !inner_scale, !inner_sub in W.
+      rewrite inner_sub, inner_add, !inner_scale, inner_sub.
+      set (n1 := INR (t + 1)) in *.
+      set (move := inner (zl (S t) k) w - inner (zl t k) w) in *.
+      set (pull := inner yl w - inner y w) in *.
+      assert (M : move = lam * n1 / 4 * (4 / (lam * n1) * move)) by (field; split; assumption).
+      assert (U : lam * n1 / 4 * (/ lam * pull) = n1 / 4 * pull) by (field; assumption).
+      replace (4 / (lam * n1) * move) with (- inner (s (S t) k) w - / lam * pull) in M by lra.
+      unfold move in M. lra.
+  Qed.
+  Lemma mls_slopes_are : (forall k, (k < N)%nat -> subgradient (f k) xs (s0 k)) ->
+    (forall k, (k < N)%nat -> subgradient (f k) (x T) (last k)) ->
+    forall i k, (i <= T)%nat -> (k < N)%nat -> subgradient (f k) (mls_points i k) (mls_slopes i k).
+  Proof.
+    intros H0 HT i k Hi Hk. destruct i as [|t]; [apply H0, Hk|].
+    unfold mls_points, mls_slopes. destruct (Nat.eqb_spec (S t) T) as [e|n]; [apply HT, Hk|].
+    destruct (mls_round _ _ _ _ _ _ _ _ _ F t) as (_ & _ & C). apply (C k Hk).
+  Qed.
+End Mls.

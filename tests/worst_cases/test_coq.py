@@ -123,8 +123,12 @@ def test_every_place_is_the_point_of_the_traced_run(method, K, T, given):
         "forall (y1 y2 : nat -> E) (x3 : E), (forall k, (k < N)%nat -> y1 k = (x0 - 1 / 2 / L * g k (y1 k))%vec)",
         "x3 = (vmean N y2)%vec", "0 < L -> setting N 0 L radius (1 * L * radius) f g xs x0",
     )),
+    ("fedmls", {"lam": 1, "D": F(1, 2)}, (
+        "0 < G -> 0 < radius -> bounded_setting N G radius f s0 xs x0",
+        "(forall k, (k < N)%nat -> subgradient (f k) (y2 k) (s2 k))",
+    )),
     ("fedmls", {"lam": 1, "losses": Losses(None, lipschitz=F(3)), "distance": 2}, (
-        "0 < G -> 0 < radius -> bounded_setting N G radius f s0 xs x0", "(forall k, (k < N)%nat -> subgradient (f k) (y1 k) (s1 k))",
+        "fedmls N (3 / 2 * radius / G) f x0 x z xl zl s ->",
     )),
     ("fedavg", {"step": STEP}, ("objective N f (fedavg N (1 / 4 / L) 1 g x0 2) - objective N f xs <= ",)),
     ("feddyn", {"alpha": 2}, ("feddyn N solved (2 * L) g x0 x y h ->\n  objective N f (x 2%nat)",)),
@@ -237,6 +241,7 @@ ACCEPTED = [
     ),
     ("subgradient", 1, 2, "distance", {"step": F(1, 4)}),
     ("fedmls", 1, 2, "gap", {"lam": 1, "losses": Losses(None, lipschitz=F(3)), "distance": 2}),
+    ("fedmls", 1, 2, "gap", {"lam": 1, "D": F(1, 2)}),
     (Counting, 1, 1, "gap", {"clients": 3, "step": STEP, "beta": F(0)}),
 ]
 

@@ -206,6 +206,31 @@ def subgradient(of: Theorem) -> Words | None:
     )
 
 
+def fedmls(of: Theorem) -> Words | None:
+    """Exact local solves on all of space."""
+    T = of.question.rounds
+    if of.goal.kind == "best-gap" or _last(of, T + 1) is None:
+        return None
+    a = of.options["lam"] * of.slope
+    given = f"N {T} {rational(a)} G radius f xs x0 s0 last x z xl zl s"
+    variables = "(x z : nat -> E) (xl zl s : nat -> nat -> E) (last : nat -> E)"
+    return Words(
+        [
+            f"forall {variables}, fedmls N ({real(a)} * radius / G) f x0 x z xl zl s",
+            f"(forall k, (k < N)%nat -> subgradient (f k) (x {T}%nat) (last k))",
+        ],
+        ["x", "z", "xl", "zl", "s", "last", "F", "D"],
+        f"fedmls_places {rational(a)} {T}",
+        f"(mls_points {T} xs x zl)",
+        f"apply (fedmls_placed {given}); [exact HG | exact HR | numbers | exact F]",
+        f"(x {T}%nat)",
+        f"(mls_slopes {T} s0 last s)",
+        f"intros i k Hi Hk. apply (mls_slopes_are {given} F); "
+        "[apply (at_optimum S) | exact D | simpl in Hi; lia | exact Hk]",
+        "fedmls",
+    )
+
+
 NAMED: Mapping[
     tuple[str, ...], Callable[[Theorem], Words | None]
 ] = {  # a name, and all options that differ from the class's defaults
@@ -216,4 +241,5 @@ NAMED: Mapping[
     ("feddyn", "alpha", "step"): feddyn,
     ("fedprox", "mu"): fedprox,
     ("subgradient", "step"): subgradient,
+    ("fedmls", "lam", "lipschitz"): fedmls,
 }

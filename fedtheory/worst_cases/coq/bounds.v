@@ -148,7 +148,7 @@ Section Core.
   Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
   Let val (i k : nat) : R := / L * f k (pt i k).
   Definition known_to_be_positive (goal : criterion) : Prop := match goal with
-    | Form _ P => forall x, In x P -> 0 <= mean N (fun k =>
+    | Form _ P | Sum _ _ P => forall x, In x P -> 0 <= mean N (fun k =>
         inner (den N L xs x0 pt o (fst (snd x)) k) (den N L xs x0 pt o (snd (snd x)) k))
     | _ => True
     end.
@@ -273,7 +273,7 @@ Section Bounded.
   Let l_pos : 0 < l. Proof. apply Rdiv_lt_0_compat; assumption. Qed.
   Let l_inv : / l = radius / G. Proof. unfold l; field; lra. Qed.
   Let val (i k : nat) : R := / l * f k (pt i k).
-  Lemma bounded_checked goal : match goal with Form _ _ => False | _ => True end ->
+  Lemma bounded_checked goal : match goal with Form _ _ | Sum _ _ _ => False | _ => True end ->
     heterogeneity c = 0%Z -> check false c goal = true ->
     measured N l xs x0 pt s val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.

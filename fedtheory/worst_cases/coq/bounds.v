@@ -206,6 +206,16 @@ Section Core.
     - exact KP.
     - exact C.
   Qed.
+  (** A gap by products that are known to be at least 0. *)
+  Theorem known_gap_bound last (x : E) (known : products) :
+    (forall k, (k < N)%nat -> pt last k = x) -> known_to_be_positive (Sum (only c last) [] known) ->
+    check true c (Sum (only c last) [] known) = true ->
+    objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
+  Proof.
+    intros X K C. apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x X).
+    pose proof (smooth_checked _ K C) as M. unfold measured in *. unfold summed in M; simpl in M.
+    rewrite Rplus_0_r in M. exact M.
+  Qed.
 End Core.
 
 Section Smooth.

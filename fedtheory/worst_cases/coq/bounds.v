@@ -53,11 +53,9 @@ Qed.
 
 Lemma check_curvature c goal : check true c goal = true -> Q2R (curvature c) < 1.
 Proof.
-  unfold check, check_at. rewrite !andb_true_iff.
-  intros (((((((((((((((((_ & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) &
-    _)
-    & _) & _).
-  apply Z.ltb_lt, IZR_lt in H. rewrite minus_IZR in H. unfold Q2R.
+  intros C. destruct (check_parts _ _ _ C) as [_ H]. destruct (H eq_refl) as [H1 _]. clear H.
+  rename H1 into H.
+  apply IZR_lt in H. rewrite minus_IZR in H. unfold Q2R.
   assert (P : 0 < IZR (Zpos (Qden (curvature c)))) by (apply IZR_lt; reflexivity).
   apply Rmult_lt_reg_r with (IZR (Zpos (Qden (curvature c)))); [exact P|].
   rewrite Rmult_assoc, Rinv_l; lra.
@@ -158,8 +156,7 @@ Section Core.
     intros KP C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
-    assert (n_pos : (0 < length (places c))%nat).
-    { unfold check, check_at in C. rewrite !andb_true_iff in C. apply Nat.ltb_lt, C. }
+    destruct (check_parts _ _ _ C) as [n_pos parts].
     apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
       true c goal).
     - intros w. unfold own.
@@ -175,10 +172,7 @@ Section Core.
           lra).
       rewrite mean_times. apply (Rmult_le_compat_l (/ L * / L)) in H; [|nra].
       eapply Rle_trans; [exact H | right]. rewrite h. field. lra.
-    - intros i _. left. clear -C. unfold check, check_at in C. rewrite !andb_true_iff in C.
-      destruct C as (((((((((((((((((_ & _) & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _)
-        & _) & _) & _) & _) & _).
-      destruct (norms c); [reflexivity | discriminate].
+    - intros i _. left. apply parts. reflexivity.
     - intros i j k Hi' Hj' Hk. set (m := Q2R (curvature c)) in *.
       destruct (in_class S k Hk) as [below above].
       assert (K : smooth_convex m 1 (fun y => / L * f k y) (fun y => scale (/ L) (g k y))).

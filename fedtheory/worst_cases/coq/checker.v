@@ -461,8 +461,8 @@ Record certificate := Certificate {
 (** Multiples of means over the clients of inner products. *)
 Definition products := list (Q * (vec * vec)).
 (** Weights of F at points over [denominator], the distance of a point, the gradient of F there, or
-    products, less others that are known to be at least 0 (their numbers are at least 0, too), or the
-    sum of weights of F and products. *)
+    products, less others that are known to be at least 0 (their numbers are at least 0, too), or
+    the sum of weights of F and products. *)
 Inductive criterion := Gap (weights : list Z) | Distance (i : nat) | Gradient (i : nat)
   | Form (of less : products) | Sum (weights : list Z) (of less : products).
 
@@ -508,8 +508,8 @@ Section Check.
       | Gap _ => []
       | Distance i => outer (times (- (2 * e * md * D)) (nth i P [])) (nth i P [])
       | Gradient i => if mean then outer (times (- (kappa * D)) (o i)) (o i) else []
-      | Form l m | Sum _ l m => of_products (if mean then fst else snd) (map (fun p => (- fst p, snd p)%Q)
-        (l ++ m))
+      | Form l m | Sum _ l m => of_products (if mean then fst else snd)
+          (map (fun p => (- fst p, snd p)%Q) (l ++ m))
       end).
   Definition matrix (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
     add_matrix (of_limits first mean o P) (of_losses n s e mn (multipliers c) (shifted o P) P).
@@ -544,6 +544,16 @@ Section Check.
 End Check.
 Definition check (smooth : bool) (c : certificate) (goal : criterion) : bool :=
   check_at smooth c goal (least_common c goal).
+
+(** What the theorems about classes of losses need of it. *)
+Lemma check_parts smooth c goal : check smooth c goal = true -> (0 < length (places c))%nat /\
+  (smooth = true -> (0 < Zpos (Qden (curvature c)) - Qnum (curvature c))%Z /\ norms c = []).
+Proof.
+  unfold check, check_at. intros C. do 14 apply andb_prop in C as [C _].
+  apply andb_prop in C as [C NS]. apply andb_prop in C as [C E0]. apply andb_prop in C as [C _].
+  split; [apply Nat.ltb_lt, C|]. intros ->. split; [apply Z.ltb_lt, E0|].
+  destruct (norms c); [reflexivity | discriminate].
+Qed.
 
 Lemma columns_length n L : forallb (fun r => Nat.leb (length r) n) L = true ->
   (length (columns L) <= n)%nat.

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases.bounds import BOUND, Question, alike, branches, walked
@@ -29,6 +30,7 @@ THERE_IS = (
     "Coq's side has worst cases of convex losses, smooth or with bounded subgradients, where "
     "everybody takes part"
 )
+PULL = re.compile(r"p(?P<t>\d+), (?:0|(?P<minus>minus )?(?P<mean>mean )?p(?P<other>\d+))")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,24 @@ class Goal:
     unit: Fraction
 
 
+class Pull(NamedTuple):
+    """A condition of an l1 term: the pull of round t less a multiple of another one, along its move.
+
+    Attributes
+    ----------
+    multiplier : of the condition
+    t, other : rounds, from 1 on
+    sign : of the other pull: 0, 1 or -1
+    mean : True of the other pull's mean
+    """
+
+    multiplier: Fraction
+    t: int
+    sign: int
+    mean: bool
+    other: int
+
+
 @dataclass(frozen=True)
 class Theorem:
     """A certificate in the units of its theorem: R, L R and L R^2.
@@ -55,10 +75,11 @@ class Theorem:
     ----------
     question, words : what was asked, and the same in a line
     goal, bound : what is bounded, and by what
-    places : of the points, the optimum first
+    points : where the losses are asked, the optimum first, and the last model
     pairs : (i, j) -> multiplier of the condition between these points
     start, heterogeneity, norms, weights : the other multipliers; norms has one for each point where
         losses are asked
+    pulls : those of an l1 term, with a multiplier; None where there is none
     any_number : True if the run is the same for every number of clients
     of_models : True if the goal is taken at the last model, and the best gap at all before
     numbers : name of a point -> its number
@@ -68,12 +89,13 @@ class Theorem:
     words: str
     goal: Goal
     bound: Fraction
-    places: Sequence[Place]
+    points: Sequence[Point[Vector]]
     pairs: Mapping[tuple[int, int], Fraction]
     start: Fraction
     heterogeneity: Fraction
     norms: Sequence[Fraction]
     weights: Sequence[Fraction]
+    pulls: Sequence[Pull] | None
     any_number: bool
     of_models: bool
     numbers: Mapping[str, int]
@@ -93,6 +115,11 @@ class Theorem:
     def smooth(self) -> bool:
         """True if the losses are smooth; else their subgradients are bounded."""
         return self.question.losses.smoothness is not None
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Of the points, where these are a start plus gradients."""
+        return places(self.points, self.slope, self.smooth)
 
     @property
     def slope(self) -> Fraction:
@@ -147,6 +174,7 @@ def theorem(found: Certificate, method: Any = None, criterion: Any = None) -> Th
     goal = _goal(run, -form, extra, units)
     points = list(run.points.values())
     points += [p for p in goal.at if p.name not in run.points]  # a distance asks no loss
+    pulls = {name: PULL.fullmatch(name) for name in run.conditions}
     numbers = {str(p.name): i for i, p in enumerate(points)}
     conditions = {
         f"{i.name}, {j.name}": (numbers[i.name], numbers[j.name])
@@ -159,6 +187,7 @@ def theorem(found: Certificate, method: Any = None, criterion: Any = None) -> Th
         "heterogeneity",
         *extra,
         *(norms if q.losses.smoothness is None else ()),
+        *pulls,
     }
     if unknown := sorted(set(found.multipliers) - set(conditions) - others):
         raise InvalidInput(
@@ -182,16 +211,31 @@ def theorem(found: Certificate, method: Any = None, criterion: Any = None) -> Th
         in_words(found.question),
         goal,
         found.claim["bound"] / goal.unit,
-        places(points, units.gradient / units.position, q.losses.smoothness is not None),
+        points,
         pairs,
         multiplier("start"),
         multiplier("heterogeneity"),
         [multiplier(name) for name in norms],
         [multiplier(name) for name in extra],
+        [
+            Pull(multiplier(name), *_rounds(found))
+            for name, found in pulls.items()
+            if found and multiplier(name)
+        ]
+        if pulls
+        else None,
         alike(q),
         [p.at for p in goal.at] == (models[:-1] if extra else models[-1:]),
         numbers,
     )
+
+
+def _rounds(found: re.Match[str]) -> tuple[int, int, bool, int]:
+    """t, sign, mean and the other round of a condition of an l1 term."""
+    t = int(found["t"]) + 1
+    if found["other"] is None:
+        return t, 0, False, t
+    return t, -1 if found["minus"] else 1, bool(found["mean"]), int(found["other"]) + 1
 
 
 def _only_what_coq_has(q: Question) -> None:
@@ -230,8 +274,9 @@ def _models_of_a_plain_run(q: Question, run: Run) -> list[Any]:
     refused = {
         "the method flips coins": bool(others),
         "its messages are compressed": bool(run.messages),
-        "of an l1 term not all is used": bool(run.relaxed),
-        "the method has conditions besides those of the losses": bool(run.conditions),
+        "the method has conditions besides those of the losses": any(
+            not PULL.fullmatch(name) for name in run.conditions
+        ),
     }
     for what, given in refused.items():
         if given:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fedtheory.errors import MissingCapability
 from fedtheory.worst_cases.coq.export import Theorem
 from fedtheory.worst_cases.coq.places import rational, real
 
@@ -28,6 +29,8 @@ class Words:
     placed, subgradients : tactics that prove that places are points, and slopes subgradients
     models : the models that the criterion is taken at, and, of several, the one of number t
     defined : the name of the method's definition; '' where equations say what the run is
+    more : definitions of the proof besides the certificate
+    refined, proofs : the proof's term and tactics, where they are not those of the criterion
     """
 
     premises: Sequence[str]
@@ -39,13 +42,27 @@ class Words:
     slopes: str = ""
     subgradients: str = ""
     defined: str = ""
+    more: str = ""
+    refined: str = ""
+    proofs: Sequence[str] = ()
 
 
 def words(of: Theorem) -> Words:
-    """A method by its name where Coq defines it with these hyperparameters, else its equations."""
+    """A method by its name where Coq defines it with these hyperparameters, else its equations.
+
+    Raises
+    ------
+    MissingCapability
+        Another method with an l1 term.
+    """
     name = of.question.subject.name, *sorted(of.options)
     make = None if of.question.subject.source else NAMED.get(name)
     named = None if make is None else make(of)
+    if named is None and of.pulls is not None:
+        raise MissingCapability(
+            "no theorem of Coq is made of this certificate (an l1 term): with one Coq's side has the "
+            "gap of fedelasticnet-dyn alone"
+        )
     return named or equations(of)
 
 
@@ -94,7 +111,7 @@ def _last(of: Theorem, count: int) -> str | None:
     """
     T, K, best = of.question.rounds, of.local_steps or 1, of.goal.kind == "best-gap"
     at = [1 + t * K for t in range(T)] if best else [count - 1]
-    fits = of.of_models and of.at == at and len(of.places) == count - best
+    fits = of.of_models and of.at == at and len(of.points) == count - best
     return ("t" if best else str(T)) if fits else None
 
 
@@ -193,9 +210,9 @@ def subgradient(of: Theorem) -> Words | None:
             f"subgradient_method N ({real(h)} * radius / G) f x0 x s"
         ],
         ["x", "s", "F"],
-        f"subgradient_places {rational(h)} {len(of.places) - 1}",
+        f"subgradient_places {rational(h)} {len(of.points) - 1}",
         "(subgradient_points xs x)",
-        f"apply (subgradient_placed N {len(of.places) - 1} {rational(h)} G radius f xs x0 s0 x s); "
+        f"apply (subgradient_placed N {len(of.points) - 1} {rational(h)} G radius f xs x0 s0 x s); "
         "exact F",
         f"(x {t}%nat)",
         "(subgradient_slopes s0 s)",
@@ -231,6 +248,37 @@ def fedmls(of: Theorem) -> Words | None:
     )
 
 
+def elastic_net(of: Theorem) -> Words | None:
+    """Algorithm 3 with the true-gradient rule, for every l1."""
+    T, N = of.question.rounds, f"N {of.question.rounds} (some_client S)"
+    if of.goal.kind != "gap" or _last(of, T + 2) is None:
+        return None
+    a = of.options["l2"] / of.slope
+    q, l2 = rational(1 / a), f"({real(a)} * L)"
+    variables = "(norm : E -> R) (l1 : R) (x : nat -> E) (y h p : nat -> nat -> E)"
+    pulls = "; ".join(
+        f"Pull {rational(p.multiplier)} {p.t} ({p.sign} # 1) {str(p.mean).lower()} {p.other}"
+        for p in of.pulls or ()
+    )
+    return Words(
+        [f"forall {variables}, elastic_net N norm l1 {l2} g x0 x y h p"],
+        ["norm", "l1", "x", "y", "h", "p", "F"],
+        f"net_places {q} {T}",
+        "",
+        "",
+        f"(x {T}%nat)",
+        defined="elastic_net",
+        more=f"Definition pulls : list pull := [{pulls}].\n",
+        refined=f"""known_gap_bound data N _ L radius _ f g xs x0 (exact_points {T} xs x y)
+    HL S _ _ (fun _ => eq_refl)
+    (net_vectors {T} g xs x y p) (fun i k => old_vector {T} g xs x y p i k)
+    (net_placed {N} {q} L l1 {l2} norm g xs x0 x y h p _ _ F) {T + 1}%nat _
+    (map (pull_term {q} {T}) pulls) (fun k _ => exact_last {T} xs x y k)
+    (pulls_positive {N} {q} L l1 {l2} norm g xs x0 x y h p HL _ F pulls eq_refl) _""",
+        proofs=[*["numbers"] * 5, "vm_cast_no_check (eq_refl true)"],
+    )
+
+
 NAMED: Mapping[
     tuple[str, ...], Callable[[Theorem], Words | None]
 ] = {  # a name, and all options that differ from the class's defaults
@@ -240,6 +288,8 @@ NAMED: Mapping[
     ("feddyn", "alpha"): feddyn,
     ("feddyn", "alpha", "step"): feddyn,
     ("fedprox", "mu"): fedprox,
+    ("fedelasticnet-dyn", "l1", "l2"): elastic_net,
+    ("fedelasticnet-dyn", "l2"): elastic_net,
     ("subgradient", "step"): subgradient,
     ("fedmls", "lam", "lipschitz"): fedmls,
 }

@@ -55,13 +55,11 @@ Definition data : certificate := {{|
   norms := {norms};
   multipliers := [
     {multipliers}]%Z |}}.
-
+{more}
 Theorem proof : {name}.
 Proof.
   intros E N {introduced}.
-  refine ({lemma}
-    {points}
-    {after}).
+  refine ({refined}).
 {proofs}
 Qed.
 Print Assumptions proof.
@@ -109,7 +107,7 @@ def text_of(of: Theorem, file: str) -> str:
             for n in (*of.pairs.values(), of.start, of.heterogeneity, *of.norms, *of.weights)
         )
     )
-    count = range(len(of.places))
+    count = range(len(of.points))
     rows = [[_whole(of.pairs.get((i, j), Fraction(0)) * D) for i in count] for j in count]
     setting = (
         SMOOTH.format(mu=_times(curvature, "L"), zeta=_times(spread, "L * radius"))
@@ -146,26 +144,29 @@ def text_of(of: Theorem, file: str) -> str:
         "norms": "[]" if of.smooth else f"[{'; '.join(_whole(n * D) for n in of.norms)}]%Z",
         "multipliers": ";\n    ".join(f"[{'; '.join(row)}]" for row in rows),
         "introduced": " ".join(names),
-        "lemma": f"{'' if of.smooth else 'bounded_'}{of.goal.kind.replace('-', '_')}_bound data N "
-        f"{'_ L radius _ f g xs x0' if of.smooth else 'G radius f s0 xs x0'}",
-        "points": f"{said.points}\n    {said.slopes}" if said.slopes else said.points,
-        "after": _after(of, said, D),
-        "proofs": "\n".join(f"  - {tactic}." for tactic in _proofs(of, said, best)),
+        "more": said.more,
+        "refined": said.refined or _refined(of, said, D),
+        "proofs": "\n".join(f"  - {tactic}." for tactic in said.proofs or _proofs(of, said, best)),
     }
     text = TEXT.replace("{library}", made["library"])
     return TEXT.format(**made, commands=commands(file, text))
 
 
-def _after(of: Theorem, said: Words, D: int) -> str:
-    """What a lemma is given after the points: hypotheses, and the models."""
+def _refined(of: Theorem, said: Words, D: int) -> str:
+    """The lemma of the criterion, with the points, hypotheses and models."""
+    prefix, setting = (
+        ("", "_ L radius _ f g xs x0") if of.smooth else ("bounded_", "G radius f s0 xs x0")
+    )
+    lemma = f"{prefix}{of.goal.kind.replace('-', '_')}_bound data N {setting}"
+    points = f"{said.points}\n    {said.slopes}" if said.slopes else said.points
     given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
     more = "_" if of.smooth else "_ _"
+    models = f"{of.at[0]}%nat {said.model} _ {more}"
     if of.goal.kind == "best-gap":
-        models = "; ".join(
-            f"({i}%nat, {_whole(w * D)}%Z)" for i, w in zip(of.at, of.weights, strict=True)
-        )
-        return f"{given} [{models}] (fun t => {said.model}) _ _ {more}"
-    return f"{given} {of.at[0]}%nat {said.model} _ {more}"
+        weighed = zip(of.at, of.weights, strict=True)
+        listed = "; ".join(f"({i}%nat, {_whole(w * D)}%Z)" for i, w in weighed)
+        models = f"[{listed}] (fun t => {said.model}) _ _ {more}"
+    return f"{lemma}\n    {points}\n    {given} {models}"
 
 
 def _proofs(of: Theorem, said: Words, best: bool) -> list[str]:

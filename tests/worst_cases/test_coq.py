@@ -130,6 +130,10 @@ def test_every_place_is_the_point_of_the_traced_run(method, K, T, given):
     ("fedmls", {"lam": 1, "losses": Losses(None, lipschitz=F(3)), "distance": 2}, (
         "fedmls N (3 / 2 * radius / G) f x0 x z xl zl s ->",
     )),
+    ("scaffold", {"T": 1, "step": STEP, "criterion": "distance", "clients": 4, "participants": 2}, (
+        "(N P : nat) (C : cohorts N P) ", "(1 <= P)%nat -> sampling_spread N P <= 1 / 3 ->",
+        "expected C (fun who => ||cohort_mean N P who y2 - xs||^2) <= ",
+    )),
     ("fedavg", {"step": STEP}, ("objective N f (fedavg N (1 / 4 / L) 1 g x0 2) - objective N f xs <= ",)),
     ("feddyn", {"alpha": 2}, ("feddyn N solved (2 * L) g x0 x y h ->\n  objective N f (x 2%nat)",)),
     ("subgradient", {"step": STEP, "criterion": "best-gap"}, ("subgradient_method N (1 / 4 * radius / G) f x0 x s",)),
@@ -137,7 +141,7 @@ def test_every_place_is_the_point_of_the_traced_run(method, K, T, given):
 def test_the_theorem_says_the_method_by_its_name_or_by_an_equation_for_each_point(
     method, given, said
 ):
-    text = written(method, T=2, **given)
+    text = written(method, **{"T": 2} | given)
     assert [line for line in said if line not in text] == []
 
 
@@ -175,7 +179,7 @@ def test_a_run_that_depends_on_the_number_of_clients_is_one_of_that_number():
 
 
 @each("says, method, given", [
-    ("cohorts", "fedavg", {"clients": 4, "participants": 2, "step": STEP, "criterion": "distance"}),
+    ("cohorts", "fedavg", {"clients": 4, "participants": 2, "step": STEP}),
     ("groups", "fedavg", {"step": STEP, "losses": (Group(F(1, 2), Losses(F(1))), Group(F(1, 2), Losses(F(2))))}),
     ("coins", "scaffnew", {"p": F(1, 2), "step": STEP}),
     ("compressed", "fedavg", {"step": STEP, "contraction": F(1, 2)}),
@@ -244,6 +248,8 @@ ACCEPTED = [
     ("subgradient", 1, 2, "distance", {"step": F(1, 4)}),
     ("fedmls", 1, 2, "gap", {"lam": 1, "losses": Losses(None, lipschitz=F(3)), "distance": 2}),
     ("fedmls", 1, 2, "gap", {"lam": 1, "D": F(1, 2)}),
+    ("fedavg", 2, 1, "distance", {"step": STEP, "clients": 4, "participants": 2}),
+    ("feddyn", 1, 1, "distance", {"alpha": 1, "clients": 4, "participants": 2}),
     (Counting, 1, 1, "gap", {"clients": 3, "step": STEP, "beta": F(0)}),
 ]
 
@@ -254,7 +260,7 @@ def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
     texts = [
         written(method, K, T, criterion, **given) for method, K, T, criterion, given in ACCEPTED
     ]
-    head = texts[0].partition("Definition ")[0].replace("Import bounds.", "Import methods.")
+    head = texts[0].partition("Definition ")[0].replace("methods.", "methods cohort_bounds.")
     made = []
     for i, text in enumerate(texts):
         assert text.startswith("(** kind") and text.count("Print Assumptions proof.") == 1
@@ -354,6 +360,9 @@ RETOLD = {  # of FedAvg by its name, and of a method of one's own by its equatio
         lambda m: "Minus Start (Step (1 # 3)",
     ),
     "another model": (Heavy, r"objective N f x5", lambda m: "objective N f x3"),
+    "more cohorts in the statement": (
+        "drawn", r"spread N P <= 1 / 3", lambda m: "spread N P <= 2 / 5",
+    ),
     "a pull of an l1 term that counts more": (
         "fedelasticnet-dyn", r"Pull \((\d{8,})", lambda m: f"Pull ({int(m[1]) + 1000}",
     ),
@@ -365,9 +374,12 @@ RETOLD = {  # of FedAvg by its name, and of a method of one's own by its equatio
 @pytest.mark.parametrize("what", [*FORGED, *RETOLD])
 def test_coq_refuses_what_is_forged(what):
     method, pattern, instead = RETOLD.get(what, ("fedavg", "", None))
-    numbers = {Heavy: {"step": STEP, "beta": F(1, 2)}, "fedavg": {"step": STEP}}
-    K = 1 if method == "fedelasticnet-dyn" else 2
-    text = written(method, K, 2, **numbers.get(method, {"l1": F(1, 10), "l2": 2}))
+    text = {
+        "fedavg": lambda: written("fedavg", 2, 2, step=STEP),
+        Heavy: lambda: written(Heavy, 2, 2, step=STEP, beta=F(1, 2)),
+        "fedelasticnet-dyn": lambda: written("fedelasticnet-dyn", 1, 2, l1=F(1, 10), l2=2),
+        "drawn": lambda: written("fedavg", 2, 1, "distance", step=STEP, clients=4, participants=2),
+    }[method]()
     changed = forged(FORGED[what]) if what in FORGED else re.sub(pattern, instead, text, count=1)
     assert changed != text
     answer = check.checked(changed)

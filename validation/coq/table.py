@@ -53,6 +53,9 @@ CASES: list[tuple[str, int, int, str, dict[str, Any]]] = [
     ("scaffold", 2, 2, "distance", STEP | {"losses": STRONG}),
     ("fedavg", 2, 2, "gradient", STEP),
     ("fedavg", 2, 3, "best-gap", STEP),
+    ("fedelasticnet-dyn", 1, 3, "gap", {"l1": Fraction(1, 10), "l2": 2}),
+    ("fedavg", 2, 1, "distance", STEP | {"clients": 4, "participants": 2}),
+    ("scaffold", 2, 1, "distance", STEP | {"clients": 6, "participants": 2}),
     ("subgradient", 1, 4, "best-gap", {"step": Fraction(1, 2)}),
     ("fedmls", 1, 4, "gap", {}),
 ]
@@ -99,6 +102,7 @@ def row(case: tuple[str, int, int, str, dict[str, Any]], folder: Path) -> str:
     steps = steps or ", exact local solves" * ("step" not in subject.options)
     told = f"{subject.name}, {options}{steps}, T = {T}"
     mu = ", mu = L/10" * bool(strong)
+    mu += f", spread <= {of.spread}" if of.spread else ""
     size = f"{len(text) / 1000:.1f} kB"
     told_by = f"`{defined}`" if (defined := words(of).defined) else "equations"
     what = f"| {told}{mu} | {of.in_words} | {told_by} | {len(of.places)} |"

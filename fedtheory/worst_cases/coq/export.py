@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import permutations
@@ -22,7 +22,7 @@ from fedtheory.worst_cases.coq.places import Place, places
 from fedtheory.worst_cases.gram import MEAN, Quadratic, Vector, own, square, value
 from fedtheory.worst_cases.groups import Groups
 from fedtheory.worst_cases.numbers import Units
-from fedtheory.worst_cases.runs import OPTIMUM, Run
+from fedtheory.worst_cases.runs import OPTIMUM, Run, spread
 
 __all__ = ["Goal", "Theorem", "theorem"]
 
@@ -30,6 +30,7 @@ THERE_IS = (
     "Coq's side has worst cases of convex losses, smooth or with bounded subgradients, where "
     "everybody takes part"
 )
+OTHER_COHORTS = ((7, 3), (11, 2), (101, 13))  # N and P at which a run is looked at
 PULL = re.compile(r"p(?P<t>\d+), (?:0|(?P<minus>minus )?(?P<mean>mean )?p(?P<other>\d+))")
 
 
@@ -39,7 +40,7 @@ class Goal:
 
     Attributes
     ----------
-    kind : 'gap', 'distance', 'gradient' or 'best-gap'
+    kind : 'gap', 'distance', 'gradient', 'best-gap' or 'cohort', the expected distance
     at : the points that it is taken at
     unit : of it, in L and R
     """
@@ -122,6 +123,11 @@ class Theorem:
         return places(self.points, self.slope, self.smooth)
 
     @property
+    def spread(self) -> Fraction:
+        """What of the clients' spread a cohort's mean has."""
+        return spread(self.question.clients, self.question.participants)
+
+    @property
     def slope(self) -> Fraction:
         """The unit of gradients over that of positions: L, or G/R."""
         return self.question.units.gradient / self.question.units.position
@@ -144,7 +150,7 @@ class Theorem:
     @property
     def in_words(self) -> str:
         """'gap <= 0.173168 L R^2'."""
-        unit = {"distance": "R^2", "gradient": "L^2 R^2"}.get(
+        unit = {"distance": "R^2", "cohort": "R^2", "gradient": "L^2 R^2"}.get(
             self.goal.kind, "L R^2" if self.smooth else "G R"
         )
         return f"{self.goal.kind} <= {float(self.bound):.6g} {unit}"
@@ -171,7 +177,8 @@ def theorem(found: Certificate, method: Any = None, criterion: Any = None) -> Th
     run, form, extra = walked(q)
     models = _models_of_a_plain_run(q, run)
     units = q.units
-    goal = _goal(run, -form, extra, units)
+    drawn = q.participants < q.clients
+    goal = _of_cohort(models[-1], units) if drawn else _goal(run, -form, extra, units)
     points = list(run.points.values())
     points += [p for p in goal.at if p.name not in run.points]  # a distance asks no loss
     pulls = {name: PULL.fullmatch(name) for name in run.conditions}
@@ -224,7 +231,7 @@ def theorem(found: Certificate, method: Any = None, criterion: Any = None) -> Th
         ]
         if pulls
         else None,
-        alike(q),
+        _same_for_all_cohorts(q, points) if drawn else alike(q),
         [p.at for p in goal.at] == (models[:-1] if extra else models[-1:]),
         numbers,
     )
@@ -243,8 +250,7 @@ def _only_what_coq_has(q: Question) -> None:
     q.check()
     smooth, bounded = q.losses.smoothness is not None, q.losses.lipschitz is not None
     refused = {
-        f"participants = {q.participants} < clients = {q.clients}: cohorts": q.participants
-        < q.clients,
+        "cohorts, but for the distance after one round": q.tree,
         "groups of clients": isinstance(q.losses, Groups),
         "one client alone": q.clients == 1,
         "a method of one loss": q.subject.one_loss,
@@ -284,6 +290,23 @@ def _models_of_a_plain_run(q: Question, run: Run) -> list[Any]:
                 f"no theorem of Coq is made of this certificate ({what}): {THERE_IS}"
             )
     return branch.models
+
+
+def _of_cohort(model: Vector, units: Units) -> Goal:
+    """The expected distance of the mean over a cohort of a vector of each client."""
+    at = Vector(model.mean, model.drawn)
+    return Goal("cohort", (Point("the model", at, own("the model")),), units.position**2)
+
+
+def _same_for_all_cohorts(q: Question, points: Sequence[Point[Vector]]) -> bool:
+    """True if the run is the same for other numbers of clients and of participants."""
+    for clients, participants in OTHER_COHORTS:
+        other = replace(q, clients=clients, participants=participants)
+        run, found = branches(other)
+        model = found[0].models[-1]
+        if [*run.points.values(), Vector(model.mean, model.drawn)] != [*points[:-1], points[-1].at]:
+            return False
+    return True
 
 
 def _goal(run: Run, form: Quadratic, extra: Mapping[str, Quadratic], units: Units) -> Goal:

@@ -57,7 +57,7 @@ def words(of: Theorem) -> Words:
     """
     name = of.question.subject.name, *sorted(of.options)
     make = None if of.question.subject.source else NAMED.get(name)
-    named = None if make is None else make(of)
+    named = None if make is None or of.goal.kind == "cohort" else make(of)
     if named is None and of.pulls is not None:
         raise MissingCapability(
             "no theorem of Coq is made of this certificate (an l1 term): with one Coq's side has the "

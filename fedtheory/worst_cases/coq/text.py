@@ -20,6 +20,8 @@ UNITS = {
 CONCLUSIONS = {
     "gap": "objective N f {model} - objective N f xs <= {bound} * {of_values}",
     "distance": "||{model} - xs||^2 <= {bound} * radius ^ 2",
+    "cohort": "expected C (fun who => ||cohort_mean N P who {model} - xs||^2) <= "
+    "{bound} * radius ^ 2",
     "gradient": "||vmean N (fun k => g k {model})||^2 <= {bound} * {of_squares}",
     "best-gap": "exists t, (t < {many})%nat /\\ "
     "objective N f {model} - objective N f xs <= {bound} * {of_values}",
@@ -38,7 +40,7 @@ Import ListNotations.
 Open Scope R_scope.
 
 Definition {name} : Prop :=
-  forall (E : space) (N : nat) {premises} ->
+  forall (E : space) {premises} ->
   {conclusion}.
 
 (** The certificate, in units of {units}: where the losses are asked, and
@@ -58,7 +60,7 @@ Definition data : certificate := {{|
 {more}
 Theorem proof : {name}.
 Proof.
-  intros E N {introduced}.
+  intros E {introduced}.
   refine ({refined}).
 {proofs}
 Qed.
@@ -70,6 +72,14 @@ def proved(of: Theorem) -> str:
     """What Coq's kernel accepts with a theorem, and what a reader trusts."""
     losses = of.question.losses
     who = "for every number of clients" if of.any_number else f"for {of.question.clients} clients"
+    if of.goal.kind == "cohort":
+        share = f"at most {of.spread} of the clients' spread is left in their mean"
+        many = f"for every number of clients and of those that are drawn, where {share}"
+        who = (
+            many
+            if of.any_number
+            else f"for {of.question.participants} of {of.question.clients} clients"
+        )
     strongly = (
         f", {losses.strong_convexity / losses.largest_curvature} L-strongly"
         if losses.strong_convexity
@@ -85,6 +95,7 @@ def proved(of: Theorem) -> str:
         if (found := words(of).defined)
         else "the theorem's equations of the run"
     )
+    run = f"that of cohorts and {run}" if of.goal.kind == "cohort" else run
     return (
         f"{who}, every inner-product space and {of_class}, Coq's kernel accepts this bound; "
         f"trusted are the kernel, the {definitions_lines()} lines of definitions and {run}; "
@@ -104,7 +115,14 @@ def text_of(of: Theorem, file: str) -> str:
     D = lcm(
         *(
             n.denominator
-            for n in (*of.pairs.values(), of.start, of.heterogeneity, *of.norms, *of.weights)
+            for n in (
+                *of.pairs.values(),
+                of.start,
+                of.heterogeneity,
+                *of.norms,
+                *of.weights,
+                of.spread,  # which the checker multiplies by
+            )
         )
     )
     count = range(len(of.points))
@@ -114,10 +132,15 @@ def text_of(of: Theorem, file: str) -> str:
         if of.smooth
         else BOUNDED
     )
+    drawn = of.goal.kind == "cohort"
     number = [] if of.any_number else [f"N = {q.clients}%nat"]
+    number += [f"P = {q.participants}%nat"] if drawn and not of.any_number else []
+    drawn_from = [f"(1 <= P)%nat -> sampling_spread N P <= {real(of.spread)}"] if drawn else []
+    begin = ("(N P : nat) (C : cohorts N P) ", "N P C ") if drawn else ("(N : nat) ", "N ")
     names = [
         "L radius f g xs x0 HL S" if of.smooth else "G radius f s0 xs x0 HG HR S",
-        *["HN"] * len(number),
+        *["HP Hs"] * drawn,
+        *["HN", "HP'"][: len(number)],
         *said.introduced,
     ]
     conclusion = CONCLUSIONS[of.goal.kind].format(
@@ -129,9 +152,9 @@ def text_of(of: Theorem, file: str) -> str:
     )
     made = {
         "told": _harmless(of.words),
-        "library": "bounds" if not said.defined else "methods",
+        "library": "cohort_bounds" if drawn else "methods" if said.defined else "bounds",
         "name": of.name,
-        "premises": " ->\n  ".join([setting, *number, *said.premises]),
+        "premises": " ->\n  ".join([begin[0] + setting, *drawn_from, *number, *said.premises]),
         "conclusion": conclusion,
         "units": "radius and L * radius" if of.smooth else "radius and G",
         "curvature": rational(curvature),
@@ -143,7 +166,7 @@ def text_of(of: Theorem, file: str) -> str:
         "heterogeneity": _whole(of.heterogeneity * D),
         "norms": "[]" if of.smooth else f"[{'; '.join(_whole(n * D) for n in of.norms)}]%Z",
         "multipliers": ";\n    ".join(f"[{'; '.join(row)}]" for row in rows),
-        "introduced": " ".join(names),
+        "introduced": begin[1] + " ".join(names),
         "more": said.more,
         "refined": said.refined or _refined(of, said, D),
         "proofs": "\n".join(f"  - {tactic}." for tactic in said.proofs or _proofs(of, said, best)),
@@ -162,6 +185,9 @@ def _refined(of: Theorem, said: Words, D: int) -> str:
     given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
     more = "_" if of.smooth else "_ _"
     models = f"{of.at[0]}%nat {said.model} _ {more}"
+    if of.goal.kind == "cohort":
+        lemma = f"cohort_bound data N P C {setting}"
+        models = f"{of.at[0]}%nat {said.model} {rational(of.spread)} HP _ Hs _"
     if of.goal.kind == "best-gap":
         weighed = zip(of.at, of.weights, strict=True)
         listed = "; ".join(f"({i}%nat, {_whole(w * D)}%Z)" for i, w in weighed)

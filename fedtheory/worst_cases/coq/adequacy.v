@@ -2,7 +2,7 @@
     gradient is L-Lipschitz is in the class, and |x| is one of bounded subgradients. No theorem of a
     method needs this file. *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts.
+From Fedtheory Require Import facts methods_defined.
 Open Scope R_scope.
 
 (** R^n: n numbers. *)
@@ -50,6 +50,30 @@ Proof.
   - unfold mean; simpl; lra.
 Qed.
 
+(** Of squared distances FedDyn has a run with exact local solves. *)
+Section Run.
+  Context {E : space} (N : nat) (L alpha : R) (c : nat -> E) (x0 : E).
+  Hypothesis L_pos : 0 < L.
+  Hypothesis alpha_pos : 0 < alpha.
+  Definition solution (h : nat -> E) (x : E) (k : nat) : E :=
+    (/ (L + alpha) * (L * c k + h k + alpha * x))%vec.
+  (** The model, the clients' models and their stored gradients. *)
+  Fixpoint run (t : nat) : E * (nat -> E) * (nat -> E) :=
+    match t with
+    | O => (x0, fun _ => x0, fun _ => zero)
+    | S s => let '(x, _, h) := run s in let y := solution h x in
+        let h' := fun k => (h k - alpha * (y k - x))%vec in
+        ((vmean N y - / alpha * vmean N h')%vec, y, h')
+    end.
+  Example feddyn_runs : exists x y h,
+    feddyn N solved alpha (fun k x => L * (x - c k))%vec x0 x y h.
+  Proof.
+    exists (fun t => fst (fst (run t))), (fun t => snd (fst (run t))), (fun t => snd (run t)).
+    constructor; intros; simpl; try reflexivity; destruct (run t) as [[x y] h]; try reflexivity.
+    unfold solved, solution; simpl. apply same; intros w. rewrite inner_zero. expand. field. lra.
+  Qed.
+End Run.
+
 (** |x| on the line has subgradients of at most 1 in size: sign(x), and all of [-1, 1] at 0. *)
 Definition sign (x : R) : R := if Rlt_dec 0 x then 1 else if Rlt_dec x 0 then -1 else 0.
 Example absolute_value : let E := coordinates 1 in let f := fun x : E => Rabs (fst x) in
@@ -79,6 +103,16 @@ Proof.
     destruct (Rlt_dec 0 0); lra.
   - unfold vmean, vsum; simpl. f_equal. lra.
   - simpl; lra.
+Qed.
+
+(** Where subgradients have mean 0 the mean of the losses is least. *)
+Lemma balanced_is_optimal {E : space} N G r f s (xs x0 : E) :
+  bounded_setting N G r f s xs x0 -> forall x, objective N f xs <= objective N f x.
+Proof.
+  intros S x. unfold objective.
+  assert (H : mean N (fun k => f k xs + <<s k, x - xs>>) <= mean N (fun k => f k x))
+    by (apply mean_le; [apply (one_client S) | intros k Hk; apply (at_optimum S k Hk)]).
+  rewrite mean_plus, <- inner_vmean, (balanced S), inner_zero in H. lra.
 Qed.
 
 (** The class is that of the textbooks. *)

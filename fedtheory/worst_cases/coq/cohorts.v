@@ -374,5 +374,23 @@ Proof.
       repeat split; lra.
 Defined.
 
+(** Everybody takes part. *)
+Definition everybody (N : nat) : (1 <= N)%nat -> cohorts N N.
+Proof.
+  intros H. assert (P : 0 < INR N) by (apply lt_0_INR; lia).
+  refine (Cohorts N N 1 (fun _ => 1) (fun _ _ => true) _ _ _ _); unfold takes_part; simpl.
+  - intros; lra.
+  - lra.
+  - intros; field; lra.
+  - intros j k Hj Hk D. assert (1 < INR N) by (apply (lt_INR 1); lia). field. split; lra.
+Defined.
+Lemma expected_everybody N (H : (1 <= N)%nat) X : expected (everybody N H) X = X (fun _ => true).
+Proof. unfold expected; simpl; lra. Qed.
+Lemma everybodys_mean {E : space} N (u : nat -> E) : cohort_mean N N (fun _ => true) u = vmean N u.
+Proof.
+  apply same; intros w. unfold cohort_mean, vmean, takes_part. rewrite !inner_scale, !inner_vsum.
+  f_equal. apply sum_ext; intros; rewrite inner_scale; lra.
+Qed.
+
 Print Assumptions sampling_from.
 Print Assumptions uniform.

@@ -28,18 +28,13 @@ Definition lowers (N P : nat) (L lam kappa kappa_0 : R) : Prop :=
   expected C (fun who => V (model N P (lam * L) g who h y) (stored g who h y))
   <= V x h - kappa_0 * (objective N f (gamma N (lam * L) x h) - objective N f xs).
 
-(** Rounds with cohorts that are drawn anew, from a state of the model and the stored gradients.
-    [solve k x h] is the exact local solution of client [k], and [later t X s] the expectation of
-    X after t rounds from s. *)
-Section Rounds.
-  Context {E : space} {N P : nat} (C : cohorts N P) (alpha : R) (g : nat -> E -> E).
-  Context (solve : nat -> E -> E -> E).
-  Definition state : Type := E * (nat -> E).
-  Definition next (who : cohort) (s : state) : state :=
-    let (x, h) := s in let y k := solve k x (h k) in (model N P alpha g who h y, stored g who h y).
-  Fixpoint later (t : nat) (X : state -> R) (s : state) : R :=
-    match t with O => X s | S r => expected C (fun who => later r X (next who s)) end.
-End Rounds.
+(** A state is the model and the stored gradients; [solve k x h] is the exact local solution of
+    client [k]. *)
+Definition state (E : space) : Type := E * (nat -> E).
+Definition next {E : space} N P (alpha : R) (g : nat -> E -> E) (solve : nat -> E -> E -> E)
+    (who : cohort) (s : state E) : state E :=
+  let (x, h) := s in let y k := solve k x (h k) in
+  (model N P alpha g who h y, stored g who h y).
 
 (** One participant's kappa_0 for L = 1, and lam^2 P/N times kappa. *)
 Definition near lam := if Rle_dec (lam ^ 2) (4 * lam + 4) then true else false.
@@ -223,32 +218,25 @@ Qed.
 
 (** Whatever lowers the potential bounds the gap over T rounds: the sum of the expected gaps at
     gamma is at most V_0/kappa_0. *)
-Lemma sum_first n u : sum (S n) u = u 0%nat + sum n (fun k => u (S k)).
-Proof. induction n; [simpl; lra | change (sum (S (S n)) u) with (sum (S n) u + u (S n));
-  rewrite IHn; simpl; lra]. Qed.
 Theorem feddyn_rounds N P L lam kappa kappa_0 : lowers N P L lam kappa kappa_0 -> 0 <= kappa ->
   forall (E : space) (C : cohorts N P) (f : nat -> E -> R) (g : nat -> E -> E)
     (xs : E) (solve : nat -> E -> E -> E),
   losses N 0 L f g xs -> (forall x h, all_solved N (lam * L) g x h (fun k => solve k x (h k))) ->
-  let gap (s : state) := objective N f (gamma N (lam * L) (fst s) (snd s)) - objective N f xs in
+  let gap (s : state E) :=
+    objective N f (gamma N (lam * L) (fst s) (snd s)) - objective N f xs in
   forall (T : nat) (x : E) (h : nat -> E),
-  kappa_0 * sum T (fun t => later C (lam * L) g solve t gap (x, h))
+  sum T (fun t => later C (next N P (lam * L) g solve) t (fun s => kappa_0 * gap s) (x, h))
     <= potential N (lam * L) g kappa xs x h.
 Proof.
-  intros low HK E C f g xs solve Lo So gap. induction T; intros x h.
-  - simpl. rewrite Rmult_0_r. unfold potential.
-  pose proof (inner_pos (gamma N (lam * L) x h - xs)%vec).
-    assert (0 <= mean N (fun k => ||h k - g k xs||^2)) by (apply mean_pos_; intros;
-      apply inner_pos). nra.
-  - rewrite sum_first. cbn [later]. rewrite <- expected_sum, Rmult_plus_distr_l, <- expected_times.
-    pose proof (low E C f g xs x h _ Lo (So x h)) as F. cbv beta zeta in F.
-    assert (I : expected C (fun who => kappa_0 * sum T (fun t => later C (lam * L) g solve t gap
-      (next (P := P) (N := N) (lam * L) g solve who (x, h))))
-      <= expected C (fun who => potential N (lam * L) g kappa xs (model N P (lam * L) g who h (fun
-        k => solve k x (h k)))
-        (stored g who h (fun k => solve k x (h k))))) by (apply expected_le; intros who;
-          apply IHT).
-    change (gap (x, h)) with (objective N f (gamma N (lam * L) x h) - objective N f xs). lra.
+  intros low HK E C f g xs solve Lo So gap T x h.
+  apply (falls_every_round C (next N P (lam * L) g solve)
+    (fun s => potential N (lam * L) g kappa xs (fst s) (snd s)) (fun s => kappa_0 * gap s)).
+  - intros [z k]. unfold potential; cbn [fst snd].
+    pose proof (inner_pos (gamma N (lam * L) z k - xs)%vec).
+    assert (0 <= mean N (fun i => ||k i - g i xs||^2)) by (apply mean_pos_; intros;
+      apply inner_pos).
+    nra.
+  - intros [z k]. apply (low E C f g xs z k _ Lo (So z k)).
 Qed.
 (** FedDyn of everybody as it is defined, its stored gradients 0 at first: with lam = alpha/L, the
     gaps at gamma_0, ..., gamma_{T-1} have a sum that does not depend on T. *)

@@ -154,4 +154,3 @@ Section Textbook.
     apply below_parabola; assumption.
   Qed.
 End Textbook.
-Print Assumptions textbook.

@@ -53,11 +53,9 @@ Qed.
 
 Lemma check_curvature c goal : check true c goal = true -> Q2R (curvature c) < 1.
 Proof.
-  unfold check, check_at. rewrite !andb_true_iff.
-  intros (((((((((((((((((_ & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) & _) &
-    _)
-    & _) & _).
-  apply Z.ltb_lt, IZR_lt in H. rewrite minus_IZR in H. unfold Q2R.
+  intros C. destruct (check_parts _ _ _ C) as [_ H]. destruct (H eq_refl) as [H1 _]. clear H.
+  rename H1 into H.
+  apply IZR_lt in H. rewrite minus_IZR in H. unfold Q2R.
   assert (P : 0 < IZR (Zpos (Qden (curvature c)))) by (apply IZR_lt; reflexivity).
   apply Rmult_lt_reg_r with (IZR (Zpos (Qden (curvature c)))); [exact P|].
   rewrite Rmult_assoc, Rinv_l; lra.
@@ -148,7 +146,7 @@ Section Core.
   Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
   Let val (i k : nat) : R := / L * f k (pt i k).
   Definition known_to_be_positive (goal : criterion) : Prop := match goal with
-    | Form _ P => forall x, In x P -> 0 <= mean N (fun k =>
+    | Form _ P | Sum _ _ P => forall x, In x P -> 0 <= mean N (fun k =>
         inner (den N L xs x0 pt o (fst (snd x)) k) (den N L xs x0 pt o (snd (snd x)) k))
     | _ => True
     end.
@@ -158,8 +156,7 @@ Section Core.
     intros KP C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
-    assert (n_pos : (0 < length (places c))%nat).
-    { unfold check, check_at in C. rewrite !andb_true_iff in C. apply Nat.ltb_lt, C. }
+    destruct (check_parts _ _ _ C) as [n_pos parts].
     apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
       true c goal).
     - intros w. unfold own.
@@ -175,10 +172,7 @@ Section Core.
           lra).
       rewrite mean_times. apply (Rmult_le_compat_l (/ L * / L)) in H; [|nra].
       eapply Rle_trans; [exact H | right]. rewrite h. field. lra.
-    - intros i _. left. clear -C. unfold check, check_at in C. rewrite !andb_true_iff in C.
-      destruct C as (((((((((((((((((_ & _) & _) & H) & _) & _) & _) & _) & _) & _) & _) & _) & _)
-        & _) & _) & _) & _) & _).
-      destruct (norms c); [reflexivity | discriminate].
+    - intros i _. left. apply parts. reflexivity.
     - intros i j k Hi' Hj' Hk. set (m := Q2R (curvature c)) in *.
       destruct (in_class S k Hk) as [below above].
       assert (K : smooth_convex m 1 (fun y => / L * f k y) (fun y => scale (/ L) (g k y))).
@@ -205,6 +199,16 @@ Section Core.
         (inner_sym (sub (pt i k) (pt j k)) (sub (own L o i k) (own L o j k))). lra.
     - exact KP.
     - exact C.
+  Qed.
+  (** A gap by products that are known to be at least 0. *)
+  Theorem known_gap_bound last (x : E) (known : products) :
+    (forall k, (k < N)%nat -> pt last k = x) -> known_to_be_positive (Sum (only c last) [] known) ->
+    check true c (Sum (only c last) [] known) = true ->
+    objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
+  Proof.
+    intros X K C. apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x X).
+    pose proof (smooth_checked _ K C) as M. unfold measured in *. unfold summed in M; simpl in M.
+    rewrite Rplus_0_r in M. exact M.
   Qed.
 End Core.
 
@@ -273,7 +277,7 @@ Section Bounded.
   Let l_pos : 0 < l. Proof. apply Rdiv_lt_0_compat; assumption. Qed.
   Let l_inv : / l = radius / G. Proof. unfold l; field; lra. Qed.
   Let val (i k : nat) : R := / l * f k (pt i k).
-  Lemma bounded_checked goal : match goal with Form _ _ => False | _ => True end ->
+  Lemma bounded_checked goal : match goal with Form _ _ | Sum _ _ _ => False | _ => True end ->
     heterogeneity c = 0%Z -> check false c goal = true ->
     measured N l xs x0 pt s val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.

@@ -461,9 +461,10 @@ Record certificate := Certificate {
 (** Multiples of means over the clients of inner products. *)
 Definition products := list (Q * (vec * vec)).
 (** Weights of F at points over [denominator], the distance of a point, the gradient of F there, or
-    products, less others that are known to be at least 0 (their numbers are at least 0, too). *)
+    products, less others that are known to be at least 0 (their numbers are at least 0, too), or
+    the sum of weights of F and products. *)
 Inductive criterion := Gap (weights : list Z) | Distance (i : nat) | Gradient (i : nat)
-  | Form (of less : products).
+  | Form (of less : products) | Sum (weights : list Z) (of less : products).
 
 Definition point (i : nat) : list Z := repeat 0%Z i ++ [1%Z].
 Definition own_mean (i : nat) : list Z := match i with O => [] | _ => point i end.
@@ -475,7 +476,7 @@ Section Check.
   Let mn := Qnum (curvature c). Let md := Zpos (Qden (curvature c)).
   Let e := (md - mn)%Z. Let s := if smooth then 1%Z else 0%Z.
   Let D := Zpos (denominator c).
-  Let of_goal : products := match goal with Form l m => l ++ m | _ => [] end.
+  Let of_goal : products := match goal with Form l m | Sum _ l m => l ++ m | _ => [] end.
   Definition least_common : Z := fold_right (fun a d =>
     Z.lcm (denominators (fst a)) (Z.lcm (denominators (snd a)) d)) 1%Z
     (forms ++ flat_map (fun p => [normal forms (fst (snd p)); normal forms (snd (snd p))]) of_goal).
@@ -507,18 +508,20 @@ Section Check.
       | Gap _ => []
       | Distance i => outer (times (- (2 * e * md * D)) (nth i P [])) (nth i P [])
       | Gradient i => if mean then outer (times (- (kappa * D)) (o i)) (o i) else []
-      | Form l m => of_products (if mean then fst else snd) (map (fun p => (- fst p, snd p)%Q)
-        (l ++ m))
+      | Form l m | Sum _ l m => of_products (if mean then fst else snd)
+          (map (fun p => (- fst p, snd p)%Q) (l ++ m))
       end).
   Definition matrix (first : Z) (mean : bool) (o : nat -> list Z) (P : list (list Z)) :=
     add_matrix (of_limits first mean o P) (of_losses n s e mn (multipliers c) (shifted o P) P).
   Definition weights : list Z :=
-    match goal with Gap w => plus [(- total w)%Z] w | _ => [] end.
+    match goal with Gap w | Sum w _ _ => plus [(- total w)%Z] w | _ => [] end.
+  Definition in_form (l m : products) : bool :=
+    fine (map (fun p => (- fst p, snd p)%Q) (l ++ m)) && forallb (fun p => Qle_bool 0 (fst p)) m.
   Definition in_range : bool :=
     match goal with
     | Gap w => Nat.leb (length w) n | Distance i | Gradient i => Nat.ltb i n
-    | Form l m => fine (map (fun p => (- fst p, snd p)%Q) (l ++ m)) &&
-      forallb (fun p => Qle_bool 0 (fst p)) m
+    | Form l m => in_form l m
+    | Sum w l m => Nat.leb (length w) n && in_form l m
     end.
   Definition fits : bool :=
     let C := columns (multipliers c) in
@@ -541,6 +544,16 @@ Section Check.
 End Check.
 Definition check (smooth : bool) (c : certificate) (goal : criterion) : bool :=
   check_at smooth c goal (least_common c goal).
+
+(** What the theorems about classes of losses need of it. *)
+Lemma check_parts smooth c goal : check smooth c goal = true -> (0 < length (places c))%nat /\
+  (smooth = true -> (0 < Zpos (Qden (curvature c)) - Qnum (curvature c))%Z /\ norms c = []).
+Proof.
+  unfold check, check_at. intros C. do 14 apply andb_prop in C as [C _].
+  apply andb_prop in C as [C NS]. apply andb_prop in C as [C E0]. apply andb_prop in C as [C _].
+  split; [apply Nat.ltb_lt, C|]. intros ->. split; [apply Z.ltb_lt, E0|].
+  destruct (norms c); [reflexivity | discriminate].
+Qed.
 
 Lemma columns_length n L : forallb (fun r => Nat.leb (length r) n) L = true ->
   (length (columns L) <= n)%nat.
@@ -602,7 +615,7 @@ Section Sound.
   Definition summed (P : products) : R := fold_right (fun x s => Q2R (fst x) * mean N (fun k =>
     inner (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k)) + s) 0 P.
   Hypothesis less_known : match goal with
-    | Form _ P => forall x, In x P -> 0 <= mean N (fun k =>
+    | Form _ P | Sum _ _ P => forall x, In x P -> 0 <= mean N (fun k =>
         inner (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k))
     | _ => True
     end.
@@ -613,6 +626,8 @@ Section Sound.
     | Distance i => mean N (fun k => inner (p i k) (p i k))
     | Gradient i => inner (vmean N (u i)) (vmean N (u i))
     | Form P _ => summed P
+    | Sum w P _ => / IZR (Zpos (denominator c)) *
+        lin w (fun i => mean N (val i) - mean N (val O)) + summed P
     end.
   Theorem checked : check smooth c goal = true -> measured <= Q2R (bound c) * unit.
   Proof.
@@ -712,8 +727,9 @@ Section Sound.
         unfold fits in FI. fold L in FI. rewrite forallb_forall in FI.
         specialize (FI j). rewrite in_seq in FI. specialize (FI ltac:(lia)).
         apply Z.eqb_eq, (f_equal IZR) in FI. rewrite plus_IZR in FI. nra.
-      - destruct goal as [w|i|i|P P2]; simpl in *; try lia. apply Nat.leb_le in IR.
-        destruct w as [|z w]; simpl in *; lia. }
+      - destruct goal as [w|i|i|P P2|w P P2]; simpl in *; try lia;
+          [|apply andb_prop in IR as [IR _]]; apply Nat.leb_le in IR;
+          destruct w as [|z w]; simpl in *; lia. }
     rewrite FV in S.
     (* the forms that are left *)
     apply (semidefinite_sound _ bm (gram_means N l xs x0 o)) in SM.
@@ -800,12 +816,36 @@ Section Sound.
       assert (F : K * (IZR DD * (Q2R q * mp)) =
         2 * IZR e * IZR md * (IZR DD * Q2R q) * (IZR d * IZR d * mp)) by (rewrite K_is; lra).
       rewrite PO in F. lra. }
+    assert (Neg : forall P, summed (map (fun p => (- fst p, snd p)%Q) P) = - summed P).
+    { induction P as [|pp P IHP]; [simpl; lra|]. cbn [map].
+      change (summed (?x :: ?y)) with (Q2R (fst x) * mean N (fun k => inner
+        (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k)) + summed y).
+      cbn [fst snd]. rewrite IHP, Q2R_opp. lra. }
+    assert (App : forall P P2, summed (P ++ P2) = summed P + summed P2).
+    { induction P as [|pp P IHP]; intros P2; [simpl; lra|]. cbn [app].
+      change (summed (?x :: ?y)) with (Q2R (fst x) * mean N (fun k => inner
+        (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k)) + summed y).
+      rewrite IHP; lra. }
+    assert (FL : forall P P2, in_form c d P P2 = true -> (forall x, In x P2 -> 0 <= mean N (fun k =>
+        inner (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k))) ->
+      form (of_products c d fst (map (fun p => (- fst p, snd p)%Q) (P ++ P2))) bm +
+      form (of_products c d snd (map (fun p => (- fst p, snd p)%Q) (P ++ P2))) bd
+        <= - (K * (IZR DD * summed P))).
+    { intros P P2 V known. apply andb_prop in V as [V1 V2]. rewrite (PF _ V1), Neg, App.
+      assert (M : 0 <= summed P2).
+      { clear -known V2. induction P2 as [|pp P IHP]; [simpl; lra|].
+        change (summed (?x :: ?y)) with (Q2R (fst x) * mean N (fun k => inner
+          (den N l xs x0 pt o (fst (snd x)) k) (den N l xs x0 pt o (snd (snd x)) k)) + summed y).
+        simpl in V2; apply andb_prop in V2 as [Q1 Q2]. apply Qle_bool_imp_le, Qle_Rle in Q1.
+        rewrite Q2R_0 in Q1. specialize (IHP Q2 (fun p h => known p (or_intror h))).
+        pose proof (known pp (or_introl eq_refl)) as B. nra. }
+      assert (0 <= K * (IZR DD * summed P2)) by (repeat apply Rmult_le_pos; lra). lra. }
     assert (G : K * (IZR DD * measured) <= K * (IZR DD * Q2R (bound c) * unit)).
     { eapply Rle_trans; [|exact BO].
       assert (T : K * (IZR DD * measured) <= K * (IZR (near c) * unit)
         + K * (IZR (heterogeneity c) * zz * unit) + K * (IZR (total (norms c)) * unit)); [|lra].
       clear BO. unfold measured. fold DD.
-      destruct goal as [w|i|i|l1 l2]; simpl in IR, SM, SD; cbn [weights] in S.
+      destruct goal as [w|i|i|l1 l2|w l1 l2]; simpl in IR, SM, SD; cbn [weights] in S.
       - replace (IZR DD * (/ IZR DD * lin w (fun i => mean N (val i) - mean N (val O))))
           with (lin w (fun i => mean N (val i) - mean N (val O))) by (field; lra).
         rewrite (lin_ext _ _ (fun i => vm i + - vm O)) by reflexivity.
@@ -829,23 +869,14 @@ Section Sound.
           change (own_mean (Datatypes.S i)) with (point (Datatypes.S i)). unfold bil.
           rewrite !lin_point. reflexivity. }
         rewrite Z in SM. simpl lin in S. lra.
-      - apply andb_prop in IR as [IR1 IR2]. apply PF in IR1.
-        fold bm bd in IR1. simpl lin in S.
-        assert (Neg : forall P, summed (map (fun p => (- fst p, snd p)%Q) P) = - summed P).
-        { induction P as [|pp P IHP]; simpl; [lra|]. fold (summed (map (fun p =>
-            (- fst p, snd p)%Q) P)).
-          fold (summed P). rewrite IHP, Q2R_opp. lra. }
-        assert (App : forall P Q, summed (P ++ Q) = summed P + summed Q).
-        { induction P as [|pp P IHP]; intros Q; simpl; [lra|]. fold (summed (P ++ Q)).
-          fold (summed P).
-          rewrite IHP; lra. }
-        rewrite Neg, App in IR1.
-        assert (M : 0 <= summed l2).
-        { clear -less_known IR2. induction l2 as [|pp P IHP]; simpl; [lra|]. fold (summed P).
-          simpl in IR2; apply andb_prop in IR2 as [Q1 Q2]. apply Qle_bool_imp_le, Qle_Rle in Q1.
-          rewrite Q2R_0 in Q1. specialize (IHP (fun p h => less_known p (or_intror h)) Q2).
-          pose proof (less_known pp (or_introl eq_refl)) as B. nra. }
-        assert (0 <= K * (IZR DD * summed l2)) by (repeat apply Rmult_le_pos; lra). lra. }
+      - apply FL in IR; [simpl lin in S; lra | exact less_known].
+      - apply andb_prop in IR as [_ IR]. apply FL in IR; [|exact less_known].
+        rewrite Rmult_plus_distr_l.
+        replace (IZR DD * (/ IZR DD * lin w (fun i => mean N (val i) - mean N (val O))))
+          with (lin w (fun i => mean N (val i) - mean N (val O))) by (field; lra).
+        rewrite (lin_ext _ _ (fun i => vm i + - vm O)) by reflexivity.
+        rewrite lin_sum, lin_const. rewrite lin_plus in S; simpl lin in S.
+        rewrite opp_IZR in S. lra. }
     apply Rmult_le_reg_l with (K * IZR DD); [apply Rmult_lt_0_compat; assumption | lra].
   Qed.
 End Sound.

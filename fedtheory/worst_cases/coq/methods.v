@@ -321,7 +321,8 @@ Definition walk_place (q a : Q) (K i : nat) : vec :=
   | O => Opt | 1%nat => Start
   | S j => let t := (pred j / K)%nat in
       let y := walk_step q a (walk_stored q a K t) (S (t * K)) j in
-      if Nat.eqb (j mod K) 0 then Minus (Mean y) (Step (/ a) (Mean (walk_stored q a K (S t)))) else y
+      if Nat.eqb (j mod K) 0
+      then Minus (Mean y) (Step (/ a) (Mean (walk_stored q a K (S t)))) else y
   end.
 Definition walk_places (q a : Q) (K T : nat) : list vec := places_by (walk_place q a K) (S (T * K)).
 Section Walk.
@@ -357,7 +358,8 @@ Section Walk.
   Proof.
     induction t as [|t IH]; intros k Hk.
     - symmetry; apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk).
-    - rewrite (dyn_stored _ _ _ _ _ _ _ _ F t k Hk), (dyn_work _ _ _ _ _ _ _ _ F t k Hk).
+    - pose proof (dyn_work _ _ _ _ _ _ _ _ F t k Hk) as Y. unfold walked in Y.
+      rewrite (dyn_stored _ _ _ _ _ _ _ _ F t k Hk), Y.
       pose proof (walk_step_is (walk_stored q a K t) t (K - 1) k ltac:(lia) (IH k Hk)) as W.
       replace (S (t * K + (K - 1)))%nat with (t * K + K)%nat in W by lia.
       replace (S (K - 1)) with K in W by lia.
@@ -396,7 +398,7 @@ Section Walk.
   Proof. unfold walk_points. rewrite Nat.div_mul, Nat.mod_mul by lia. reflexivity. Qed.
 End Walk.
 
-(** * FedMLS with exact local solves: point t is the clients' z of round t, the last one the model. *)
+(** * FedMLS with exact local solves: point t is the clients' z of round t, the last is x. *)
 Definition mixed (t : nat) (a b : vec) : vec :=
   Plus (Times (Z.of_nat t # Pos.of_nat (t + 2)) a) (Times (2 # Pos.of_nat (t + 2)) b).
 Definition quarter (t : nat) : Q := Z.of_nat (t + 1) # 4.
@@ -438,7 +440,8 @@ Section Mls.
     rewrite <- !INR_IZR_INZ, plus_INR. pose proof (pos_INR t). simpl. field. apply Rgt_not_eq; lra.
   Qed.
   Lemma quarter_is t : num (quarter t) = INR (t + 1) / 4.
-  Proof. rewrite num_is. unfold Q2R, quarter; cbn [Qnum Qden]. rewrite <- INR_IZR_INZ. reflexivity. Qed.
+  Proof. rewrite num_is. unfold Q2R, quarter; cbn [Qnum Qden]. rewrite <- INR_IZR_INZ. reflexivity.
+  Qed.
   Lemma mixed_is t b u v k c d : tell_ false u k = c -> tell_ false v k = d -> b = false ->
     tell_ b (mixed t u v) k = ((1 - 2 / INR (t + 2))%R * c + (2 / INR (t + 2))%R * d)%vec.
   Proof.
@@ -449,7 +452,8 @@ Section Mls.
     intros H. unfold mls_points, mls_slopes. destruct i; [lia|].
     assert (Nat.eqb (S i) T = false) as -> by (apply Nat.eqb_neq; lia). split; reflexivity.
   Qed.
-  Lemma state_is t : (t <= T)%nat -> forall k, (k < N)%nat -> let '(X, Z, (XL, ZL)) := mls_state t in
+  Lemma state_is t : (t <= T)%nat -> forall k, (k < N)%nat ->
+    let '(X, Z, (XL, ZL)) := mls_state t in
     tell_ false X k = x t /\ tell_ false Z k = z t /\
     ((t < T)%nat -> tell_ false XL k = xl t k /\ tell_ false ZL k = zl t k).
   Proof.
@@ -521,3 +525,136 @@ Section Mls.
     destruct (mls_round _ _ _ _ _ _ _ _ _ F t) as (_ & _ & C). apply (C k Hk).
   Qed.
 End Mls.
+
+(** * FedElasticNet's true-gradient rule: vector T + 2 + t is the l1 term's pull of round t. *)
+Definition stored_place (t : nat) : vec := match t with O => Zero | S _ => Own t end.
+Definition net_place (q : Q) (T i : nat) : vec :=
+  if Nat.eqb i (S T) then dyn_model_place q T
+  else Plus (dyn_model_place q (pred i))
+    (Step q (Minus (Minus (stored_place (pred i)) (Own i)) (Own (T + 2 + i)))).
+Definition net_places (q : Q) (T : nat) : list vec := places_by (net_place q T) (S T).
+(** The pull of round [t], less [sign] times that of round [r] or its mean, along the move of round
+    t. *)
+Record pull := Pull { pull_number : Q; pull_of : nat; sign : Q; other_mean : bool; other : nat }.
+Definition pull_term (q : Q) (T : nat) (u : pull) : Q * (vec * vec) :=
+  let p := Own (T + 2 + other u) in
+  (pull_number u,
+    (Minus (Own (T + 2 + pull_of u)) (Times (sign u) (if other_mean u then Mean p else p)),
+    Minus (At (pull_of u)) (dyn_model_place q (pred (pull_of u))))).
+Definition pulls_fit (T : nat) (l : list pull) : bool := forallb (fun u =>
+  Nat.leb 1 (pull_of u) && Nat.leb (pull_of u) T && Nat.leb 1 (other u) && Nat.leb (other u) T
+  && Qle_bool (-1) (sign u) && Qle_bool (sign u) 1) l.
+Section Net.
+  Context {E : space} (N T : nat) (some : (1 <= N)%nat) (q : Q) (L l1 l2 : R) (norm : E -> R).
+  Variables (g : nat -> E -> E) (xs x0 : E) (x : nat -> E) (y h p : nat -> nat -> E).
+  Hypothesis L_pos : 0 < L.
+  Hypothesis l2_pos : l2 <> 0.
+  Hypothesis l2_is : num q / L = / l2.
+  Hypothesis F : elastic_net N norm l1 l2 g x0 x y h p.
+  Let pt := exact_points T xs x y.
+  Definition net_vectors (i k : nat) : E :=
+    if Nat.ltb i (T + 2) then g k (exact_points T xs x y i k) else p (i - (T + 2)) k.
+  Let o := net_vectors.
+  Let tell_ := tell N L xs x0 pt o (fun q => q / L).
+  Lemma old_vector i k : (i < T + 2)%nat -> o i k = g k (pt i k).
+  Proof. intros H; unfold o, net_vectors. apply Nat.ltb_lt in H; rewrite H; reflexivity. Qed.
+  Lemma new_vector t k : o (T + 2 + t)%nat k = p t k.
+  Proof.
+    unfold o, net_vectors. assert (Nat.ltb (T + 2 + t) (T + 2) = false) as -> by (apply Nat.ltb_ge;
+      lia).
+    f_equal. lia.
+  Qed.
+  Lemma net_model_is t k : (t <= T)%nat -> tell_ false (dyn_model_place q t) k = x t.
+  Proof.
+    intros Ht. destruct t as [|t]; [symmetry; apply (net_start _ _ _ _ _ _ _ _ _ _ F)|].
+    rewrite (net_model _ _ _ _ _ _ _ _ _ _ F). unfold tell_, dyn_model_place; cbn [tell].
+    rewrite l2_is. f_equal; [|f_equal]; apply vmean_ext; intros j Hj.
+    - apply early; lia.
+    - rewrite (net_stored _ _ _ _ _ _ _ _ _ _ F) by exact Hj. rewrite old_vector by lia.
+      unfold pt; rewrite early by lia. reflexivity.
+  Qed.
+  Lemma net_placed : all_placed N L xs x0 pt o (fun q => q / L) 0 (net_places q T).
+  Proof.
+    apply placed_by; [reflexivity|]. intros i k Hi Hk. fold tell_. unfold net_place.
+    destruct (Nat.eqb_spec i (S T)) as [->|n].
+    - rewrite net_model_is by lia. unfold pt, exact_points. rewrite Nat.eqb_refl. reflexivity.
+    - unfold pt; rewrite early by lia. destruct i as [|t]; [lia|]. change (pred (S t)) with t.
+      change (tell_ false (Plus ?a (Step q (Minus (Minus ?b ?c) ?d))) k) with
+        (tell_ false a k + num q / L * (tell_ true b k - tell_ true c k - tell_ true d k))%vec.
+      rewrite net_model_is by lia. unfold tell_ at 2 3; cbn [tell].
+      rewrite new_vector, old_vector by lia. unfold pt; rewrite early by lia.
+      assert (H : tell_ true (stored_place t) k = h t k).
+      { destruct t as [|t]; [symmetry; apply (net_nothing _ _ _ _ _ _ _ _ _ _ F k Hk)|].
+        unfold tell_, stored_place; cbn [tell]. rewrite (net_stored _ _ _ _ _ _ _ _ _ _ F)
+          by exact Hk.
+        rewrite old_vector by lia. unfold pt; rewrite early by lia. reflexivity. }
+      rewrite H. apply same; intros w.
+      pose proof (net_work _ _ _ _ _ _ _ _ _ _ F t k Hk) as W.
+      apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
+      rewrite !inner_add, inner_scale, !inner_sub in W. rewrite inner_add, inner_scale, !inner_sub.
+      rewrite l2_is. apply Rmult_eq_reg_l with l2; [|exact l2_pos].
+      rewrite Rmult_plus_distr_l, <- Rmult_assoc, Rinv_r by exact l2_pos. lra.
+  Qed.
+  Lemma kink (m v : E) : subgradient (fun v => l1 * norm v) m v ->
+    inner v m = l1 * norm m /\ forall z, Rabs (inner v z) <= l1 * norm z.
+  Proof.
+    intros S. pose proof (net_norm _ _ _ _ _ _ _ _ _ _ F) as H.
+    assert (M : inner v m = l1 * norm m).
+    { pose proof (S (0 * m)%vec) as S0. pose proof (S (2 * m)%vec) as S2.
+      rewrite inner_sub_r, inner_scale_r, H in S0, S2.
+      rewrite Rabs_R0 in S0. rewrite (Rabs_right 2) in S2 by lra. lra. }
+    split; [exact M|]. intros z. apply Rabs_le. pose proof (S z) as U.
+    pose proof (S (-1 * z)%vec) as V.
+    rewrite inner_sub_r in U, V. rewrite inner_scale_r, H in V.
+    rewrite (Rabs_left (-1)) in V by lra. lra.
+  Qed.
+  Lemma pulls_positive l : pulls_fit T l = true ->
+    forall u, In u (map (pull_term q T) l) -> 0 <= mean N (fun k =>
+      inner (den N L xs x0 pt o (fst (snd u)) k) (den N L xs x0 pt o (snd (snd u)) k)).
+  Proof.
+    intros V u I. apply in_map_iff in I as [r [<- Ir]]. unfold pulls_fit in V.
+    rewrite forallb_forall in V. specialize (V r Ir). rewrite !andb_true_iff in V.
+    destruct V as (((((T1 & T2) & R1) & R2) & S1) & S2). apply Nat.leb_le in T1, T2, R1, R2.
+    apply Qle_bool_imp_le, Qle_Rle in S1, S2. rewrite Q2R_minus_1 in S1. rewrite Q2R_1 in S2.
+    destruct r as [z t sg mn r]; simpl in *.
+    destruct t as [|t]; [lia|]. destruct r as [|r]; [lia|]. change (pred (S t)) with t.
+    apply mean_pos; [exact some|]. intros k Hk. set (m := (y (S t) k - x t)%vec).
+    assert (B : forall w, inner (den N L xs x0 pt o (dyn_model_place q t) k) w = inner
+      (x t - xs)%vec w).
+    { intros w. pose proof (checker.told N some L L_pos xs x0 pt o (fun q => q / L)
+        (fun _ => eq_refl)
+        (dyn_model_place q t) false k w) as W.
+      fold tell_ in W. rewrite net_model_is in W by lia.
+      assert (Wt : Q2R (weight (dyn_model_place q t)) = 1)
+        by (rewrite <- Q2R_1; apply Qeq_eqR; destruct t; simpl; ring).
+      rewrite Wt in W. rewrite inner_sub. lra. }
+    assert (Bm : forall w, inner (pt (S t) k - xs - den N L xs x0 pt o
+      (dyn_model_place q t) k)%vec w
+      = inner m w).
+    { intros w. rewrite !inner_sub, B, inner_sub. unfold m, pt. rewrite early by lia.
+      rewrite inner_sub. lra. }
+    rewrite inner_sym, Bm, inner_sym. pose proof (Rinv_0_lt_compat L L_pos) as Li.
+    pose proof (kink m _ (net_kink _ _ _ _ _ _ _ _ _ _ F t k Hk)) as [K1 _].
+    rewrite inner_sub, inner_scale. unfold own at 1. rewrite new_vector, inner_scale, K1.
+    set (W := l1 * norm m) in *.
+    assert (Each : forall j, (j < N)%nat -> Rabs (inner (p (S r) j) m) <= W)
+      by (intros j Hj; apply (kink _ _ (net_kink _ _ _ _ _ _ _ _ _ _ F r j Hj))).
+    assert (Other : exists v, inner (den N L xs x0 pt o (if mn then Mean (Own (T + 2 + S r))
+        else Own (T + 2 + S r)) k) m = / L * v /\ - W <= v <= W).
+    { assert (Ab : forall j, (j < N)%nat -> - W <= inner (p (S r) j) m <= W)
+        by
+        (intros j Hj; specialize (Each j Hj); set (v := inner (p (S r) j) m) in *;
+         pose proof (Rle_abs v); pose proof (Rle_abs (- v)) as A; rewrite Rabs_Ropp in A; lra).
+      destruct mn; cbn [den].
+      - exists (mean N (fun j => inner (p (S r) j) m)). split.
+        + rewrite inner_vmean, <- mean_times. apply mean_ext; intros j Hj. unfold own.
+          rewrite new_vector, inner_scale; reflexivity.
+        + split; [rewrite <- (mean_const N some (- W)) | rewrite <- (mean_const N some W)];
+            apply mean_le; try exact some; intros j Hj; apply Ab, Hj.
+      - exists (inner (p (S r) k) m). unfold own. rewrite new_vector, inner_scale.
+        split; [reflexivity | apply Ab, Hk]. }
+    destruct Other as [v [-> Hv]].
+    assert (0 <= W - Q2R sg * v) by (destruct (Rle_dec 0 v); nra).
+    assert (0 <= / L * (W - Q2R sg * v)) by (apply Rmult_le_pos; lra). lra.
+  Qed.
+End Net.

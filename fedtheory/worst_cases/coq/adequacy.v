@@ -2,7 +2,7 @@
     gradient is L-Lipschitz is in the class, and |x| is one of bounded subgradients. No theorem of a
     method needs this file. *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts.
+From Fedtheory Require Import facts methods_defined.
 Open Scope R_scope.
 
 (** R^n: n numbers. *)
@@ -49,6 +49,30 @@ Proof.
   - simpl; lra.
   - unfold mean; simpl; lra.
 Qed.
+
+(** Of squared distances FedDyn has a run with exact local solves. *)
+Section Run.
+  Context {E : space} (N : nat) (L alpha : R) (c : nat -> E) (x0 : E).
+  Hypothesis L_pos : 0 < L.
+  Hypothesis alpha_pos : 0 < alpha.
+  Definition solution (h : nat -> E) (x : E) (k : nat) : E :=
+    (/ (L + alpha) * (L * c k + h k + alpha * x))%vec.
+  (** The model, the clients' models and their stored gradients. *)
+  Fixpoint run (t : nat) : E * (nat -> E) * (nat -> E) :=
+    match t with
+    | O => (x0, fun _ => x0, fun _ => zero)
+    | S s => let '(x, _, h) := run s in let y := solution h x in
+        let h' := fun k => (h k - alpha * (y k - x))%vec in
+        ((vmean N y - / alpha * vmean N h')%vec, y, h')
+    end.
+  Example feddyn_runs : exists x y h,
+    feddyn N solved alpha (fun k x => L * (x - c k))%vec x0 x y h.
+  Proof.
+    exists (fun t => fst (fst (run t))), (fun t => snd (fst (run t))), (fun t => snd (run t)).
+    constructor; intros; simpl; try reflexivity; destruct (run t) as [[x y] h]; try reflexivity.
+    unfold solved, solution; simpl. apply same; intros w. rewrite inner_zero. expand. field. lra.
+  Qed.
+End Run.
 
 (** |x| on the line has subgradients of at most 1 in size: sign(x), and all of [-1, 1] at 0. *)
 Definition sign (x : R) : R := if Rlt_dec 0 x then 1 else if Rlt_dec x 0 then -1 else 0.

@@ -347,6 +347,8 @@ Ltac place := let k := fresh in let w := fresh in let h := fresh in
   first [ reflexivity
         | match goal with
           | H : forall _, (_ < _)%nat -> _ |- _ => exact (H k h)
+          | H : forall _ _, (_ < _)%nat -> _ |- _ => exact (H _ k h)
           | H : _ = _ |- _ => exact H
+          | H : forall _, _ = _ |- _ => exact (H _)
           end ].
 Ltac places := repeat (hnf; apply conj; [place|]); exact I.

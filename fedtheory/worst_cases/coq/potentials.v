@@ -177,6 +177,29 @@ Section Rate.
   Qed.
 End Rate.
 
+(** Any method whose round has the places of the certificate, [X] and [H] those of the state after
+    it; [pt t] are the points of round t. *)
+Theorem run_rate (data : certificate) (rho a b c d : Q) (X H : vec) {E : space} N mu L r z f g
+  (xs x0 : E) (pt : nat -> nat -> nat -> E) (x : nat -> E) (h : nat -> nat -> E) :
+  0 < L -> setting N mu L r z f g xs x0 -> mu = num (curvature data) * L ->
+  x O = x0 -> (forall k, (k < N)%nat -> h O k = zero) -> (forall t k, pt t O k = xs) ->
+  (forall t, all_placed N L xs (x t) (pt t) (with_memory data g (h t) (pt t)) (fun q => q / L) 0
+    (places data)) ->
+  (forall t k, (k < N)%nat -> x (S t) =
+    tell N L xs (x t) (pt t) (with_memory data g (h t) (pt t)) (fun q => q / L) false X k) ->
+  (forall t k, (k < N)%nat -> h (S t) k =
+    tell N L xs (x t) (pt t) (with_memory data g (h t) (pt t)) (fun q => q / L) true H k) ->
+  weights_fit data X H = true -> positive_form a b c d && Qle_bool 0 rho = true ->
+  check true data (fall rho a b c d (length (places data)) X H) = true -> forall T,
+  ||x T - xs||^2 <=
+    num rho ^ T * (num a * ||x0 - xs||^2 + num d / L ^ 2 * mean N (fun k => ||g k xs||^2)).
+Proof.
+  intros L_pos S mu_is <- H0 P0 P HX HH W Q C T. apply andb_prop in Q as [Q1 Q2].
+  apply (rate N (some_client S) L L_pos g xs rho a b c d x h H0 Q1 Q2). intros t.
+  apply (round_falls data N mu L _ z f g xs (x t) _ (h t) _ (pt t) rho a b c d X H L_pos
+    (setting_at S (x t)) mu_is (P0 t) (P t) (HX t) (HH t) W C).
+Qed.
+
 (** * FedDyn with exact local solves *)
 Definition feddyn_round (q : Q) : list vec := [Opt; Plus Start (Step q (Minus (Own 2) (Own 1)))].
 Definition feddyn_fall (q rho a b c d : Q) : criterion :=
@@ -191,37 +214,27 @@ Theorem feddyn_rate (data : certificate) (q rho a b c d : Q) {E : space} N mu L 
   ||x T - xs||^2 <=
     num rho ^ T * (num a * ||x0 - xs||^2 + num d / L ^ 2 * mean N (fun k => ||g k xs||^2)).
 Proof.
-  intros L_pos S mu_is a0 a_is F P B Q C T.
-  apply andb_prop in B as [B1 B2]. apply andb_prop in Q as [Q1 Q2].
-  rewrite <- (dyn_start _ _ _ _ _ _ _ _ F).
-  apply (rate N (some_client S) L L_pos g xs rho a b c d x h); try assumption.
-  - intros k Hk; apply (dyn_nothing _ _ _ _ _ _ _ _ F k Hk).
-  - intros t. assert (St : forall k, (k < N)%nat -> h (Datatypes.S t) k = g k (y
-      (Datatypes.S t) k)).
-    { intros k Hk. rewrite (dyn_stored _ _ _ _ _ _ _ _ F) by exact Hk. apply same; intros w.
-      pose proof (dyn_work _ _ _ _ _ _ _ _ F t k Hk) as W.
-      apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
-      rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub.
-      lra. }
-    apply (round_falls data N mu L _ z f g xs (x t) _ (h t) _ 
-      (fun i k => match i with O => xs | _ => y (Datatypes.S t) k end) rho a b c d
-      (Minus (Mean (At 1)) (Step q (Mean (Own 1)))) (Own 1) L_pos (setting_at S (x t)) mu_is).
-    + reflexivity.
-    + rewrite P. split; [|split; [|exact I]].
-      * intros k w Hk. reflexivity.
-      * intros k w Hk. apply (f_equal (fun v => inner v w)). cbn [tell]. unfold with_memory.
-        rewrite P.
-        cbn [length feddyn_round Nat.ltb Nat.leb].
-        apply (solved_is q L alpha g a0 a_is k _ _ _ (dyn_work _ _ _ _ _ _ _ _ F t k Hk)).
-    + intros k Hk. cbn [tell]. unfold with_memory. rewrite P.
-      cbn [length feddyn_round Nat.ltb Nat.leb].
-      rewrite (dyn_model _ _ _ _ _ _ _ _ F), a_is. f_equal. f_equal. apply vmean_ext; intros j Hj.
-      apply St, Hj.
-    + intros k Hk. cbn [tell]. unfold with_memory. rewrite P.
-      cbn [length feddyn_round Nat.ltb Nat.leb].
-      apply St, Hk.
-    + unfold weights_fit. rewrite B1, B2, P, !andb_true_r. apply Qeq_bool_iff; simpl; ring.
-    + rewrite P. exact C.
+  intros L_pos S mu_is a0 a_is F P B Q C. apply andb_prop in B as [B1 B2].
+  assert (St : forall t k, (k < N)%nat -> h (Datatypes.S t) k = g k (y (Datatypes.S t) k)).
+  { intros t k Hk. rewrite (dyn_stored _ _ _ _ _ _ _ _ F) by exact Hk. apply same; intros w.
+    pose proof (dyn_work _ _ _ _ _ _ _ _ F t k Hk) as W.
+    apply (f_equal (fun v => inner v w)) in W. rewrite inner_zero in W.
+    rewrite inner_add, inner_scale, !inner_sub in W. rewrite inner_sub, inner_scale, inner_sub.
+    lra. }
+  apply (run_rate data rho a b c d (Minus (Mean (At 1)) (Step q (Mean (Own 1)))) (Own 1)
+    N mu L r z f g xs x0 (fun t i k => match i with O => xs | _ => y (Datatypes.S t) k end) x h
+    L_pos S mu_is (dyn_start _ _ _ _ _ _ _ _ F) (dyn_nothing _ _ _ _ _ _ _ _ F)).
+  - reflexivity.
+  - intros t. rewrite P. split; [|split; [|exact I]]; intros k w Hk; [reflexivity|].
+    apply (f_equal (fun v => inner v w)). cbn [tell]. unfold with_memory. rewrite P.
+    apply (solved_is q L alpha g a0 a_is k _ _ _ (dyn_work _ _ _ _ _ _ _ _ F t k Hk)).
+  - intros t k Hk. cbn [tell]. unfold with_memory. rewrite P.
+    rewrite (dyn_model _ _ _ _ _ _ _ _ F), a_is. f_equal. f_equal. apply vmean_ext; intros j Hj.
+    apply St, Hj.
+  - intros t k Hk. cbn [tell]. unfold with_memory. rewrite P. apply St, Hk.
+  - unfold weights_fit. rewrite B1, B2, P, !andb_true_r. apply Qeq_bool_iff; simpl; ring.
+  - exact Q.
+  - rewrite P. exact C.
 Qed.
 
 (** * SCAFFOLD, option II *)

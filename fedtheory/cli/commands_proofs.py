@@ -313,12 +313,13 @@ def report_command(
 
 
 @app.command(
-    "replay", first=("paper", "method", "criterion", "proof", "json", "out"), rich_help_panel=THEOREM,
+    "replay", first=("paper", "method", "criterion", "proof", "coq", "json", "out"), rich_help_panel=THEOREM,
     epilog=examples(
         "fedtheory replay theorem-3.1", "fedtheory list witnesses",
         "fedtheory replay NAME-FROM-THAT-LIST", "fedtheory replay my-witness.json",
         "fedtheory replay results/mine/witnesses/NAME.json --paper mine.py",
         "fedtheory replay results/CERTIFICATE.json --method mine.py:MyMethod",
+        "fedtheory replay results/CERTIFICATE.json --coq theorem.v",
     ),
 )
 def replay_command(
@@ -341,6 +342,10 @@ def replay_command(
         metavar="FILE", help="Write the proof of a certificate to be read: NAME.tex in LaTeX, or "
         "NAME.py, a script that checks itself with SymPy.",
     )] = None,
+    coq: Annotated[Path | None, Option(
+        metavar="OUT.v", help="Write a certificate as a theorem of Coq, with the library in a folder "
+        "Fedtheory beside it, and have Coq check it where coqc is found.",
+    )] = None,
     json: Json = False,
     out: Out = None,
 ) -> None:
@@ -350,7 +355,7 @@ def replay_command(
     prove what it claims ends with exit code 2."""
     from fedtheory.cli import replay as replaying
 
-    replaying.replay(file, json, out, paper, method, criterion, proof)
+    replaying.replay(file, json, out, paper, method, criterion, proof, coq)
 
 
 def _numbers(panel: str, words: dict[str, str]) -> list[Parameter]:

@@ -22,7 +22,7 @@ from fedtheory.cli.common import (
     shipped_witnesses,
     with_ours,
 )
-from fedtheory.errors import FedTheoryError, InvalidInput, UnknownName
+from fedtheory.errors import FedTheoryError, InvalidInput, MissingCapability, UnknownName
 
 if TYPE_CHECKING:
     from fedtheory.theory.judge.substitution import Part
@@ -115,7 +115,7 @@ def _replay_proof(path: Path, as_json: bool, paper: Path | None, proof: Path | N
 
 def replay(
     name: str, as_json: bool, out: Path | None, paper: Path | None = None, method: str | None = None,
-    criterion: str | None = None, proof: Path | None = None,
+    criterion: str | None = None, proof: Path | None = None, coq: Path | None = None,
 ) -> None:  # fmt: skip
     """Rerun a witness exactly, or check a certificate; ``paper``: the Python file of the statement,
     where that is not installed; ``method``, ``criterion``: FILE.py:NAME that a certificate is about."""
@@ -125,9 +125,11 @@ def replay(
 
     if is_certificate(Path(name)):
         if table_of(read_certificate(Path(name)), "question", name).get("kind") == "statement":
+            if coq is not None:
+                raise MissingCapability(f"--coq {coq}: {name} is a certificate of a statement, and Coq has those of `worst-case`")
             _replay_proof(Path(name), as_json, paper, proof)
         else:
-            replay_certificate(Path(name), as_json, method, criterion, proof)
+            replay_certificate(Path(name), as_json, method, criterion, proof, coq)
         return
     from fedtheory.worst_cases.below import read
 
@@ -141,8 +143,9 @@ def replay(
         return
     if Path(name).suffix == ".json" and not Path(name).exists():
         find_witness(name)  # which says so
-    if proof is not None:
-        raise InvalidInput(f"--proof {proof}: {name} is no certificate; leave it out")
+    for option, file in (("proof", proof), ("coq", coq)):
+        if file is not None:
+            raise InvalidInput(f"--{option} {file}: {name} is no certificate; leave it out")
     if method is not None or criterion is not None:
         given = own_options(method or "", criterion or "").strip()
         raise InvalidInput(f"{given}: {name} is no certificate of `worst-case`, and no losses of one; leave it out")

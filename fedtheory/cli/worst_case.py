@@ -344,12 +344,14 @@ def check_files(path: Path, question: Mapping[str, Any], method: Any, criterion:
 
 def replay_certificate(
     path: Path, as_json: bool, method: str | None = None, criterion: str | None = None,
-    proof: Path | None = None,
+    proof: Path | None = None, coq: Path | None = None,
 ) -> None:  # fmt: skip
-    """Check a certificate file in fractions and say what it proves."""
+    """Check a certificate file in fractions and say what it proves; ``coq``: the file of its theorem."""
+    from fedtheory.cli.coq import ask_coq, check_coq
     from fedtheory.worst_cases import certificates as files
     from fedtheory.worst_cases import criteria, methods
 
+    check_coq(coq)
     found = files.load(path)
     cls = None if method is None else method_of(method)
     function = None if criterion is None else criterion_of(criterion)
@@ -364,10 +366,11 @@ def replay_certificate(
 
         with writing(proof.parent):
             write_proof(proof, of_certificate(found, cls, function))
+    theorem, in_coq = ask_coq(coq, found, cls, function)
     told = {
         "question": dict(found.question), "verdict": "proved", "mode": "proved",
         "claim": {name: str(number) for name, number in found.claim.items()},
-        "multipliers": len(found.multipliers),
+        "multipliers": len(found.multipliers), **theorem,
     }
     sources = {"source": (method, cls, methods.source_of), "criterion source": (criterion, function, criteria.source_of)}
     made_with = {key: found.question.get(key) == of(own) for key, (_, own, of) in sources.items() if own is not None}
@@ -384,3 +387,5 @@ def replay_certificate(
     console.print(f"proved: {checked(found.multipliers, found.factors)}")
     if proof is not None:
         console.print(f"The proof to read: {proof}", soft_wrap=True)
+    for line in in_coq:
+        console.print(line, soft_wrap=True)

@@ -198,8 +198,11 @@ def tightness_text(row: Row | None, brief: bool = False) -> str:
 
 
 def known_text(line: Line, brief: bool = False) -> str:
-    """The word of `Line.known` for a table; '–' where nothing holds."""
-    return NO_FORM if line.known is None else line.known.removeprefix("in " if brief else "")
+    """The word of `Line.known` for a table, with '(Coq)' where Coq accepts the form that is shown; '–' where nothing holds."""
+    if line.known is None:
+        return NO_FORM
+    coq = line.shown is not None and get(line.statement).form(line.shown.form).coq
+    return line.known.removeprefix("in " if brief else "") + (" (Coq)" if line.known == "proved" and coq else "")
 
 
 def known_key(rows: Sequence[Row]) -> str:

@@ -35,7 +35,7 @@ from fedtheory.worst_cases.tree import Each, History, Tree
 
 __all__ = [
     "CRITERIA", "Branch", "Question", "WorstCase", "alike", "answer", "asked", "asked_points", "assumed", "branches", "family",
-    "grown", "relaxed", "worst_case",
+    "grown", "relaxed", "walked", "worst_case",
 ]  # fmt: skip
 
 BOUND = "minus the bound"
@@ -92,7 +92,7 @@ class Question:
         if self.participants == self.clients or self.rounds > 1 or self.criterion != "distance":
             return self.participants < self.clients
         try:
-            _walked(self)
+            walked(self)
         except NeedsTree:
             return True
         return False
@@ -282,15 +282,15 @@ def alike(q: Question) -> bool:
     if not (found := others(q)):
         return False
     try:
-        here = _told(_walked(q, 1))
-        return all(_told(_walked(other, 1)) == here for other in found)
+        here = _told(walked(q, 1))
+        return all(_told(walked(other, 1)) == here for other in found)
     except MissingCapability:  # a round of other clients is not linear
         return False
 
 
-def _told(walked: tuple[Run, Any, Any]) -> Any:
+def _told(found: tuple[Run, Any, Any]) -> Any:
     """All that a worst case is made of."""
-    run, *criterion = walked
+    run, *criterion = found
     return run.points, run.conditions, run.relaxed, *criterion
 
 
@@ -346,13 +346,13 @@ def _family(q: Question, announce: Announce | None = None) -> tuple[Family, str]
 
 def asked_points(q: Question) -> list[Point]:
     """The points of a question in which everybody takes part, the optimum first."""
-    return list(_walked(q)[0].points.values())
+    return list(walked(q)[0].points.values())
 
 
 def _of_exchangeable(q: Question, announce: Announce | None) -> tuple[Family, str]:
     """Everybody takes part, or one round of a cohort: two blocks for any number of clients."""
-    run, start, extra = walked = _walked(q)
-    _same_in_other_dimensions(q, _told(walked), lambda d: _told(_walked(q, d)))
+    run, start, extra = found = walked(q)
+    _same_in_other_dimensions(q, _told(found), lambda d: _told(walked(q, d)))
     _tell(announce, run.pairs, 0)
     terms = _constraints(q, run.square(run.start), run.heterogeneity()) | extra
     conditions = run.of_losses(q.losses)
@@ -408,7 +408,7 @@ def branches(q: Question, coordinates: int = SHOWN) -> tuple[Run, list[Branch]]:
     return run, found
 
 
-def _walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
+def walked(q: Question, coordinates: int = SHOWN) -> tuple[Run, Quadratic, dict[str, Quadratic]]:
     """The run, minus the criterion, and what more has a multiplier."""
     run, found = branches(q, coordinates)
     if not isinstance(q.criterion, str):

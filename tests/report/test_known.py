@@ -1,10 +1,12 @@
 """How a verdict is known: the word, the column, the sentence, the JSON and the page."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from campaign_rows import record_of, recorded_rows
+from repository import ROOT
 from rich.console import Console
 
 from fedtheory.errors import UnknownName
@@ -53,6 +55,21 @@ def test_every_form_of_the_papers_is_proved_refuted_or_open():
             assert (verdict == "holds") == (form.known(rule) in ("proved", "in words"))
             assert (form.known(rule) == "proved") == (form.symbolic is not None and verdict == "holds")
     assert all(counted[name] > 0 for name in ("proved", "in words", "refuted", "open")) and counted["tested"] == 0
+
+
+def test_a_form_that_coq_accepts_names_its_theorem():
+    marked = [(s, f) for s in all_statements() for f in s.forms if f.coq]
+    assert {s.id for s, _ in marked} == {"fedelasticnet/theorem-e-proof", "fedelasticnet/feddyn-every-lambda"}
+    for _, form in marked:
+        file, name = form.coq.split(": ")
+        text = (ROOT / file).read_text()
+        assert re.search(rf"^Theorem {name}\b", text, re.MULTILINE) and f"Print Assumptions {name}." in text
+        assert form.evidence.endswith(f"Coq accepts it too, {form.coq}")
+    [row] = [r for r in recorded_rows(["fedelasticnet/theorem-e-proof"])]
+    [line] = tables.lines([replace(row, modes=["proved"])])
+    assert tables.known_text(line) == "proved (Coq)"
+    [line] = tables.lines([replace(row, modes=[], proof="Jensen")])
+    assert tables.known_text(line) == "in words"
 
 
 @pytest.mark.parametrize("width", [80, 100, 132])

@@ -213,6 +213,7 @@ class Form:
     symbolic : callable() -> bool, for identities between symbols
     proves : whether what `symbolic` checks is a proof for every instance of a class, and no
         identity between constants alone
+    coq : 'FILE.v: THEOREM' where a theorem that Coq accepts says the same; '' where none does
     wording : key of `WORDINGS`, or ''
         Of a form that stands where others have what is printed, although the paper prints no such
         formula. Only what is printed, or an instance of it, is called 'printed'.
@@ -238,6 +239,7 @@ class Form:
     exact_only: bool = False
     symbolic: Callable[[], bool] | None = None
     proves: bool = False
+    coq: str = ""
     wording: str = ""
     letters: Any = None
     worst: Worst | None = None
@@ -279,7 +281,8 @@ class Form:
         if "holds" not in self.established.values():
             return ""
         if self.symbolic is not None:
-            return "Proof: an identity between symbols, which every campaign checks"
+            coq = f"; Coq accepts it too, {self.coq}" if self.coq else ""
+            return f"Proof: an identity between symbols, which every campaign checks{coq}"
         if self.proof:
             return f"Proof: {'see the note' if self.proof == 'note' else self.proof}"
         return f"{KNOWN['tested'].capitalize()}: no proof is cited"

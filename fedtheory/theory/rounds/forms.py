@@ -33,7 +33,7 @@ __all__ = [
 
 MORE = (
     "over", "before", "after", "rules", "wording", "limits", "worst", "exact_only", "symbolic",
-    "proves", "where",
+    "proves", "coq", "where",
 )  # fmt: skip
 OF_STATES = {  # quantities of a state -> of the one after the round
     "x": "x_next", "F": "F_next", "gap": "gap_next", "gradient": "gradient_next",
@@ -203,7 +203,7 @@ def form(
         the method (`World.rule`) that it is claimed for (default `World.rules`), or a dict with the
         verdict for each; over, a world that it is about in place of the statement's;
         and further fields of `fedtheory.theory.judge.statement.Form`: wording, and, of a
-        form whose sides are None, symbolic and proves
+        form whose sides are None, symbolic, proves and coq
     """
     unknown = [name for name in more if name not in MORE]
     if unknown:

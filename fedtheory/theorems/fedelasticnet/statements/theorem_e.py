@@ -26,6 +26,7 @@ def theorem_e_proof(q: Any) -> Any:
         r"\mathbb EV^+\le V-\kappa_0^E(R(\gamma)-R(\theta_*))-\tfrac2{\lambda_2}\langle\gamma-\theta_*,\tfrac1m\sum_k"
         r"\lambda_1s_k\rangle,\quad" + V + r",\ \lambda_2\ge\tfrac{1+\sqrt{13}}3\beta",
         holds=True, symbolic=fedelasticnet_is_proved, proves=True,
+        coq="validation/coq/fedelasticnet.v: theorem_e",
         note="four multipliers, and what is left is a sum of squares whose factors are at least 0 "
         "on the whole range. Of s_k only <s_k, theta_k - theta> >= 0 is used. Nothing follows for "
         "the sign rule, or for the printed constants",
@@ -48,6 +49,7 @@ def feddyn_every_lambda(q: Any) -> Any:
         r"\tfrac{4(\lambda+2s)}{(2+\lambda)^2}\}\text{ if }s(2+2\lambda+\lambda^2)\le\lambda(1+\lambda),\text{ else }"
         r"\min\{\tfrac2\lambda,\tfrac{\sqrt{s^2\lambda^4+8\lambda s(1+\lambda)^2}-s\lambda^2}{(1+\lambda)^2}\}",
         holds=True, symbolic=feddyn_is_proved, proves=True, worst=feddyn_share(),
+        coq="validation/coq/feddyn.v: feddyn_round_best",
         note="kappa_0 > 0 for every lambda_2 > 0, so that the mean of R(gamma) - R* over T rounds "
         "is at most V_0/(kappa_0 T). The start g = 0 need not be anybody's gradient: no multiplier "
         "stands at the points where the stored ones were taken",

@@ -1,0 +1,65 @@
+"""`fedtheory replay FILE --coq OUT.v`: a certificate as a theorem that Coq checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fedtheory.cli.common import must_take_files, note, progress, writing
+from fedtheory.errors import NotCertified
+
+__all__ = ["ask_coq", "check_coq"]
+
+LARGE = 1_000_000  # characters of a file that is announced
+
+
+def check_coq(path: Path | None) -> None:
+    """Refuse a file that no theorem can be written to, before any work."""
+    if path is not None:
+        from fedtheory.worst_cases.coq.check import check_name
+
+        check_name(path)
+        must_take_files(path.parent, "--coq")
+
+
+def ask_coq(
+    path: Path | None, found: Any, method: Any, criterion: Any
+) -> tuple[dict[str, Any], list[str]]:
+    """Write the theorem of a certificate and ask Coq: for --json, and as lines to read."""
+    if path is None:
+        return {}, []
+    from fedtheory.worst_cases.coq.check import INSTALL, checked, commands, version, write
+    from fedtheory.worst_cases.coq.export import theorem
+    from fedtheory.worst_cases.coq.text import proved, text_of
+
+    with progress("writing the theorem"):
+        of = theorem(found, method, criterion)
+        text = text_of(of, path.name)
+    if len(text) > LARGE:
+        note(f"{path}: {len(text) / 1e6:.1f} MB; Coq may take minutes")
+    with writing(path.parent, "--coq"):
+        write(path, text)
+    typed = commands(path.name, text)
+    told: dict[str, Any] = {
+        "file": str(path),
+        "theorem": of.name,
+        "commands": typed,
+        "coq": version(),
+    }
+    if told["coq"] is None:
+        where = f"cd {path.parent} && " * (path.parent != Path())
+        return {"coq": told | {"accepted": None}}, [
+            f"The theorem: {path}. {INSTALL}. Then type: {where}{typed}"
+        ]
+    with progress("Coq checks the theorem"):
+        answer = checked(text)
+    if not answer.accepted:
+        raise NotCertified(f"{path}: Coq {answer.version} refuses the theorem at {answer.said}")
+    told |= {
+        "accepted": True,
+        "seconds": answer.seconds,
+        "library_seconds": answer.library_seconds,
+        "axioms": list(answer.axioms),
+    }
+    said = f"{path}: accepted by Coq {answer.version} in {answer.seconds:.1f} s: {proved(of)}."
+    return {"coq": told | {"proved": proved(of)}}, [said]

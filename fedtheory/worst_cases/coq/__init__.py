@@ -1,0 +1,1 @@
+"""A certificate as a theorem that Coq's kernel checks."""

@@ -1,0 +1,205 @@
+"""A theorem's file with the library beside it, and Coq's word on them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fedtheory.errors import InvalidInput, NotCertified
+from fedtheory.provenance import write_atomic
+
+LIBRARY = "Fedtheory"  # its logical name, and the folder that it is written to
+SECONDS = 900  # that Coq may take for one file
+INSTALL = (
+    "Coq is not installed (no coqc on the PATH): `apt install coq` on Debian and Ubuntu, "
+    "`brew install coq` elsewhere"
+)
+AXIOMS = frozenset(
+    {  # those that Coq's own real numbers rest on
+        "ClassicalDedekindReals.sig_forall_dec",
+        "ClassicalDedekindReals.sig_not_dec",
+        "FunctionalExtensionality.functional_extensionality_dep",
+    }
+)
+HEADS = ("Axioms:", "Closed under the global context")  # of what `Print Assumptions` says
+_NEEDS = re.compile(rf"From {LIBRARY} Require (?:Import|Export) ([\w ]+)\.")
+_SAID = re.compile(
+    r'File "[^"]*?([^/"]+)", line (\d+), characters [^\n]*\n(?:Error:)?\s*(.*)', re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Coq says of a theorem.
+
+    Attributes
+    ----------
+    version : of Coq
+    accepted : True if its kernel accepts the theorem, from no axioms but those of the real numbers
+    seconds, library_seconds : that it took for the theorem, and for the library before it
+    axioms : that the theorem rests on
+    said : where and why it is refused; '' where it is accepted
+    """
+
+    version: str
+    accepted: bool
+    seconds: float
+    library_seconds: float
+    axioms: tuple[str, ...]
+    said: str
+
+
+def library() -> dict[str, str]:
+    """name -> text of the library's files."""
+    return {file.stem: file.read_text() for file in sorted(Path(__file__).parent.glob("*.v"))}
+
+
+def definitions_lines() -> int:
+    """The number of lines that a reader of a theorem must believe."""
+    return len(library()["definitions"].splitlines())
+
+
+def needed(text: str, files: Mapping[str, str]) -> list[str]:
+    """The library's files that a text needs, each after those that it needs itself."""
+    found: dict[str, None] = {}
+    for names in _NEEDS.findall(text):
+        for name in names.split():
+            found |= dict.fromkeys([*needed(files[name], files), name])
+    return list(found)
+
+
+def commands(file: str, text: str) -> str:
+    """What is typed to have Coq check a file with a text, in its folder."""
+    files = " ".join(needed(text, library()))
+    of = f"-Q {LIBRARY} {LIBRARY}"
+    return f"for f in {files}; do coqc {of} {LIBRARY}/$f.v || break; done; coqc {of} {file}"
+
+
+def check_name(path: Path) -> None:
+    """Refuse a file name that Coq takes for no module.
+
+    Raises
+    ------
+    InvalidInput
+        It, and a name that will do.
+    """
+    if path.suffix != ".v" or not re.fullmatch(r"[A-Za-z_]\w*", path.stem, re.ASCII):
+        better = (
+            re.sub(r"\W+", "_", path.stem or "theorem", flags=re.ASCII).lstrip("0123456789")
+            or "theorem"
+        )
+        raise InvalidInput(
+            f"{path}: Coq wants a name of letters, digits and _ that ends in .v, "
+            f"such as {path.with_name(better)}.v"
+        )
+    if (folder := path.parent / LIBRARY).exists() and not folder.is_dir():
+        raise InvalidInput(
+            f"{folder} is no folder, and the library is written there: write {path.name} elsewhere"
+        )
+
+
+def write(path: Path, text: str) -> None:
+    """Write a theorem, and what it needs of the library beside it, each file whole or not at all."""
+    check_name(path)
+    files = library()
+    for name in needed(text, files):
+        write_atomic(path.parent / LIBRARY / f"{name}.v", files[name])
+    write_atomic(path, text)
+
+
+def version() -> str | None:
+    """The version of the coqc that is found; None where there is none."""
+    if shutil.which("coqc") is None:
+        return None
+    return _coqc(Path.cwd(), ["--print-version"], SECONDS).stdout.split(" ")[0].strip()
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where this process compiles the library once; it is gone when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="fedtheory-coq-")
+
+
+def compiled(names: Iterable[str]) -> tuple[Path, float]:
+    """The folder with these files of the library compiled, and the seconds that it took.
+
+    Raises
+    ------
+    NotCertified
+        Coq does not accept the library, as one of another version may not.
+    """
+    files, folder, begun = library(), Path(_folder().name), time.monotonic()
+    for name in needed(f"From {LIBRARY} Require Import {' '.join(names)}.", files):
+        file = folder / LIBRARY / f"{name}.v"
+        if not file.with_suffix(".vo").exists():
+            ended = _coqc(folder, [str(write_atomic(file, files[name]))])
+            if ended.returncode:
+                raise NotCertified(
+                    f"Coq {version()} refuses {LIBRARY}/{name}.v at "
+                    f"{_why(ended.stderr)}: take Coq 8.16"
+                )
+    return folder, time.monotonic() - begun
+
+
+def checked(text: str, seconds: float = SECONDS) -> Answer:
+    """Ask Coq about the text of a theorem, and stop it after so many seconds.
+
+    Raises
+    ------
+    InvalidInput
+        Coq is not installed, or takes longer.
+    """
+    if (number := version()) is None:
+        raise InvalidInput(INSTALL)
+    folder, of_library = compiled(needed(text, library()))
+    with tempfile.TemporaryDirectory(prefix="fedtheory-coq-") as temporary:
+        file, begun = Path(temporary, "theorem.v"), time.monotonic()
+        file.write_text(text)
+        ended = _coqc(folder, [str(file)], seconds)
+        took = time.monotonic() - begun
+    said, told = _why(ended.stderr) if ended.returncode else "", ended.stdout.strip()
+    axioms = tuple(
+        line.split()[0]
+        for line in told.splitlines()
+        if not line.startswith(" ") and line not in HEADS
+    )
+    if not said and not told.startswith(HEADS):
+        said = "its end: it says nothing of axioms"
+    elif not said and (more := sorted(set(axioms) - AXIOMS)):
+        said = f"its end: it rests on more than the real numbers, {', '.join(more)}"
+    return Answer(number, not said, took, of_library, axioms, said)
+
+
+def _coqc(
+    folder: Path, arguments: list[str], seconds: float = SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Run coqc in a folder, without a user's settings."""
+    command = ["coqc", "-q", "-Q", LIBRARY, LIBRARY, *arguments]
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InvalidInput(
+            f"Coq has not ended after {seconds:g} seconds: take fewer rounds or local steps"
+        ) from None
+
+
+def _why(stderr: str) -> str:
+    """'line 12: ...' of what coqc wrote where it refuses a file."""
+    found = _SAID.search(stderr)
+    said = " ".join((found[3] if found else stderr).split())[:300] or "without a word"
+    return f"line {found[2]}: {said}" if found else said

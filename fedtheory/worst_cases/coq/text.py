@@ -1,0 +1,225 @@
+"""The text of a theorem of Coq with its certificate and its proof."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import lcm
+
+from fedtheory.worst_cases.coq.check import commands, definitions_lines
+from fedtheory.worst_cases.coq.export import Theorem
+from fedtheory.worst_cases.coq.methods import Words, words
+from fedtheory.worst_cases.coq.places import rational, real
+
+__all__ = ["proved", "text_of"]
+
+UNITS = {
+    True: ("L * radius ^ 2", "L ^ 2 * radius ^ 2"),
+    False: ("G * radius", "G ^ 2"),
+}  # of a gap, and of a squared gradient
+CONCLUSIONS = {
+    "gap": "objective N f {model} - objective N f xs <= {bound} * {of_values}",
+    "distance": "||{model} - xs||^2 <= {bound} * radius ^ 2",
+    "cohort": "expected C (fun who => ||cohort_mean N P who {model} - xs||^2) <= "
+    "{bound} * radius ^ 2",
+    "gradient": "||vmean N (fun k => g k {model})||^2 <= {bound} * {of_squares}",
+    "best-gap": "exists t, (t < {many})%nat /\\ "
+    "objective N f {model} - objective N f xs <= {bound} * {of_values}",
+}
+SMOOTH = """(L radius : R) (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E),
+  0 < L -> setting N {mu} L radius {zeta} f g xs x0"""
+BOUNDED = """(G radius : R) (f : nat -> E -> R) (s0 : nat -> E) (xs x0 : E),
+  0 < G -> 0 < radius -> bounded_setting N G radius f s0 xs x0"""
+TEXT = """(** {told}.
+
+    Written by fedtheory. Where Coq 8.16 is installed, this checks it:
+    {commands} *)
+From Coq Require Import Reals QArith ZArith List Lra Lia.
+From Fedtheory Require Import {library}.
+Import ListNotations.
+Open Scope R_scope.
+
+Definition {name} : Prop :=
+  forall (E : space) {premises} ->
+  {conclusion}.
+
+(** The certificate, in units of {units}: where the losses are asked, and
+    multipliers as whole numbers of 1 / denominator. Number i of row j is that of
+    f_i >= f_j + <<g_j, x_i - x_j>> + ... *)
+Definition data : certificate := {{|
+  curvature := {curvature};
+  spread := {spread};
+  bound := {in_fractions};
+  places := {places};
+  denominator := {denominator}%positive;
+  near := {near};
+  heterogeneity := {heterogeneity};
+  norms := {norms};
+  multipliers := [
+    {multipliers}]%Z |}}.
+{more}
+Theorem proof : {name}.
+Proof.
+  intros E {introduced}.
+  refine ({refined}).
+{proofs}
+Qed.
+Print Assumptions proof.
+"""
+
+
+def proved(of: Theorem) -> str:
+    """What Coq's kernel accepts with a theorem, and what a reader trusts."""
+    losses = of.question.losses
+    who = "for every number of clients" if of.any_number else f"for {of.question.clients} clients"
+    if of.goal.kind == "cohort":
+        share = f"at most {of.spread} of the clients' spread is left in their mean"
+        many = f"for every number of clients and of those that are drawn, where {share}"
+        who = (
+            many
+            if of.any_number
+            else f"for {of.question.participants} of {of.question.clients} clients"
+        )
+    strongly = (
+        f", {losses.strong_convexity / losses.largest_curvature} L-strongly"
+        if losses.strong_convexity
+        else ""
+    )
+    of_class = (
+        f"all L-smooth{strongly} convex losses"
+        if of.smooth
+        else "all convex losses with bounded subgradients"
+    )
+    run = (
+        f"the definition of {found}"
+        if (found := words(of).defined)
+        else "the theorem's equations of the run"
+    )
+    run = f"that of cohorts and {run}" if of.goal.kind == "cohort" else run
+    return (
+        f"{who}, every inner-product space and {of_class}, Coq's kernel accepts this bound; "
+        f"trusted are the kernel, the {definitions_lines()} lines of definitions and {run}; "
+        "not trusted are Python, the solver and the certificate's author"
+    )
+
+
+def text_of(of: Theorem, file: str) -> str:
+    """The text of a file that has the theorem, its certificate and its proof."""
+    q, said, best = of.question, words(of), of.goal.kind == "best-gap"
+    curvature, spread = Fraction(0), Fraction(0)
+    if of.smooth:
+        curvature, spread = (
+            q.losses.strong_convexity / q.losses.largest_curvature,
+            (q.heterogeneity or 0) / q.units.gradient,
+        )
+    D = lcm(
+        *(
+            n.denominator
+            for n in (
+                *of.pairs.values(),
+                of.start,
+                of.heterogeneity,
+                *of.norms,
+                *of.weights,
+                of.spread,  # which the checker multiplies by
+            )
+        )
+    )
+    count = range(len(of.points))
+    rows = [[_whole(of.pairs.get((i, j), Fraction(0)) * D) for i in count] for j in count]
+    setting = (
+        SMOOTH.format(mu=_times(curvature, "L"), zeta=_times(spread, "L * radius"))
+        if of.smooth
+        else BOUNDED
+    )
+    drawn = of.goal.kind == "cohort"
+    number = [] if of.any_number else [f"N = {q.clients}%nat"]
+    number += [f"P = {q.participants}%nat"] if drawn and not of.any_number else []
+    drawn_from = [f"(1 <= P)%nat -> sampling_spread N P <= {real(of.spread)}"] if drawn else []
+    begin = ("(N P : nat) (C : cohorts N P) ", "N P C ") if drawn else ("(N : nat) ", "N ")
+    names = [
+        "L radius f g xs x0 HL S" if of.smooth else "G radius f s0 xs x0 HG HR S",
+        *["HP Hs"] * drawn,
+        *["HN", "HP'"][: len(number)],
+        *said.introduced,
+    ]
+    conclusion = CONCLUSIONS[of.goal.kind].format(
+        model=said.model,
+        bound=real(of.bound),
+        many=len(of.at),
+        of_values=UNITS[of.smooth][0],
+        of_squares=UNITS[of.smooth][1],
+    )
+    made = {
+        "told": _harmless(of.words),
+        "library": "cohort_bounds" if drawn else "methods" if said.defined else "bounds",
+        "name": of.name,
+        "premises": " ->\n  ".join([begin[0] + setting, *drawn_from, *number, *said.premises]),
+        "conclusion": conclusion,
+        "units": "radius and L * radius" if of.smooth else "radius and G",
+        "curvature": rational(curvature),
+        "spread": rational(spread),
+        "in_fractions": rational(of.bound),
+        "places": said.places,
+        "denominator": str(D),
+        "near": _whole(of.start * D),
+        "heterogeneity": _whole(of.heterogeneity * D),
+        "norms": "[]" if of.smooth else f"[{'; '.join(_whole(n * D) for n in of.norms)}]%Z",
+        "multipliers": ";\n    ".join(f"[{'; '.join(row)}]" for row in rows),
+        "introduced": begin[1] + " ".join(names),
+        "more": said.more,
+        "refined": said.refined or _refined(of, said, D),
+        "proofs": "\n".join(f"  - {tactic}." for tactic in said.proofs or _proofs(of, said, best)),
+    }
+    text = TEXT.replace("{library}", made["library"])
+    return TEXT.format(**made, commands=commands(file, text))
+
+
+def _refined(of: Theorem, said: Words, D: int) -> str:
+    """The lemma of the criterion, with the points, hypotheses and models."""
+    prefix, setting = (
+        ("", "_ L radius _ f g xs x0") if of.smooth else ("bounded_", "G radius f s0 xs x0")
+    )
+    lemma = f"{prefix}{of.goal.kind.replace('-', '_')}_bound data N {setting}"
+    points = f"{said.points}\n    {said.slopes}" if said.slopes else said.points
+    given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
+    more = "_" if of.smooth else "_ _"
+    models = f"{of.at[0]}%nat {said.model} _ {more}"
+    if of.goal.kind == "cohort":
+        lemma = f"cohort_bound data N P C {setting}"
+        models = f"{of.at[0]}%nat {said.model} {rational(of.spread)} HP _ Hs _"
+    if of.goal.kind == "best-gap":
+        weighed = zip(of.at, of.weights, strict=True)
+        listed = "; ".join(f"({i}%nat, {_whole(w * D)}%Z)" for i, w in weighed)
+        models = f"[{listed}] (fun t => {said.model}) _ _ {more}"
+    return f"{lemma}\n    {points}\n    {given} {models}"
+
+
+def _proofs(of: Theorem, said: Words, best: bool) -> list[str]:
+    """The tactics that prove what a lemma asks."""
+    begun = (
+        ["numbers", "numbers", "reflexivity"]
+        if of.smooth
+        else ["reflexivity", "reflexivity", said.subgradients]
+    )
+    begun = (
+        begun[1:] if not of.smooth and of.goal.kind == "distance" else begun
+    )  # where the first point is no matter
+    models = "models" if best else "reflexivity"
+    more = ["reflexivity"] * (best + (not of.smooth))
+    return [*begun, said.placed, models, *more, "vm_cast_no_check (eq_refl true)"]
+
+
+def _whole(number: Fraction) -> str:
+    """A whole number of Coq's Z."""
+    return str(number) if number >= 0 else f"({number})"
+
+
+def _times(number: Fraction, unit: str) -> str:
+    """So many units, as a number of Coq's R."""
+    return "0" if number == 0 else f"({real(number)} * {unit})"
+
+
+def _harmless(text: str) -> str:
+    """The text without what would end a comment of Coq, or open a string in it."""
+    return re.sub(r"[^\w .,:;=/^|<>+-]", " ", text)

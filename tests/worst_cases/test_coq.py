@@ -1,0 +1,487 @@
+"""Certificates as theorems of Coq: what they say, what Coq accepts, and what it refuses."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+from dataclasses import replace
+from fractions import Fraction as F
+from typing import ClassVar
+
+import pytest
+from cases import each
+from command_line import call, refused
+from repository import ROOT
+from server_momentum import Heavy
+
+from fedtheory.algorithms import FedProx
+from fedtheory.cli.audit import named
+from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.worst_cases import Group, Losses, certificate, worst_case, write
+from fedtheory.worst_cases.bounds import walked
+from fedtheory.worst_cases.coq import check
+from fedtheory.worst_cases.coq.export import theorem
+from fedtheory.worst_cases.coq.text import proved as words_of
+from fedtheory.worst_cases.coq.text import text_of
+from fedtheory.worst_cases.gram import Vector, own
+
+needs_coq = pytest.mark.skipif(
+    shutil.which("coqc") is None, reason="coqc is not installed: apt install coq"
+)
+STEP = F(1, 4)
+
+
+def own_method():
+    return named(str(ROOT / "examples/own_method.py:RelaxedAveraging"), "method")
+
+
+@functools.cache
+def proved(method, K=1, T=1, criterion="gap", **given):
+    """A certificate, and the class or function that it is about where that is no name."""
+    found = certificate(worst_case(method, local_steps=K, rounds=T, criterion=criterion, **given))
+    return (
+        found,
+        None if isinstance(method, str) else method,
+        None if isinstance(criterion, str) else criterion,
+    )
+
+
+def written(method, K=1, T=1, criterion="gap", **given):
+    """The text of its theorem."""
+    return text_of(theorem(*proved(method, K, T, criterion, **given)), "theorem.v")
+
+
+class ProxOfOnesOwn(FedProx):
+    """FedProx by another name."""
+
+    name: ClassVar[str] = "prox-of-ones-own"
+
+
+class Counting(Heavy):
+    """Averaging whose step depends on the number of clients."""
+
+    def round(self, state, clients):
+        x = clients.broadcast(state.x)
+        return state._replace(x=state.x - clients.sum(clients.gradient(x)) * F(1, 20))
+
+
+def mean_of_models(q):
+    """The gap of the mean of two models."""
+    return q.gap((q.x[1] + q.x[2]) / 2)
+
+
+# --- the text -------------------------------------------------------------------------------------
+def value_of(vec, points, L):
+    """The vector that a place stands for, in the units of the run."""
+    words = re.findall(r"[A-Za-z]+|-?\d+|[()#]", vec)
+
+    def read():
+        word = words.pop(0)
+        if word == "(":
+            inner = read()
+            assert words.pop(0) == ")"
+            return inner
+        if word.isdigit() and words[:1] == ["#"]:
+            return F(int(word), int((words.pop(0), words.pop(0))[1]))
+        if word in ("Plus", "Minus"):
+            return read().plus(read(), 1 if word == "Plus" else -1)
+        if word == "Mean":
+            return read().average
+        if word == "Step":
+            return read() / L * read()
+        if word == "At":
+            return points[int(words.pop(0))].at
+        if word == "Own":
+            p = points[int(words.pop(0))]
+            return own("g*" if p.name == "*" else p.name, mean_zero=p.name == "*")
+        return {"Start": Vector({"x0": F(1)}), "Opt": Vector()}[word]
+
+    found = read()
+    assert not words
+    return found
+
+
+@each("method, K, T, given", [
+    ("fedavg", 3, 2, {"step": STEP}), ("scaffold", 2, 3, {"step": STEP}), ("feddyn", 1, 3, {"alpha": 2}),
+    ("vrl-sgd", 2, 2, {"step": STEP}),
+    (Heavy, 2, 3, {"step": STEP, "beta": F(1, 3)}), ("fedprox", 1, 2, {"mu": 1}),
+    ("fedavg", 2, 2, {"step": F(1, 40), "losses": Losses(F(10), F(1))}),
+])  # fmt: skip
+def test_every_place_is_the_point_of_the_traced_run(method, K, T, given):
+    found, cls, _ = proved(method, K, T, **given)
+    of = theorem(found, cls)
+    points = list(walked(of.question)[0].points.values())
+    assert len(of.places) == len(points) > T
+    for place, p in zip(of.places, points, strict=True):
+        assert value_of(place.vec, points, of.question.losses.smoothness) == p.at
+
+
+@each("method, given, said", [
+    (ProxOfOnesOwn, {"mu": 2}, (
+        "forall (y1 y2 : nat -> E) (x3 : E), (forall k, (k < N)%nat -> y1 k = (x0 - 1 / 2 / L * g k (y1 k))%vec)",
+        "x3 = (vmean N y2)%vec", "0 < L -> setting N 0 L radius (1 * L * radius) f g xs x0",
+    )),
+    ("fedmls", {"lam": 1, "D": F(1, 2)}, (
+        "0 < G -> 0 < radius -> bounded_setting N G radius f s0 xs x0",
+        "(forall k, (k < N)%nat -> subgradient (f k) (y2 k) (s2 k))",
+    )),
+    ("fedmls", {"lam": 1, "losses": Losses(None, lipschitz=F(3)), "distance": 2}, (
+        "fedmls N (3 / 2 * radius / G) f x0 x z xl zl s ->",
+    )),
+    ("scaffold", {"T": 1, "step": STEP, "criterion": "distance", "clients": 4, "participants": 2}, (
+        "(N P : nat) (C : cohorts N P) ", "(1 <= P)%nat -> sampling_spread N P <= 1 / 3 ->",
+        "expected C (fun who => ||cohort_mean N P who y2 - xs||^2) <= ",
+    )),
+    ("fedavg", {"step": STEP}, ("objective N f (fedavg N (1 / 4 / L) 1 g x0 2) - objective N f xs <= ",)),
+    ("feddyn", {"alpha": 2}, ("feddyn N solved (2 * L) g x0 x y h ->\n  objective N f (x 2%nat)",)),
+    ("subgradient", {"step": STEP, "criterion": "best-gap"}, ("subgradient_method N (1 / 4 * radius / G) f x0 x s",)),
+])  # fmt: skip
+def test_the_theorem_says_the_method_by_its_name_or_by_an_equation_for_each_point(
+    method, given, said
+):
+    text = written(method, **{"T": 2} | given)
+    assert [line for line in said if line not in text] == []
+
+
+@each("given", [
+    {"method": "fedavg", "criterion": mean_of_models, "T": 2}, {"method": "feddyn", "K": 2, "alpha": 1, "stored": "received"},
+    {"method": "scaffold", "server_lr": F(1, 2)}, {"method": "fedavg", "aggregation": "cohort"},
+])  # fmt: skip
+def test_what_the_definition_does_not_have_is_told_by_equations(given):
+    assert "From Fedtheory Require Import bounds." in written(**given, step=STEP)
+
+
+def test_units_are_taken_out():
+    """L = 10, R = 1/2 and zeta = 5 are L = R = zeta = 1 in other units."""
+    other = written(
+        "fedavg", 2, 2, step=F(1, 40), losses=Losses(F(10)), distance=F(1, 2), heterogeneity=5
+    )
+    plain = written("fedavg", 2, 2, step=STEP)
+    of, at = (theorem(*proved("fedavg", 2, 2, **given)) for given in (
+        {"step": F(1, 40), "losses": Losses(F(10)), "distance": F(1, 2), "heterogeneity": 5}, {"step": STEP},
+    ))  # fmt: skip
+    assert (of.places, of.pairs, of.start, of.heterogeneity, of.bound) == (
+        at.places,
+        at.pairs,
+        at.start,
+        at.heterogeneity,
+        at.bound,
+    )
+    assert other.partition("From Coq")[2] == plain.partition("From Coq")[2]
+
+
+def test_a_run_that_depends_on_the_number_of_clients_is_one_of_that_number():
+    text = written(Counting, clients=3, step=STEP, beta=F(0))
+    assert "N = 3%nat ->" in text
+    assert "for 3 clients" in words_of(theorem(*proved(Counting, clients=3, step=STEP, beta=F(0))))
+
+
+@each("says, method, given", [
+    ("cohorts", "fedavg", {"clients": 4, "participants": 2, "step": STEP}),
+    ("groups", "fedavg", {"step": STEP, "losses": (Group(F(1, 2), Losses(F(1))), Group(F(1, 2), Losses(F(2))))}),
+    ("coins", "scaffnew", {"p": F(1, 2), "step": STEP}),
+    ("compressed", "fedavg", {"step": STEP, "contraction": F(1, 2)}),
+    ("one client", "fedavg", {"step": STEP, "clients": 1}),
+    ("l1 term", "fedelasticnet-dyn", {"l1": F(1, 10), "l2": 1, "criterion": "distance"}),
+    ("l1 term", "fedelasticnet-prox", {"l1": F(1, 10), "l2": 1}),
+    ("smooth losses whose gradients are bounded", "fedavg", {"step": STEP, "losses": Losses(lipschitz=F(1))}),
+    ("one loss", "mopes", {}),
+    ("this criterion", "fedavg", {"step": STEP, "criterion": lambda q: q.sq(q.x[-1] - q.x[0])}),
+])  # fmt: skip
+def test_what_has_no_side_is_refused_with_what_there_is(says, method, given):
+    with pytest.raises(MissingCapability, match=says) as error:
+        written(method, **given)
+    assert re.search("Coq's side has|there are the gap", str(error.value))
+
+
+def test_other_certificates_and_multipliers_are_refused():
+    found, *_ = proved("fedavg", step=STEP)
+    with pytest.raises(InvalidInput, match="certificate of a quadratic potential"):
+        theorem(replace(found, question={**found.question, "kind": "quadratic potential"}))
+    with pytest.raises(InvalidInput, match="no such condition"):
+        theorem(replace(found, multipliers={**found.multipliers, "g0, g7": F(1)}))
+
+
+def test_words_of_a_file_end_no_comment():
+    found, *_ = proved(Heavy, step=STEP, beta=F(1, 2))
+    forged = {**found.question, "source": 'x.py:X *) Axiom no : False. (* "', "method": "a *) b"}
+    text = text_of(theorem(replace(found, question=forged), Heavy), "theorem.v")
+    assert (
+        text.count("*)") == text.count("(*")
+        and '"' not in text
+        and "Axiom" in text.partition("*)")[0]
+    )
+
+
+# --- Coq's word -----------------------------------------------------------------------------------
+ACCEPTED = [
+    *(("fedavg", K, T, "gap", {"step": STEP}) for K, T in ((1, 1), (2, 1), (2, 2), (4, 2))),
+    *(("scaffold", K, T, "gap", {"step": STEP}) for K, T in ((1, 1), (2, 1), (2, 2))),
+    *(("feddyn", 1, T, "gap", {"alpha": 1}) for T in (1, 2, 4)),
+    ("fedgate", 2, 2, "gap", {"step": STEP}),
+    ("fedelasticnet-dyn", 1, 2, "gap", {"l1": F(1, 10), "l2": 2}),
+    ("feddyn", 2, 2, "gap", {"step": STEP, "alpha": 1}),
+    ("scaffold", 2, 2, "gap", {"step": STEP, "option": "gradient"}),
+    (Heavy, 2, 2, "gap", {"step": STEP, "beta": F(1, 2)}),
+    (ProxOfOnesOwn, 1, 2, "gap", {"mu": 2}),
+    ("fedprox", 1, 2, "gap", {"mu": 2}),
+    (
+        "fedavg",
+        2,
+        2,
+        "distance",
+        {"step": F(1, 40), "losses": Losses(F(10), F(1)), "distance": F(1, 2)},
+    ),
+    ("fedavg", 2, 1, "gradient", {"step": STEP}),
+    ("fedavg", 2, 2, "best-gap", {"step": STEP}),
+    (Heavy, 1, 2, "best-gap", {"step": STEP, "beta": F(1, 2)}),
+    ("fedavg", 1, 2, mean_of_models, {"step": STEP}),
+    (
+        "subgradient",
+        1,
+        2,
+        "best-gap",
+        {"step": F(1, 4), "losses": Losses(None, lipschitz=F(3)), "distance": 2},
+    ),
+    ("subgradient", 1, 2, "distance", {"step": F(1, 4)}),
+    ("fedmls", 1, 2, "gap", {"lam": 1, "losses": Losses(None, lipschitz=F(3)), "distance": 2}),
+    ("fedmls", 1, 2, "gap", {"lam": 1, "D": F(1, 2)}),
+    ("fedavg", 2, 1, "distance", {"step": STEP, "clients": 4, "participants": 2}),
+    ("feddyn", 1, 1, "distance", {"alpha": 1, "clients": 4, "participants": 2}),
+    (Counting, 1, 1, "gap", {"clients": 3, "step": STEP, "beta": F(0)}),
+]
+
+
+@needs_coq
+def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
+    """In one file, as Coq takes longer to begin, and to collect the axioms, than for a theorem."""
+    texts = [
+        written(method, K, T, criterion, **given) for method, K, T, criterion, given in ACCEPTED
+    ]
+    head = texts[0].partition("Definition ")[0].replace("methods.", "methods cohort_bounds.")
+    made = []
+    for i, text in enumerate(texts):
+        assert text.startswith("(** kind") and text.count("Print Assumptions proof.") == 1
+        made.append(
+            f"Module m{i}.\nDefinition {text.partition('Definition ')[2].partition('Print Assumptions')[0]}End m{i}.\n"
+        )
+    proofs = ", ".join(f"m{i}.proof" for i in range(len(made)))
+    answer = check.checked(
+        f"{head}{''.join(made)}Definition all := ({proofs}).\nPrint Assumptions all.\n"
+    )
+    assert answer.accepted, answer.said
+    assert set(answer.axioms) <= check.AXIOMS and answer.axioms
+
+
+def forged(change):
+    """The text of a changed certificate of FedAvg with K = T = 2."""
+    found, *_ = proved("fedavg", 2, 2, step=STEP)
+    return text_of(theorem(change(found)), "theorem.v")
+
+
+def with_multiplier(name, by):
+    return lambda found: replace(
+        found, multipliers={**found.multipliers, name: by(found.multipliers.get(name, F(0)))}
+    )
+
+
+def asked(**others):
+    return lambda found: replace(
+        found, question={**found.question, **{n.replace("_", " "): v for n, v in others.items()}}
+    )
+
+
+def turned(found):
+    """The condition of a pair of points turned around."""
+    multipliers = dict(found.multipliers)
+    multipliers["g0.1, g0.0"], multipliers["g0.0, g0.1"] = (
+        multipliers.get(n, F(0)) for n in ("g0.0, g0.1", "g0.1, g0.0")
+    )
+    return replace(found, multipliers=multipliers)
+
+
+UNIT = F(1, 10**10)
+FORGED = {
+    "a multiplier by a unit more": with_multiplier("*, g0.0", lambda x: x + UNIT),
+    "a multiplier that is negative": with_multiplier("*, g0.0", lambda x: -x),
+    "one of the start by a unit more": with_multiplier("start", lambda x: x + UNIT),
+    "one of the heterogeneity by half": with_multiplier("heterogeneity", lambda x: x / 2),
+    "a bound by a unit less": lambda found: replace(
+        found, claim={"bound": found.claim["bound"] - UNIT}
+    ),
+    "a pair turned around": turned,
+    "another step": asked(options={"step": F(1, 3)}),
+    "a larger class": asked(smoothness=F(11, 10)),
+    "more heterogeneity": asked(heterogeneity=F(2)),
+    "another start": asked(distance=F(2)),
+}
+RETOLD = {  # of FedAvg by its name, and of a method of one's own by its equations
+    "a bound by a unit less in the statement": (
+        "fedavg",
+        r"<= (\d+) /",
+        lambda m: f"<= {int(m[1]) - 1} /",
+    ),
+    "another step in the statement": (
+        "fedavg",
+        r"fedavg N \(1 / 4 / L\)",
+        lambda m: "fedavg N (1 / 3 / L)",
+    ),
+    "three rounds in the statement": (
+        "fedavg",
+        r"2 g x0 2\) - objective",
+        lambda m: "2 g x0 3) - objective",
+    ),
+    "other local steps in the statement": (
+        "fedavg",
+        r"2 g x0 2\) - objective",
+        lambda m: "1 g x0 2) - objective",
+    ),
+    "more heterogeneity in the statement": (
+        "fedavg",
+        r"1 \* L \* radius\) f g",
+        lambda m: "2 * L * radius) f g",
+    ),
+    "losses that are not convex in the statement": (
+        "fedavg",
+        r"setting N 0 L",
+        lambda m: "setting N (-1) L",
+    ),
+    "an axiom": (
+        "fedavg",
+        r"Theorem proof : (\w+)\.[^$]*",
+        lambda m: f"Axiom proof : {m[1]}.\nPrint Assumptions proof.",
+    ),
+    "another step in an equation": (Heavy, r"x0 - 1 / 4 / L", lambda m: "x0 - 1 / 3 / L"),
+    "another step in a place": (
+        Heavy,
+        r"Minus Start \(Step \(1 # 4\)",
+        lambda m: "Minus Start (Step (1 # 3)",
+    ),
+    "another model": (Heavy, r"objective N f x5", lambda m: "objective N f x3"),
+    "more cohorts in the statement": (
+        "drawn", r"spread N P <= 1 / 3", lambda m: "spread N P <= 2 / 5",
+    ),
+    "a pull of an l1 term that counts more": (
+        "fedelasticnet-dyn", r"Pull \((\d{8,})", lambda m: f"Pull ({int(m[1]) + 1000}",
+    ),
+    "another equation": (Heavy, r"-> y4 k = \(x3", lambda m: "-> y4 k = (x0"),
+}
+
+
+@needs_coq
+@pytest.mark.parametrize("what", [*FORGED, *RETOLD])
+def test_coq_refuses_what_is_forged(what):
+    method, pattern, instead = RETOLD.get(what, ("fedavg", "", None))
+    text = {
+        "fedavg": lambda: written("fedavg", 2, 2, step=STEP),
+        Heavy: lambda: written(Heavy, 2, 2, step=STEP, beta=F(1, 2)),
+        "fedelasticnet-dyn": lambda: written("fedelasticnet-dyn", 1, 2, l1=F(1, 10), l2=2),
+        "drawn": lambda: written("fedavg", 2, 1, "distance", step=STEP, clients=4, participants=2),
+    }[method]()
+    changed = forged(FORGED[what]) if what in FORGED else re.sub(pattern, instead, text, count=1)
+    assert changed != text
+    answer = check.checked(changed)
+    assert not answer.accepted and answer.said
+
+
+# --- the command ----------------------------------------------------------------------------------
+@pytest.fixture
+def file(tmp_path):
+    return write(tmp_path / "proof.json", proved("fedavg", step=STEP)[0])
+
+
+def coqc(tmp_path, monkeypatch, words):
+    """A coqc that does what a shell says, for all but the library and its version."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "coqc"
+    script.write_text(
+        f'#!/bin/sh\ncase "$*" in *print-version*) echo "8.16.1 4.13.1";; *theorem.v) {words};; esac\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder) + ":/bin:/usr/bin")
+
+
+def test_without_coq_the_command_says_how_it_is_checked(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = " ".join(call("replay", file, "--coq", tmp_path / "out" / "first.v").stdout.split())
+    assert "apt install coq" in said and f"cd {tmp_path / 'out'} && for f in definitions" in said
+    assert said.endswith("coqc -Q Fedtheory Fedtheory first.v")
+    assert (tmp_path / "out" / "first.v").read_text() == text_of(
+        theorem(proved("fedavg", step=STEP)[0]), "first.v"
+    )
+    files = check.library()
+    needed = {p.stem: p.read_text() for p in (tmp_path / "out" / "Fedtheory").iterdir()}
+    assert needed.items() <= files.items() and {"definitions", "methods"} <= {*needed}
+    told = json.loads(call("replay", file, "--coq", tmp_path / "out" / "first.v", "--json").stdout)
+    assert (
+        told["verdict"] == "proved"
+        and told["coq"]["accepted"] is None
+        and told["coq"]["coq"] is None
+    )
+
+
+def test_what_coq_refuses_is_an_error_that_says_where(file, tmp_path, monkeypatch):
+    at = 'echo "File \\"./theorem.v\\", line 7, characters 2-5:" >&2'
+    coqc(tmp_path, monkeypatch, f'{at}; echo "Error: The term is not." >&2; exit 1')
+    said = refused("replay", file, "--coq", tmp_path / "first.v")
+    assert "Coq 8.16.1 refuses the theorem at line 7: The term is not." in said
+
+
+def test_more_axioms_than_those_of_the_real_numbers_are_refused(file, tmp_path, monkeypatch):
+    coqc(tmp_path, monkeypatch, 'echo "Axioms:"; echo "theorem.trust_me : False"')
+    assert "rests on more than the real numbers, theorem.trust_me" in refused(
+        "replay", file, "--coq", tmp_path / "first.v"
+    )
+
+
+def test_coq_is_stopped_after_a_while(tmp_path, monkeypatch):
+    coqc(tmp_path, monkeypatch, "exec sleep 20")
+    with pytest.raises(InvalidInput, match=r"not ended after 0\.2 seconds: take fewer"):
+        check.checked(written("fedavg", step=STEP), seconds=0.2)
+
+
+@each("name, says", [
+    ("a-b.v", "such as"), ("1.v", "letters, digits"), ("first", "ends in .v"), ("first.tex", "ends in .v"), ("a b.v", "letters"),
+])  # fmt: skip
+def test_a_name_that_coq_does_not_take_is_refused(file, tmp_path, name, says):
+    assert says in refused("replay", file, "--coq", tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_what_is_no_certificate_of_a_worst_case_is_refused(file, tmp_path):
+    assert "is no certificate; leave it out" in refused(
+        "replay", "theorem-3.1", "--coq", tmp_path / "first.v"
+    )
+    (tmp_path / "Fedtheory").write_text("")
+    assert "is no folder" in refused("replay", file, "--coq", tmp_path / "first.v")
+
+
+@needs_coq
+def test_the_command_says_what_is_proved(tmp_path):
+    proof = write(tmp_path / "proof.json", proved(own_method(), T=2, step=STEP, alpha=F(1, 2))[0])
+    own = f"{ROOT / 'examples/own_method.py'}:RelaxedAveraging"
+    out = tmp_path / "own.v"
+    said = " ".join(call("replay", proof, "--method", own, "--coq", out).stdout.split())
+    assert re.search(
+        r"own\.v: accepted by Coq 8\.\d+\.\d+ in \d+\.\d s: for every number of clients, every inner-product space",
+        said,
+    )
+    assert f"the {check.definitions_lines()} lines of definitions" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "Fedtheory",
+        "own.v",
+        "proof.json",
+    ]  # nothing that Coq made
+    told = json.loads(call("replay", proof, "--method", own, "--coq", out, "--json").stdout)["coq"]
+    assert told["accepted"] is True and set(told["axioms"]) <= check.AXIOMS and told["seconds"] > 0
+
+
+def test_a_forged_certificate_is_refused_before_coq(file, tmp_path):
+    held = json.loads(file.read_text())
+    held["claim"]["bound"] = "1/100"
+    file.write_text(json.dumps(held))
+    assert "not proved" in refused("replay", file, "--coq", tmp_path / "first.v")
+    assert not (tmp_path / "first.v").exists()

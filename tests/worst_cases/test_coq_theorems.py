@@ -85,6 +85,7 @@ def test_theorems_rest_on_the_axioms_of_the_real_numbers_alone(compiled):
     ("feddyn_rate", "Rmax (alpha / (alpha + mu))", "Rmax (9 / 10 * alpha / (alpha + mu))"),
     ("scaffold_rate", "INR K * step * L <= 3 / 10", "INR K * step * L <= 33 / 100"),
     ("scaffold_rate", "(((1 - mu * step) ^ 2) ^ K)", "((9 / 10 * (1 - mu * step) ^ 2) ^ K)"),
+    ("scaffold_rate", "<= 4 / 7", "<= 22 / 35"),
     ("scaffold_rate", "^ 3 * L ^ 2 / (L - mu)", "^ 3 * L ^ 2 / (L - mu) / 11"),
     ("feddyn_rate", "(L / (L + alpha)).", "(9 / 10 * L / (L + alpha))."),
 ])  # fmt: skip

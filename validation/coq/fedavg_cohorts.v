@@ -13,14 +13,6 @@ Definition fedavg_round {E : space} N P (step : R) (K : nat) (g : nat -> E -> E)
     (who : cohort) (x : E) : E :=
   cohort_mean N P who (fun k => descent step g k x K).
 
-(** The expectation of X of the model after T rounds from [x], cohorts drawn anew. *)
-Fixpoint after {E : space} {N P} (C : cohorts N P) step K (g : nat -> E -> E)
-    (T : nat) (X : E -> R) (x : E) : R :=
-  match T with
-  | O => X x
-  | S r => expected C (fun who => after C step K g r X (fedavg_round N P step K g who x))
-  end.
-
 (** By how much the squared distance grows in a round at most, where gradients at the optimum have
     the mean square 1. *)
 Definition growth N P L step :=
@@ -111,14 +103,15 @@ Theorem fedavg_distance N P L step :
   (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < step -> step * L < 2 ->
   forall (E : space) (C : cohorts N P) (f : nat -> E -> R) (g : nat -> E -> E) (xs : E),
   losses N 0 L f g xs -> forall (T : nat) (x : E),
-  after C step 1 g T (fun z => ||z - xs||^2) x
+  later C (fedavg_round N P step 1 g) T (fun z => ||z - xs||^2) x
   <= ||x - xs||^2 + INR T * (growth N P L step * mean N (fun k => ||g k xs||^2)).
 Proof.
   intros HP HN HL Hs H2 E C f g xs Lo.
   set (c := growth N P L step * mean N (fun k => ||g k xs||^2)).
-  induction T; intros x; [simpl; lra|]. rewrite S_INR. cbn [after].
+  induction T; intros x; [simpl; lra|]. rewrite S_INR. cbn [later].
   pose proof (fedavg_round_distance N P L step HP HN HL Hs H2 E C f g xs x Lo) as F. fold c in F.
-  assert (I : expected C (fun who => after C step 1 g T (fun z => ||z - xs||^2) (fedavg_round N P
+  assert (I : expected C (fun who => later C (fedavg_round N P step 1 g) T (fun z => ||z - xs||^2)
+    (fedavg_round N P
     step 1 g who x))
     <= expected C (fun who => ||fedavg_round N P step 1 g who x - xs||^2 + INR T * c))
       by (apply expected_le; intros; apply IHT).

@@ -28,27 +28,21 @@ Definition lowers (N P : nat) (L lam kappa kappa_0 : R) : Prop :=
   expected C (fun who => V (model N P (lam * L) g who h y) (stored g who h y))
   <= V x h - kappa_0 * (objective N f (gamma N (lam * L) x h) - objective N f xs).
 
-(** Rounds with cohorts that are drawn anew, from a state of the model and the stored gradients.
-    [solve k x h] is the exact local solution of client [k], and [later t X s] the expectation of
-    X after t rounds from s. *)
-Section Rounds.
-  Context {E : space} {N P : nat} (C : cohorts N P) (alpha : R) (g : nat -> E -> E).
-  Context (solve : nat -> E -> E -> E).
-  Definition state : Type := E * (nat -> E).
-  Definition next (who : cohort) (s : state) : state :=
-    let (x, h) := s in let y k := solve k x (h k) in (model N P alpha g who h y, stored g who h y).
-  Fixpoint later (t : nat) (X : state -> R) (s : state) : R :=
-    match t with O => X s | S r => expected C (fun who => later r X (next who s)) end.
-End Rounds.
+(** A state is the model and the stored gradients; [solve k x h] is the exact local solution of
+    client [k]. *)
+Definition state (E : space) : Type := E * (nat -> E).
+Definition next {E : space} N P (alpha : R) (g : nat -> E -> E) (solve : nat -> E -> E -> E)
+    (who : cohort) (s : state E) : state E :=
+  let (x, h) := s in let y k := solve k x (h k) in
+  (model N P alpha g who h y, stored g who h y).
 
 (** One participant's kappa_0 for L = 1, and lam^2 P/N times kappa. *)
 Definition near lam := if Rle_dec (lam ^ 2) (4 * lam + 4) then true else false.
 Definition kappa_0 lam := if near lam then 4 * lam / (2 + lam) ^ 2 else 2 / lam.
 Definition kappa lam := if near lam then (2 + 3 * lam) / (2 + lam) else lam / 2.
 
-(** The best kappa_0; docs/worst_cases.md has the instances that allow no larger one. Here s is
-    1 less what is left of the spread: 0 for one participant, 1
-    for all. *)
+(** The best kappa_0; docs/worst_cases.md has the instances that allow no larger one. Here s is 1
+    less what is left of the spread: 0 for one participant, 1 for all. *)
 Definition closed lam s :=
   if Rle_dec (s * (2 + 2 * lam + lam ^ 2)) (lam * (1 + lam)) then 4 * (lam + 2 * s) / (2 + lam) ^ 2
   else (sqrt (s ^ 2 * lam ^ 4 + 8 * lam * s * (1 + lam) ^ 2) - s * lam ^ 2) / (1 + lam) ^ 2.
@@ -198,8 +192,8 @@ Qed.
 
 (** The best kappa_0, with a kappa that depends on N, P, L and lam alone. *)
 Theorem feddyn_round_best N P L lam : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < lam ->
-  exists kappa, 0 <= kappa /\ lowers N P L lam kappa (best_kappa_0 lam (1 - sampling_spread N P) /
-    L).
+  exists kappa, 0 <= kappa /\
+    lowers N P L lam kappa (best_kappa_0 lam (1 - sampling_spread N P) / L).
 Proof.
   intros HP HN HL Hl. set (s := 1 - sampling_spread N P).
   pose proof (spread_is N P HP HN : 0 <= s <= 1) as Hs.
@@ -224,33 +218,70 @@ Qed.
 
 (** Whatever lowers the potential bounds the gap over T rounds: the sum of the expected gaps at
     gamma is at most V_0/kappa_0. *)
-Lemma sum_first n u : sum (S n) u = u 0%nat + sum n (fun k => u (S k)).
-Proof. induction n; [simpl; lra | change (sum (S (S n)) u) with (sum (S n) u + u (S n));
-  rewrite IHn; simpl; lra]. Qed.
 Theorem feddyn_rounds N P L lam kappa kappa_0 : lowers N P L lam kappa kappa_0 -> 0 <= kappa ->
   forall (E : space) (C : cohorts N P) (f : nat -> E -> R) (g : nat -> E -> E)
     (xs : E) (solve : nat -> E -> E -> E),
   losses N 0 L f g xs -> (forall x h, all_solved N (lam * L) g x h (fun k => solve k x (h k))) ->
-  let gap (s : state) := objective N f (gamma N (lam * L) (fst s) (snd s)) - objective N f xs in
+  let gap (s : state E) :=
+    objective N f (gamma N (lam * L) (fst s) (snd s)) - objective N f xs in
   forall (T : nat) (x : E) (h : nat -> E),
-  kappa_0 * sum T (fun t => later C (lam * L) g solve t gap (x, h))
+  sum T (fun t => later C (next N P (lam * L) g solve) t (fun s => kappa_0 * gap s) (x, h))
     <= potential N (lam * L) g kappa xs x h.
 Proof.
-  intros low HK E C f g xs solve Lo So gap. induction T; intros x h.
-  - simpl. rewrite Rmult_0_r. unfold potential.
-  pose proof (inner_pos (gamma N (lam * L) x h - xs)%vec).
-    assert (0 <= mean N (fun k => ||h k - g k xs||^2)) by (apply mean_pos_; intros;
-      apply inner_pos). nra.
-  - rewrite sum_first. cbn [later]. rewrite <- expected_sum, Rmult_plus_distr_l, <- expected_times.
-    pose proof (low E C f g xs x h _ Lo (So x h)) as F. cbv beta zeta in F.
-    assert (I : expected C (fun who => kappa_0 * sum T (fun t => later C (lam * L) g solve t gap
-      (next (P := P) (N := N) (lam * L) g solve who (x, h))))
-      <= expected C (fun who => potential N (lam * L) g kappa xs (model N P (lam * L) g who h (fun
-        k => solve k x (h k)))
-        (stored g who h (fun k => solve k x (h k))))) by (apply expected_le; intros who;
-          apply IHT).
-    change (gap (x, h)) with (objective N f (gamma N (lam * L) x h) - objective N f xs). lra.
+  intros low HK E C f g xs solve Lo So gap T x h.
+  apply (falls_every_round C (next N P (lam * L) g solve)
+    (fun s => potential N (lam * L) g kappa xs (fst s) (snd s)) (fun s => kappa_0 * gap s)).
+  - intros [z k]. unfold potential; cbn [fst snd].
+    pose proof (inner_pos (gamma N (lam * L) z k - xs)%vec).
+    assert (0 <= mean N (fun i => ||k i - g i xs||^2)) by (apply mean_pos_; intros;
+      apply inner_pos).
+    nra.
+  - intros [z k]. apply (low E C f g xs z k _ Lo (So z k)).
+Qed.
+(** FedDyn of everybody as it is defined, its stored gradients 0 at first: with lam = alpha/L, the
+    gaps at gamma_0, ..., gamma_{T-1} have a sum that does not depend on T. *)
+Theorem feddyn_gaps N L lam kappa kappa_0 : lowers N N L lam kappa kappa_0 -> 0 <= kappa ->
+  forall (E : space) (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E) x y h,
+  losses N 0 L f g xs -> feddyn N solved (lam * L) g x0 x y h -> forall T,
+  kappa_0 * sum T (fun t => objective N f (gamma N (lam * L) (x t) (h t)) - objective N f xs)
+  <= ||x0 - xs||^2 + kappa * mean N (fun k => ||g k xs||^2).
+Proof.
+  intros low HK E f g xs x0 x y h Lo [start none work kept mod_] T.
+  pose proof (some_clients _ _ _ _ _ _ Lo) as some. set (V := potential N (lam * L) g kappa xs).
+  assert (St : forall t k, (k < N)%nat -> h (S t) k = g k (y (S t) k)).
+  { intros t k Hk. rewrite (kept t k Hk). apply same; intros z.
+    pose proof (f_equal (fun v => inner v z) (work t k Hk)) as W. cbv beta in W.
+    rewrite inner_zero in W. expand. lra. }
+  assert (F : forall t, V (x (S t)) (h (S t)) <= V (x t) (h t) - kappa_0 *
+    (objective N f (gamma N (lam * L) (x t) (h t)) - objective N f xs)).
+  { intros t. pose proof (low E (everybody N some) f g xs (x t) (h t) (y (S t)) Lo (work t)) as F.
+    cbv zeta in F. rewrite expected_everybody in F. fold V in F. eapply Rle_trans; [|exact F].
+    right.
+    assert (M : vmean N (h (S t)) = vmean N (stored g (fun _ => true) (h t) (y (S t)))).
+    { apply same; intros z. rewrite !inner_vmean. apply mean_ext; intros k Hk.
+      unfold stored. rewrite (St t k Hk). reflexivity. }
+    unfold V, potential, gamma, model. rewrite everybodys_mean, mod_, M. f_equal. f_equal.
+    apply mean_ext; intros k Hk. unfold stored. rewrite (St t k Hk). reflexivity. }
+  assert (V0 : forall t, 0 <= V (x t) (h t)).
+  { intros t. unfold V, potential. pose proof (inner_pos (gamma N (lam * L) (x t) (h t) - xs)%vec).
+    assert (0 <= mean N (fun k => ||h t k - g k xs||^2)) by (apply mean_pos_; intros;
+      apply inner_pos).
+    nra. }
+  assert (B : V (x 0%nat) (h 0%nat) = ||x0 - xs||^2 + kappa * mean N (fun k => ||g k xs||^2)).
+  { unfold V, potential, gamma. rewrite start. f_equal.
+    - apply same_square. intros z. expand. rewrite inner_vmean, (mean_ext N _ (fun _ => 0)).
+      + rewrite (mean_const N some). lra.
+      + intros k Hk. rewrite (none k Hk). apply inner_zero.
+    - f_equal. apply mean_ext; intros k Hk. rewrite (none k Hk).
+      expand. lra. }
+  rewrite <- B. clear B.
+  assert (S_ : kappa_0 * sum T (fun t => objective N f (gamma N (lam * L) (x t) (h t)) - objective
+    N f xs)
+    <= V (x 0%nat) (h 0%nat) - V (x T) (h T)).
+  { induction T; [simpl; lra|]. specialize (F T). cbn [sum]. lra. }
+  specialize (V0 T). lra.
 Qed.
 Print Assumptions feddyn_round.
 Print Assumptions feddyn_round_best.
 Print Assumptions feddyn_rounds.
+Print Assumptions feddyn_gaps.

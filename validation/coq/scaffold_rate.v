@@ -2,7 +2,7 @@
     steps of gradient descent, which is the best: for every K, any number of clients and steps up
     to 3/(10 K L). *)
 From Coq Require Import Reals Lra Lia.
-From Fedtheory Require Import facts methods_defined.
+From Fedtheory Require Import facts methods_defined cohorts.
 From Theorems Require Import round feddyn feddyn_rate.
 Open Scope R_scope.
 
@@ -14,6 +14,20 @@ Definition weight mu L step K := 3 * (1 - mu * step) * (INR K * step) ^ 3 * L ^ 
 Definition scaffold_potential {E : space} N weight (g : nat -> E -> E) (xs : E)
     (s : E * (nat -> E)) : R :=
   ||fst s - xs||^2 + weight * mean N (fun k => ||snd s k - vmean N (snd s) - g k xs||^2).
+
+(** A round of a cohort from the model and the control variates of all clients, whose mean the
+    server keeps: [K] steps of every member, then the mean of the members' models and new variates
+    of theirs (option II). *)
+Definition scaffold_next {E : space} N P (step : R) (K : nat) (g : nat -> E -> E)
+    (who : cohort) (s : E * (nat -> E)) : E * (nat -> E) :=
+  let (x, c) := s in let y k := steered N step g c k x K in
+  (cohort_mean N P who y,
+    fun k => if who k then (c k - vmean N c + / (INR K * step) * (x - y k))%vec else c k).
+(** The potential of a round with cohorts; h is K step. *)
+Definition cohort_potential {E : space} N P L (h : R) (g : nat -> E -> E) (xs : E)
+    (s : E * (nat -> E)) : R :=
+  ||fst s - xs||^2 + INR N / INR P * (2 * sampling_spread N P * h ^ 2 + 2 / 3 * L * h ^ 3) *
+    mean N (fun k => ||snd s k - g k xs||^2).
 
 (** * Proof *)
 Lemma mean_split {E : space} N (some : (1 <= N)%nat) (u v : nat -> E) :
@@ -67,6 +81,13 @@ Proof.
   assert (0 <= r ^ n) by (apply pow_le; lra).
   assert (0 <= (r - (1 - t)) * r ^ n) by (apply Rmult_le_pos; lra).
   assert (0 <= t * (1 - r ^ n)) by (apply Rmult_le_pos; lra). lra.
+Qed.
+
+Lemma between1 {E : space} L (f : E -> R) (g : E -> E) : 0 < L -> smooth_convex 0 L f g ->
+  forall a b, f a + << g a, b - a >> + / (2 * L) * ||g b - g a||^2 <= f b.
+Proof.
+  intros HL [below above]. apply (interpolation0 L f g HL); [|exact above].
+  intros u v; specialize (below u v); lra.
 Qed.
 
 Section Scaffold.
@@ -297,6 +318,207 @@ Section Scaffold.
       rewrite sum_plus, sum_times. lra.
   Qed.
 
+  (** A round of a cohort, on convex losses. *)
+  Section Cohort.
+  Context (P : nat) (C : cohorts N P).
+  Hypothesis some_part : (1 <= P)%nat.
+  Hypothesis not_more : (P <= N)%nat.
+  Let h := INR K * step.
+  Let sigma := sampling_spread N P.
+  Let kept := 2 * sigma * h ^ 2 + 2 / 3 * L * h ^ 3.
+  Let m2 (j : nat) : R := ||vmean N (G j)||^2.
+  Let Mn : R := sum K m2.
+  Let D : R := objective N f x - objective N f xs.
+  Let b (j k : nat) : E := (y j k - x)%vec.
+
+  Lemma mean_of_y j : alike (vmean N (y j)) (x - step * vsum j (fun i => vmean N (G i)))%vec.
+  Proof.
+    induction j; intros z.
+    - rewrite inner_vmean. unfold y; simpl. rewrite (mean_const N some). expand; lra.
+    - rewrite (next_mean j z), inner_sub, (IHj z). cbn [vsum]. expand. lra.
+  Qed.
+  Lemma spread_of_y j : size (b j) = step ^ 2 * ||vsum j (fun i => vmean N (G i))||^2 + size (e j).
+  Proof.
+    unfold size. rewrite (mean_split N some (b j) (b j)).
+    assert (B : alike (vmean N (b j)) (vmean N (y j) - x)%vec).
+    { intros z. rewrite inner_vmean. unfold b.
+      rewrite (mean_ext N _ (fun k => inner (y j k) z - inner x z)) by (intros; apply inner_sub).
+      rewrite mean_minus, (mean_const N some), <- inner_vmean. expand. lra. }
+    f_equal.
+    - rewrite (same_square _ (- step * vsum j (fun i => vmean N (G i)))%vec).
+      + rewrite inner_scale, inner_scale_r. lra.
+      + intros z. rewrite (B z), inner_sub, (mean_of_y j z). expand. lra.
+    - apply mean_ext; intros k _. apply same_square. intros z. rewrite inner_sub, (B z).
+    unfold b, e. expand. lra.
+  Qed.
+  (** What the losses say at step j. *)
+  Lemma losses_say j : D + / (2 * L) * (m2 j + size (a j)) - L / 2 * size (b j)
+    <= << vmean N (G j), x - xs >>.
+  Proof.
+    assert (L0 : 0 < L) by lra.
+    assert (A : m2 j + size (a j) = mean N (fun k => ||G j k||^2))
+      by (symmetry; exact (mean_split N some (G j) (G j))).
+    assert (I : D - << vmean N (G j), x - xs >> = mean N (fun k => f k x - f k xs - inner (g k (y
+      j k)) (x - xs)%vec)).
+    { rewrite !mean_minus. unfold D, objective. f_equal.
+      rewrite inner_vmean, (mean_ext N (fun k => inner (G j k) _) (fun k => inner (g k (y j k)) (x
+        - xs)%vec - inner (g k xs) (x - xs)%vec))
+        by (intros; unfold G; apply inner_sub).
+      rewrite mean_minus, <- (inner_vmean N (fun k => g k xs)),
+        (flat_at_xs N mu L f g xs mu_below of_losses), inner_zero.
+      lra. }
+    enough (Q : mean N (fun k => f k x - f k xs - inner (g k (y j k)) (x - xs)%vec)
+      <= L / 2 * size (b j) - / (2 * L) * mean N (fun k => ||G j k||^2)) by (rewrite A; lra).
+    unfold size. rewrite <- !mean_times, <- mean_minus. apply (mean_le N some); intros k Hk.
+    assert (F : smooth_convex 0 L (f k) (g k)).
+    { destruct (smooth_losses _ _ _ _ _ _ of_losses k Hk) as [low up]. split; [|exact up].
+      intros u v. specialize (low u v). pose proof (inner_pos (v - u)%vec). nra. }
+    pose proof (between1 L (f k) (g k) L0 F (y j k) xs) as J1.
+    pose proof (between1 L (f k) (g k) L0 F x (y j k)) as J2.
+    set (u := (g k (y j k) - g k x)%vec) in *.
+    pose proof (inner_pos (/ L * u - b j k)%vec) as Pq.
+    assert (Pq2 : 0 <= / (2 * L) * ||u||^2 - << u, b j k >> + L / 2 * ||b j k||^2).
+    { apply Rmult_le_reg_l with (2 * / L); [assert (0 < / L) by (apply Rinv_0_lt_compat; lra);
+      lra|]. rewrite Rmult_0_r.
+      eapply Rle_trans; [exact Pq | right]. expand. rewrite (inner_sym (b j k) u). field. lra. }
+    assert (Gs : ||g k xs - g k (y j k)||^2 = ||G j k||^2) by (unfold G; expand;
+      rewrite (inner_sym (g k xs) (g k (y j k))); lra).
+    rewrite Gs in J1. subst u. unfold b in *. expand. lra.
+  Qed.
+  Lemma sum_of_m2 j : ||vsum j (fun i => vmean N (G i))||^2 <= INR j * sum j m2.
+  Proof. apply square_of_sum. Qed.
+  Lemma all_spread : sum K (fun j => size (b j)) <= step ^ 2 * (INR K ^ 2 / 2) * Mn
+    + 2 * step ^ 2 * (INR K ^ 2 / 2 * s K + INR K ^ 3 / 3 * size d).
+  Proof.
+    rewrite (sum_ext K _ (fun j => step ^ 2 * ||vsum j (fun i => vmean N (G i))||^2 + size (e j)))
+      by (intros; apply spread_of_y).
+    rewrite sum_plus, sum_times. apply Rplus_le_compat; [|apply all_drift].
+    rewrite Rmult_assoc. apply Rmult_le_compat_l; [nra|].
+    eapply Rle_trans; [|apply Rmult_le_compat_r; [|apply sum_of_indices]].
+    - rewrite Rmult_comm, <- sum_times. apply sum_le; intros i Hi. eapply Rle_trans;
+      [apply sum_of_m2|].
+      rewrite (Rmult_comm Mn). apply Rmult_le_compat_l; [apply pos_INR|].
+      assert (Gr : forall n, (i <= n)%nat -> sum i m2 <= sum n m2).
+      { induction 1; [lra|]. cbn [sum]. assert (0 <= m2 m) by apply inner_pos. lra. }
+      apply Gr; lia.
+    - apply sum_pos; intros; apply inner_pos.
+  Qed.
+  Lemma new_size : size (fun k => new k - g k xs)%vec <= / INR K * (Mn + s K).
+  Proof.
+    assert (K0 : 0 < INR K) by (apply lt_0_INR; lia). assert (0 < / INR K)
+      by (apply Rinv_0_lt_compat; lra).
+    assert (A : Mn + s K = mean N (fun k => sum K (fun j => ||G j k||^2))).
+    { rewrite (mean_sum (n := K) (fun j k => ||G j k||^2)). unfold Mn, s. rewrite <- sum_plus.
+    apply sum_ext; intros j _.
+      symmetry. exact (mean_split N some (G j) (G j)). }
+    rewrite A. unfold size. rewrite <- mean_times. apply (mean_le N some); intros k _.
+    rewrite (same_square _ (/ INR K * vsum K (fun i => G i k))%vec)
+      by (intros z; rewrite inner_sub, (new_is k z); expand; lra).
+    rewrite inner_scale, inner_scale_r. pose proof (square_of_sum K (fun i => G i k)) as Q.
+    apply (Rmult_le_compat_l (/ INR K * / INR K)) in Q; [|nra].
+    eapply Rle_trans; [|eapply Rle_trans; [exact Q|]]; right; [lra | field; lra].
+  Qed.
+  Lemma old_size : size d <= size (fun k => c k - g k xs)%vec.
+  Proof.
+    unfold size. rewrite (mean_split N some (fun k => c k - g k xs)%vec (fun k => c k - g k
+      xs)%vec).
+    rewrite (mean_ext N (fun k => ||d k||^2) (fun k => ||(c k - g k xs) - vmean N (fun k => c k -
+      g k xs)%vec||^2)).
+    - pose proof (inner_pos (vmean N (fun k => c k - g k xs)%vec)). lra.
+    - intros k _. apply same_square. intros z. unfold d.
+      assert (B : inner (vmean N (fun k => c k - g k xs)%vec) z = inner (vmean N c) z).
+      { rewrite inner_vmean, (mean_ext N _ (fun k => inner (c k) z - inner (g k xs) z))
+          by (intros; apply inner_sub).
+        rewrite mean_minus, <- !inner_vmean, (flat_at_xs N mu L f g xs mu_below of_losses),
+          inner_zero. lra. }
+      rewrite !inner_sub, B. lra.
+  Qed.
+  Lemma cohort_round : h * L * (1 + 2 * sigma) <= 4 / 7 ->
+    let V (x : E) (c : nat -> E) := ||x - xs||^2
+      + INR N / INR P * kept * mean N (fun k => ||c k - g k xs||^2) in
+    expected C (fun who => V (cohort_mean N P who (y K)) (fun k => if who k then new k else c k))
+    <= V x c - 2 * h * D.
+  Proof.
+    intros Sm V. unfold V.
+    assert (NP : 0 < INR N /\ 0 < INR P) by (split; apply lt_0_INR; lia).
+    rewrite expected_plus, expected_times.
+    rewrite (expected_ext C (fun who => mean N (fun k => ||(if who k then new k else c k) - g k
+      xs||^2))
+      (fun who => mean N (fun k => if who k then ||new k - g k xs||^2 else ||c k - g k xs||^2)))
+      by (intros; apply mean_ext; intros; destruct (who k); reflexivity).
+    rewrite expected_changed, (sampling_from C some_part some) by assumption. fold sigma.
+    change (mean N (fun k => ||y K k - vmean N (y K)||^2)) with (size (e K)).
+    change (mean N (fun k => ||new k - g k xs||^2)) with (size (fun k => new k - g k xs)%vec).
+    change (mean N (fun k => ||c k - g k xs||^2)) with (size (fun k => c k - g k xs)%vec).
+    pose proof new_size as Ns. pose proof old_size as Os. pose proof all_spread as Sp.
+    pose proof (drift K) as Dr.
+    pose proof (sum_of_m2 K) as Mk. fold Mn in Mk.
+    set (W := vsum K (fun i => vmean N (G i))) in *.
+    assert (Dist : ||vmean N (y K) - xs||^2 = ||x - xs||^2 - 2 * step * << W, x - xs >>
+      + step ^ 2 * ||W||^2).
+    { rewrite (same_square _ ((x - xs) - step * W)%vec)
+        by (intros z; rewrite inner_sub, (mean_of_y K z); fold W; expand; lra).
+      expand. rewrite ?(inner_sym x W), ?(inner_sym xs W). lra. }
+    rewrite Dist. clear Dist.
+    assert (Lo : INR K * D + / (2 * L) * (Mn + s K) - L / 2 * sum K (fun j => size (b j)) <= << W,
+      x - xs >>).
+    { unfold W. rewrite inner_vsum. unfold Mn, s. rewrite <- sum_plus, <- !sum_times, <- sum_const.
+      replace (sum K (fun _ => D)) with (sum K (fun _ => D)) by reflexivity.
+      rewrite <- sum_plus. unfold Rminus at 1.
+      replace (- sum K (fun k => L / 2 * size (b k)))
+        with (sum K (fun k => -1 * (L / 2 * size (b k)))) by (rewrite sum_times; lra).
+      rewrite <- sum_plus. apply sum_le; intros j _. pose proof (losses_say j). lra. }
+    assert (K0 : 1 <= INR K) by (apply (le_INR 1); exact some_steps). assert (L0 : 0 < L) by lra.
+    assert (Hs : 0 <= sigma <= 1) by (pose proof (spread_is N P some_part not_more); unfold sigma;
+      lra).
+    assert (h0 : 0 < h) by (unfold h; nra). set (H := h * L) in *.
+    assert (H0 : 0 < H) by (unfold H; nra).
+    set (S0 := s K) in *. set (dd := size d) in *.
+    set (nn := size (fun k => new k - g k xs)%vec) in *.
+    set (cc := size (fun k => c k - g k xs)%vec) in *. set (ww := ||W||^2) in *.
+    set (bb := sum K (fun j => size (b j))) in *.
+    set (ee := size (e K)) in *. set (wx := << W, x - xs >>) in *. set (xx := ||x - xs||^2).
+    assert (S1 : 0 <= S0) by (apply sum_pos; intros; apply size_pos). assert (M1 : 0 <= Mn)
+      by (apply sum_pos; intros; apply inner_pos).
+    assert (d1 : 0 <= dd) by apply size_pos.
+    assert (Kp : 0 <= kept) by (unfold kept; assert (0 <= sigma * h ^ 2) by nra;
+      assert (0 <= L * h ^ 3) by (apply Rmult_le_pos; [lra | apply pow_le; lra]); lra).
+    replace (INR N / INR P * kept * (cc + INR P / INR N * (nn - cc)))
+      with (INR N / INR P * kept * cc + kept * (nn - cc)) by (field; lra).
+    apply (Rmult_le_compat_l kept) in Ns, Os; try exact Kp.
+    apply (Rmult_le_compat_l (2 * step)) in Lo; [|lra]. apply (Rmult_le_compat_l sigma) in Dr;
+      [|lra].
+    apply (Rmult_le_compat_l (step ^ 2)) in Mk; [|nra].
+    apply (Rmult_le_compat_l (step * L)) in Sp; [|nra].
+    assert (C1 : 0 <= step / L * ((1 - 5 / 3 * H ^ 2 - 4 * sigma * H) * S0)).
+    { apply Rmult_le_pos; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
+    apply Rmult_le_pos; [|exact S1].
+      assert (0 <= sigma * H) by nra. nra. }
+    assert (C2 : 0 <= step / L * ((1 - 7 / 6 * H ^ 2 - H * (1 + 2 * sigma)) * Mn)).
+    { apply Rmult_le_pos; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
+    apply Rmult_le_pos; [|exact M1].
+      assert (0 <= sigma * H) by nra. nra. }
+    assert (E1 : kept * (/ INR K * (Mn + S0)) = step / L * ((2 * sigma * H + 2 / 3 * H ^ 2) * (Mn
+      + S0)))
+      by (unfold kept, H, h; field; lra).
+    assert (E2 : step * L * (step ^ 2 * (INR K ^ 2 / 2) * Mn + 2 * step ^ 2 * (INR K ^ 2 / 2 * S0
+      + INR K ^ 3 / 3 * dd))
+      = step / L * (H ^ 2 / 2 * Mn + H ^ 2 * S0) + 2 / 3 * L * h ^ 3 * dd) by (unfold H, h; field;
+        lra).
+    assert (E3 : sigma * (2 * step ^ 2 * (INR K * S0
+      + INR K ^ 2 * dd)) = step / L * (2 * sigma * H * S0) + 2 * sigma * h ^ 2 * dd)
+      by (unfold H, h; field; lra).
+    assert (E4 : step ^ 2 * (INR K * Mn) = step / L * (H * Mn)) by (unfold H, h; field; lra).
+    assert (E5 : 2 * step * (INR K * D + / (2 * L) * (Mn + S0) - L / 2 * bb) = 2 * h * D
+      + step / L * (Mn + S0) - step * L * bb)
+      by (unfold h; field; lra).
+    rewrite E1 in Ns. rewrite E2 in Sp. rewrite E3 in Dr. rewrite E4 in Mk. rewrite E5 in Lo.
+    assert (Kd : kept * dd = 2 / 3 * L * h ^ 3 * dd + 2 * sigma * h ^ 2 * dd) by (unfold kept;
+      lra).
+    clearbody S0 dd nn cc ww bb ee wx xx Mn D. lra.
+  Qed.
+  End Cohort.
+
   Lemma round_falls : let V := scaffold_potential N (weight mu L step K) g xs in
     V (vmean N (y K), new) <= (r ^ 2) ^ K * V (x, c).
   Proof.
@@ -344,7 +566,39 @@ Section Scaffold.
   Qed.
 End Scaffold.
 
-(** * Theorem: the rate, for every T. *)
+(** * Theorems *)
+
+(** A round of a cohort, for every K, N and P, from any state; and T rounds. *)
+Theorem scaffold_round N P L step K : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < step ->
+  (1 <= K)%nat -> INR K * step * L * (1 + 2 * sampling_spread N P) <= 4 / 7 ->
+  forall (E : space) (C : cohorts N P) f g (xs : E), losses N 0 L f g xs ->
+  let V := cohort_potential N P L (INR K * step) g xs in
+  forall s, expected C (fun who => V (scaffold_next N P step K g who s))
+    <= V s - 2 * (INR K * step) * (objective N f (fst s) - objective N f xs).
+Proof.
+  intros HP HN HL Hs HK Sm E C f g xs Lo V [x c].
+  apply (cohort_round N 0 L step K f g xs ltac:(lra) Hs HK Lo x c P C HP HN Sm).
+Qed.
+Theorem scaffold_rounds N P L step K : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < step ->
+  (1 <= K)%nat -> INR K * step * L * (1 + 2 * sampling_spread N P) <= 4 / 7 ->
+  forall (E : space) (C : cohorts N P) f g (xs : E), losses N 0 L f g xs -> forall T s,
+  sum T (fun t => later C (scaffold_next N P step K g) t
+    (fun s => 2 * (INR K * step) * (objective N f (fst s) - objective N f xs)) s)
+  <= cohort_potential N P L (INR K * step) g xs s.
+Proof.
+  intros HP HN HL Hs HK Sm E C f g xs Lo. apply falls_every_round.
+  - intros s. unfold cohort_potential. pose proof (inner_pos (fst s - xs)%vec).
+    assert (0 < INR N /\ 0 < INR P /\ 0 < INR K) as (n0 & p0 & k0)
+      by (repeat split; apply lt_0_INR; lia).
+    pose proof (spread_is N P HP HN). assert (h0 : 0 < INR K * step) by nra.
+    apply Rplus_le_le_0_compat; [assumption|].
+    apply Rmult_le_pos; [|apply mean_pos_; intros; apply inner_pos].
+    apply Rmult_le_pos; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
+    apply Rplus_le_le_0_compat; (apply Rmult_le_pos; [lra | apply pow_le; lra]).
+  - intros s. apply (scaffold_round N P L step K HP HN HL Hs HK Sm E C f g xs Lo s).
+Qed.
+
+(** The rate of everybody, for every T. *)
 Theorem scaffold_rate (E : space) N mu L step K f g (xs x0 : E) :
   0 <= mu < L -> 0 < step -> (1 <= K)%nat -> INR K * step * L <= 3 / 10 -> losses N mu L f g xs ->
   forall T, ||fst (scaffold N step K g x0 T) - xs||^2 <= (((1 - mu * step) ^ 2) ^ K) ^ T *
@@ -423,3 +677,5 @@ Proof.
     rewrite <- !pow_mult, <- pow_add. f_equal. lia.
 Qed.
 Print Assumptions scaffold_rate_attained.
+Print Assumptions scaffold_round.
+Print Assumptions scaffold_rounds.

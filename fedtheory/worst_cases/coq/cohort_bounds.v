@@ -1,4 +1,5 @@
-(** A checked certificate of one round with a cohort: the expected distance of the members' mean. *)
+(** A checked certificate of one round with a cohort: the expected distance of the members' mean.
+*)
 From Coq Require Import Qreals Lra.
 From Fedtheory Require Export bounds cohorts.
 Import ListNotations.

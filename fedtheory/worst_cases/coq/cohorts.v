@@ -34,6 +34,13 @@ Definition expected {N P} (C : cohorts N P) (X : cohort -> R) : R :=
 Definition cohort_mean {E : space} (N P : nat) (who : cohort) (u : nat -> E) : E :=
   (/ INR P * vsum N (fun k => takes_part who k * u k))%vec.
 
+(** The expectation of [X] of the state after [t] rounds from [s], with cohorts drawn anew in
+    each. *)
+Fixpoint later {S : Type} {N P} (C : cohorts N P) (next : cohort -> S -> S) (t : nat) (X : S -> R)
+    (s : S) : R :=
+  match t with O => X s | Datatypes.S r => expected C (fun who => later C next r X (next who s))
+    end.
+
 (** What a cohort of P of N leaves of the clients' spread. *)
 Definition sampling_spread (N P : nat) : R := (INR N - INR P) / (INR P * (INR N - 1)).
 
@@ -76,6 +83,22 @@ Section Expectations.
       by (rewrite expected_plus, expected_times in *; lra).
     apply sum_pos; intros o Ho; apply Rmult_le_pos;
       [apply chance_pos, Ho | specialize (H (drawn C o)); lra].
+  Qed.
+
+  (** What a potential loses in every round adds up to no more than the potential. *)
+  Lemma sum_first n u : sum (S n) u = u 0%nat + sum n (fun k => u (S k)).
+  Proof.
+    induction n; [simpl; lra|]. change (sum (S (S n)) u) with (sum (S n) u + u (S n)).
+    rewrite IHn; simpl; lra.
+  Qed.
+  Theorem falls_every_round {A : Type} (next : cohort -> A -> A) (V D : A -> R) :
+    (forall s, 0 <= V s) -> (forall s, expected C (fun who => V (next who s)) <= V s - D s) ->
+    forall T s, sum T (fun t => later C next t D s) <= V s.
+  Proof.
+    intros pos falls. induction T; intros s; [apply pos|]. rewrite sum_first. cbn [later].
+    rewrite <- expected_sum. specialize (falls s).
+    assert (I : expected C (fun who => sum T (fun t => later C next t D (next who s)))
+      <= expected C (fun who => V (next who s))) by (apply expected_le; intros; apply IHT). lra.
   Qed.
 
   Hypothesis some : (1 <= P)%nat.
@@ -373,6 +396,24 @@ Proof.
     transitivity (INR P * ((INR (S N) + 1) * many (S N) P)); [|rewrite <- H1]; field;
       repeat split; lra.
 Defined.
+
+(** Everybody takes part. *)
+Definition everybody (N : nat) : (1 <= N)%nat -> cohorts N N.
+Proof.
+  intros H. assert (P : 0 < INR N) by (apply lt_0_INR; lia).
+  refine (Cohorts N N 1 (fun _ => 1) (fun _ _ => true) _ _ _ _); unfold takes_part; simpl.
+  - intros; lra.
+  - lra.
+  - intros; field; lra.
+  - intros j k Hj Hk D. assert (1 < INR N) by (apply (lt_INR 1); lia). field. split; lra.
+Defined.
+Lemma expected_everybody N (H : (1 <= N)%nat) X : expected (everybody N H) X = X (fun _ => true).
+Proof. unfold expected; simpl; lra. Qed.
+Lemma everybodys_mean {E : space} N (u : nat -> E) : cohort_mean N N (fun _ => true) u = vmean N u.
+Proof.
+  apply same; intros w. unfold cohort_mean, vmean, takes_part. rewrite !inner_scale, !inner_vsum.
+  f_equal. apply sum_ext; intros; rewrite inner_scale; lra.
+Qed.
 
 Print Assumptions sampling_from.
 Print Assumptions uniform.

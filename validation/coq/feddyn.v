@@ -192,8 +192,8 @@ Qed.
 
 (** The best kappa_0, with a kappa that depends on N, P, L and lam alone. *)
 Theorem feddyn_round_best N P L lam : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < lam ->
-  exists kappa, 0 <= kappa /\ lowers N P L lam kappa (best_kappa_0 lam (1 - sampling_spread N P) /
-    L).
+  exists kappa, 0 <= kappa /\
+    lowers N P L lam kappa (best_kappa_0 lam (1 - sampling_spread N P) / L).
 Proof.
   intros HP HN HL Hl. set (s := 1 - sampling_spread N P).
   pose proof (spread_is N P HP HN : 0 <= s <= 1) as Hs.

@@ -105,6 +105,16 @@ Proof.
   - simpl; lra.
 Qed.
 
+(** Where subgradients have mean 0 the mean of the losses is least. *)
+Lemma balanced_is_optimal {E : space} N G r f s (xs x0 : E) :
+  bounded_setting N G r f s xs x0 -> forall x, objective N f xs <= objective N f x.
+Proof.
+  intros S x. unfold objective.
+  assert (H : mean N (fun k => f k xs + <<s k, x - xs>>) <= mean N (fun k => f k x))
+    by (apply mean_le; [apply (one_client S) | intros k Hk; apply (at_optimum S k Hk)]).
+  rewrite mean_plus, <- inner_vmean, (balanced S), inner_zero in H. lra.
+Qed.
+
 (** The class is that of the textbooks. *)
 Section Textbook.
   Context {E : space}.

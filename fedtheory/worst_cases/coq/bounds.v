@@ -51,7 +51,12 @@ Proof.
     exists (Datatypes.S s). split; [lia | exact h2].
 Qed.
 
-Lemma check_curvature c goal : check true c goal = true -> Q2R (curvature c) < 1.
+(** With several clients both matrices are positive semidefinite, with one the means' is. *)
+Definition passes (N : nat) (c : certificate) (goal : criterion) : Prop :=
+  check true c goal = true \/ N = 1%nat /\ check_alone true c goal = true.
+Lemma passes_alone N c goal : passes N c goal -> check_alone true c goal = true.
+Proof. intros [C|[_ C]]; [apply andb_prop in C as [C _]|]; exact C. Qed.
+Lemma check_curvature c goal : check_alone true c goal = true -> Q2R (curvature c) < 1.
 Proof.
   intros C. destruct (check_parts _ _ _ C) as [_ H]. destruct (H eq_refl) as [H1 _]. clear H.
   rename H1 into H.
@@ -150,15 +155,16 @@ Section Core.
         inner (den N L xs x0 pt o (fst (snd x)) k) (den N L xs x0 pt o (snd (snd x)) k))
     | _ => True
     end.
-  Lemma smooth_checked goal : known_to_be_positive goal -> check true c goal = true ->
+  Lemma passed goal : known_to_be_positive goal -> passes N c goal ->
     measured N L xs x0 pt o val c goal <= Q2R (bound c) * radius ^ 2.
   Proof.
-    intros KP C. pose proof (some_client S) as some. pose proof (check_curvature c goal C) as m1.
+    intros KP PC. pose proof (passes_alone N c goal PC) as C. pose proof (some_client S) as some.
+    pose proof (check_curvature c goal C) as m1.
     rewrite num_is in mu_is, zeta_is. pose proof (Rinv_0_lt_compat L L_pos) as Hi.
     assert (I : / L * L = 1) by (field; lra).
     destruct (check_parts _ _ _ C) as [n_pos parts].
-    apply (checked N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2) (fun _ => eq_refl)
-      true c goal).
+    apply (checked_either N some L L_pos xs x0 pt o (fun q => q / L) val (radius ^ 2)
+      (fun _ => eq_refl) true c goal).
     - intros w. unfold own.
       rewrite (mean_ext N _ (fun k => / L * inner (g k xs) w))
         by (intros; rewrite o_is, first_is, inner_scale by exact n_pos; reflexivity).
@@ -198,8 +204,11 @@ Section Core.
       rewrite (inner_sym (sub (pt i k) (pt j k)) (own L o j k)),
         (inner_sym (sub (pt i k) (pt j k)) (sub (own L o i k) (own L o j k))). lra.
     - exact KP.
-    - exact C.
+    - exact PC.
   Qed.
+  Lemma smooth_checked goal : known_to_be_positive goal -> check true c goal = true ->
+    measured N L xs x0 pt o val c goal <= Q2R (bound c) * radius ^ 2.
+  Proof. intros K C; apply passed; [exact K | left; exact C]. Qed.
   (** A gap by products that are known to be at least 0. *)
   Theorem known_gap_bound last (x : E) (known : products) :
     (forall k, (k < N)%nat -> pt last k = x) -> known_to_be_positive (Sum (only c last) [] known) ->
@@ -225,6 +234,8 @@ Section Smooth.
   Let smooth_checked := smooth_checked c N mu L radius zeta f g xs x0 pt L_pos S mu_is zeta_is
     first_is o (fun _ _ _ => eq_refl) here.
 
+  Let passed := passed c N mu L radius zeta f g xs x0 pt L_pos S mu_is zeta_is
+    first_is o (fun _ _ _ => eq_refl) here.
   Section Last.
     Variables (last : nat) (x : E).
     Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
@@ -246,6 +257,26 @@ Section Smooth.
       intros C. apply (gradient_of c N L radius L_pos f xs x0 pt o last).
       - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
       - apply (smooth_checked (Gradient _) I), C.
+    Qed.
+    (** One client alone. *)
+    Theorem alone_gap_bound : N = 1%nat -> check_alone true c (Gap (only c last)) = true ->
+      objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
+    Proof.
+      intros N1 C. apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is).
+      apply (passed (Gap _) I). right; split; assumption.
+    Qed.
+    Theorem alone_distance_bound : N = 1%nat -> check_alone true c (Distance last) = true ->
+      ||x - xs||^2 <= num (bound c) * radius ^ 2.
+    Proof.
+      intros N1 C. apply (distance_of c N (some_client S) L radius f xs x0 pt o last x last_is).
+      apply (passed (Distance _) I). right; split; assumption.
+    Qed.
+    Theorem alone_gradient_bound : N = 1%nat -> check_alone true c (Gradient last) = true ->
+      ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
+    Proof.
+      intros N1 C. apply (gradient_of c N L radius L_pos f xs x0 pt o last).
+      - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
+      - apply (passed (Gradient _) I). right; split; assumption.
     Qed.
   End Last.
   Theorem best_gap_bound (models : list (nat * Z)) (x : nat -> E) :

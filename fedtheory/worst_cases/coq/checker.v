@@ -527,7 +527,7 @@ Section Check.
     let C := columns (multipliers c) in
     forallb (fun j => Z.eqb
       (nth j C 0%Z - total (nth j (multipliers c) []) + nth j weights 0%Z)%Z 0%Z) (seq 0 n).
-  Definition check_at : bool :=
+  Definition check_means : bool :=
     Nat.ltb 0 n && Z.ltb 0 d && (if smooth then Z.ltb 0 e else Z.eqb mn 0) &&
     (if smooth then match norms c with [] => true | _ => false end else true) &&
     well_placed 0 (places c) &&
@@ -539,17 +539,20 @@ Section Check.
     Qle_bool (inject_Z (near c + total (norms c)) + inject_Z (heterogeneity c) *
       (spread c * spread c))
       (inject_Z D * bound c) &&
-    semidefinite (matrix (near c) true own_mean at_means) &&
-    semidefinite (matrix (heterogeneity c) false point at_deviations).
+    semidefinite (matrix (near c) true own_mean at_means).
+  Definition deviations : list (list Z) := matrix (heterogeneity c) false point at_deviations.
 End Check.
+(** Of one client nothing deviates from the mean. *)
+Definition check_alone (smooth : bool) (c : certificate) (goal : criterion) : bool :=
+  check_means smooth c goal (least_common c goal).
 Definition check (smooth : bool) (c : certificate) (goal : criterion) : bool :=
-  check_at smooth c goal (least_common c goal).
+  check_alone smooth c goal && semidefinite (deviations smooth c goal (least_common c goal)).
 
 (** What the theorems about classes of losses need of it. *)
-Lemma check_parts smooth c goal : check smooth c goal = true -> (0 < length (places c))%nat /\
+Lemma check_parts smooth c goal : check_alone smooth c goal = true -> (0 < length (places c))%nat /\
   (smooth = true -> (0 < Zpos (Qden (curvature c)) - Qnum (curvature c))%Z /\ norms c = []).
 Proof.
-  unfold check, check_at. intros C. do 14 apply andb_prop in C as [C _].
+  unfold check_alone, check_means. intros C. do 13 apply andb_prop in C as [C _].
   apply andb_prop in C as [C NS]. apply andb_prop in C as [C E0]. apply andb_prop in C as [C _].
   split; [apply Nat.ltb_lt, C|]. intros ->. split; [apply Z.ltb_lt, E0|].
   destruct (norms c); [reflexivity | discriminate].
@@ -629,13 +632,15 @@ Section Sound.
     | Sum w P _ => / IZR (Zpos (denominator c)) *
         lin w (fun i => mean N (val i) - mean N (val O)) + summed P
     end.
-  Theorem checked : check smooth c goal = true -> measured <= Q2R (bound c) * unit.
+  Lemma checked_means : check_alone smooth c goal = true ->
+    0 <= form (deviations smooth c goal (least_common c goal)) (bd N l o) ->
+    measured <= Q2R (bound c) * unit.
   Proof.
-    unfold check; set (d := least_common c goal); clearbody d. unfold check_at.
+    unfold check_alone; set (d := least_common c goal); clearbody d. unfold check_means.
     fold n. rewrite !andb_true_iff.
-    intros (((((((((((((((((N0 & D0) & E0) & NS) & W) & DV) & IR) & NP) & HP) & NN) & LP) & LL) &
-      NL)
-      & LW) & FI) & BO) & SM) & SD).
+    intros ((((((((((((((((N0 & D0) & E0) & NS) & W) & DV) & IR) & NP) & HP) & NN) & LP) & LL) & NL)
+      & LW) & FI) & BO) & SM) SD.
+    unfold deviations in SD.
     set (md := Zpos (Qden (curvature c))) in *. set (mn := Qnum (curvature c)) in *.
     set (e := (md - mn)%Z) in *. set (s := if smooth then 1%Z else 0%Z) in *.
     set (DD := Zpos (denominator c)) in *.
@@ -683,7 +688,7 @@ Section Sound.
       fold mn md. destruct (Z.eqb_spec mn 0) as [->|]; rewrite ?lin_times, ?opp_IZR; simpl lin;
         lra. }
     (* conditions *)
-    set (bm := bm N l xs x0 o). set (bd := bd N l o).
+    set (bm := bm N l xs x0 o). set (bd := bd N l o) in *.
     set (vm := fun i => mean N (val i)).
     assert (C : forall i j, (i < n)%nat -> (j < n)%nat ->
       0 <= condition s e mn bm bd Um Ud Pm Pd (IZR (kappa c d)) vm i j).
@@ -733,7 +738,6 @@ Section Sound.
     rewrite FV in S.
     (* the forms that are left *)
     apply (semidefinite_sound _ bm (gram_means N l xs x0 o)) in SM.
-    apply (semidefinite_sound _ bd (gram_deviations N some l o)) in SD.
     unfold matrix in SM, SD. fold n s e mn L Um Ud in SM, SD. rewrite form_add in SM, SD.
     unfold of_limits in SM, SD. rewrite !form_add, !form_outer in SM, SD.
     set (K := IZR (kappa c d)) in *.
@@ -879,4 +883,28 @@ Section Sound.
         rewrite opp_IZR in S. lra. }
     apply Rmult_le_reg_l with (K * IZR DD); [apply Rmult_lt_0_compat; assumption | lra].
   Qed.
+  Theorem checked : check smooth c goal = true -> measured <= Q2R (bound c) * unit.
+  Proof.
+    intros C. apply andb_prop in C as [C D]. apply (checked_means C).
+    apply (semidefinite_sound _ _ (gram_deviations N some l o) D).
+  Qed.
+  Theorem checked_alone : N = 1%nat -> check_alone smooth c goal = true ->
+    measured <= Q2R (bound c) * unit.
+  Proof.
+    intros N1 C. apply (checked_means C). right. symmetry.
+    assert (only : forall v, mean N v = v O)
+      by (intros; unfold mean; rewrite N1; simpl; rewrite Rinv_1; lra).
+    assert (Z : forall i j, bd N l o i j = 0).
+    { intros i j. unfold bd. rewrite only.
+      rewrite <- (only (fun k => inner (D N l o i k) (D N l o j O))).
+      apply (mean_deviation N some l o flat). }
+    generalize dependent (bd N l o). intros b Z.
+    induction (deviations smooth c goal (least_common c goal)) as [|r M IH] in b, Z |- *;
+      simpl; [reflexivity|].
+    rewrite (lin_nothing r (b O)) by (intros; apply Z).
+    rewrite IH by (intros; apply Z). lra.
+  Qed.
+  Theorem checked_either : check smooth c goal = true \/
+    N = 1%nat /\ check_alone smooth c goal = true -> measured <= Q2R (bound c) * unit.
+  Proof. intros [C|[N1 C]]; [apply checked, C | apply checked_alone; assumption]. Qed.
 End Sound.

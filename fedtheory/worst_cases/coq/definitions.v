@@ -55,8 +55,8 @@ Arguments optimal {_ _ _ _ _ _ _ _ _ _}. Arguments start_near {_ _ _ _ _ _ _ _ _
 Arguments heterogeneous {_ _ _ _ _ _ _ _ _ _}.
 
 (** Losses that need not be smooth: the root mean square of their subgradients, each at a point of
-    its own, is at most [G], as it is where each is at most [G]. The optimum is where subgradients
-    [s] have the mean 0. *)
+    its own, is at most [G], as it is where each is at most [G]. At the optimum there are
+    subgradients [s] with mean 0, as there are at every minimum in R^n (Moreau and Rockafellar). *)
 Definition subgradient {E : space} (f : E -> R) (x s : E) : Prop :=
   forall y, f x + <<s, y - x>> <= f y.
 Record bounded_setting {E : space} (N : nat) (G radius : R)

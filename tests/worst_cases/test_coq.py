@@ -188,7 +188,7 @@ def test_a_run_that_depends_on_the_number_of_clients_is_one_of_that_number():
     ("groups", "fedavg", {"step": STEP, "losses": (Group(F(1, 2), Losses(F(1))), Group(F(1, 2), Losses(F(2))))}),
     ("coins", "scaffnew", {"p": F(1, 2), "step": STEP}),
     ("compressed", "fedavg", {"step": STEP, "contraction": F(1, 2)}),
-    ("one client", "fedavg", {"step": STEP, "clients": 1}),
+    ("one client", "fedavg", {"step": STEP, "clients": 1, "criterion": "best-gap"}),
     ("l1 term", "fedelasticnet-dyn", {"l1": F(1, 10), "l2": 1, "criterion": "distance"}),
     ("l1 term", "fedelasticnet-prox", {"l1": F(1, 10), "l2": 1}),
     ("smooth losses whose gradients are bounded", "fedavg", {"step": STEP, "losses": Losses(lipschitz=F(1))}),
@@ -270,6 +270,8 @@ ACCEPTED = [
     ("fedmls", 1, 2, "gap", {"lam": 1, "D": F(1, 2)}),
     ("fedavg", 2, 1, "distance", {"step": STEP, "clients": 4, "participants": 2}),
     ("feddyn", 1, 1, "distance", {"alpha": 1, "clients": 4, "participants": 2}),
+    ("scaffold", 2, 2, "gap", {"step": STEP, "clients": 1}),
+    (Heavy, 1, 2, "distance", {"step": STEP, "beta": F(1, 2), "clients": 1}),
     (Counting, 1, 1, "gap", {"clients": 3, "step": STEP, "beta": F(0)}),
 ]
 

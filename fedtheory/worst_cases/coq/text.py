@@ -109,6 +109,7 @@ def exported(found: Certificate, file: str, method: Any = None, criterion: Any =
         return Exported(of_rate.name, rate_of(of_rate, file), told)
     of = theorem(found, method, criterion)
     who = "for every number of clients" if of.any_number else f"for {of.question.clients} clients"
+    who = "for one client" if of.question.clients == 1 else who
     defined = words(of).defined
     if of.goal.kind == "cohort":
         share = f"at most {of.spread} of the clients' spread is left in their mean"
@@ -273,6 +274,8 @@ def _refined(of: Theorem, said: Words, D: int) -> str:
     points = f"{said.points}\n    {said.slopes}" if said.slopes else said.points
     given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
     more = "_" if of.smooth else "_ _"
+    if of.question.clients == 1:
+        lemma, more = f"alone_{lemma}", "HN _"
     models = f"{of.at[0]}%nat {said.model} _ {more}"
     if of.goal.kind == "cohort":
         lemma = f"cohort_bound data N P C {setting}"

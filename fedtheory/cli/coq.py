@@ -29,37 +29,29 @@ def ask_coq(
     if path is None:
         return {}, []
     from fedtheory.worst_cases.coq.check import INSTALL, checked, commands, version, write
-    from fedtheory.worst_cases.coq.export import theorem
-    from fedtheory.worst_cases.coq.text import proved, text_of
+    from fedtheory.worst_cases.coq.text import exported
 
     with progress("writing the theorem"):
-        of = theorem(found, method, criterion)
-        text = text_of(of, path.name)
-    if len(text) > LARGE:
-        note(f"{path}: {len(text) / 1e6:.1f} MB; Coq may take minutes")
+        of = exported(found, path.name, method, criterion)
+    if len(of.text) > LARGE:
+        note(f"{path}: {len(of.text) / 1e6:.1f} MB; Coq may take minutes")
     with writing(path.parent, "--coq"):
-        write(path, text)
-    typed = commands(path.name, text)
-    told: dict[str, Any] = {
-        "file": str(path),
-        "theorem": of.name,
-        "commands": typed,
-        "coq": version(),
-    }
+        write(path, of.text)
+    typed = commands(path.name, of.text)
+    told: dict[str, Any] = {"file": str(path), "theorem": of.name, "commands": typed}
+    told["coq"] = version()
     if told["coq"] is None:
         where = f"cd {path.parent} && " * (path.parent != Path())
-        return {"coq": told | {"accepted": None}}, [
-            f"The theorem: {path}. {INSTALL}. Then type: {where}{typed}"
-        ]
+        said = f"The theorem: {path}. {INSTALL}. Then type: {where}{typed}"
+        return {"coq": told | {"accepted": None}}, [said]
     with progress("Coq checks the theorem"):
-        answer = checked(text)
+        answer = checked(of.text)
     if not answer.accepted:
         raise NotCertified(f"{path}: Coq {answer.version} refuses the theorem at {answer.said}")
     told |= {
-        "accepted": True,
-        "seconds": answer.seconds,
-        "library_seconds": answer.library_seconds,
-        "axioms": list(answer.axioms),
-    }
-    said = f"{path}: accepted by Coq {answer.version} in {answer.seconds:.1f} s: {proved(of)}."
-    return {"coq": told | {"proved": proved(of)}}, [said]
+        "accepted": True, "seconds": answer.seconds, "library_seconds": answer.library_seconds,
+        "axioms": list(answer.axioms), "proved": of.proved,
+    }  # fmt: skip
+    return {"coq": told}, [
+        f"{path}: accepted by Coq {answer.version} in {answer.seconds:.1f} s: {of.proved}."
+    ]

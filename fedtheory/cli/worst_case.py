@@ -257,6 +257,7 @@ def tell_proof(path: Path | None, method: str = "", criterion: str = "") -> None
         out_console().print(f"\nThe proof in fractions: {path}", soft_wrap=True)
         out_console().print(f"Check it without a solver: fedtheory replay {path}{own}", soft_wrap=True)
         out_console().print("Read it: add --proof proof.tex, or proof.py, a script that checks itself", soft_wrap=True)
+        out_console().print("Have Coq check it: add --coq proof.v", soft_wrap=True)
 
 
 def _show(told: dict[str, Any], found: Any) -> None:

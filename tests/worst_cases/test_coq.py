@@ -19,12 +19,11 @@ from server_momentum import Heavy
 from fedtheory.algorithms import FedProx
 from fedtheory.cli.audit import named
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.worst_cases import Group, Losses, certificate, worst_case, write
+from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, worst_case, write
 from fedtheory.worst_cases.bounds import walked
 from fedtheory.worst_cases.coq import check
 from fedtheory.worst_cases.coq.export import theorem
-from fedtheory.worst_cases.coq.text import proved as words_of
-from fedtheory.worst_cases.coq.text import text_of
+from fedtheory.worst_cases.coq.text import exported, text_of
 from fedtheory.worst_cases.gram import Vector, own
 
 needs_coq = pytest.mark.skipif(
@@ -46,6 +45,12 @@ def proved(method, K=1, T=1, criterion="gap", **given):
         None if isinstance(method, str) else method,
         None if isinstance(criterion, str) else criterion,
     )
+
+
+def proved_as(*args, **given):
+    """The same with the name of a file."""
+    found, *own = proved(*args, **given)
+    return found, "theorem.v", *own
 
 
 def written(method, K=1, T=1, criterion="gap", **given):
@@ -175,7 +180,7 @@ def test_units_are_taken_out():
 def test_a_run_that_depends_on_the_number_of_clients_is_one_of_that_number():
     text = written(Counting, clients=3, step=STEP, beta=F(0))
     assert "N = 3%nat ->" in text
-    assert "for 3 clients" in words_of(theorem(*proved(Counting, clients=3, step=STEP, beta=F(0))))
+    assert "for 3 clients" in exported(*proved_as(Counting, clients=3, step=STEP, beta=F(0))).proved
 
 
 @each("says, method, given", [
@@ -183,7 +188,7 @@ def test_a_run_that_depends_on_the_number_of_clients_is_one_of_that_number():
     ("groups", "fedavg", {"step": STEP, "losses": (Group(F(1, 2), Losses(F(1))), Group(F(1, 2), Losses(F(2))))}),
     ("coins", "scaffnew", {"p": F(1, 2), "step": STEP}),
     ("compressed", "fedavg", {"step": STEP, "contraction": F(1, 2)}),
-    ("one client", "fedavg", {"step": STEP, "clients": 1}),
+    ("one client", "fedavg", {"step": STEP, "clients": 1, "criterion": "best-gap"}),
     ("l1 term", "fedelasticnet-dyn", {"l1": F(1, 10), "l2": 1, "criterion": "distance"}),
     ("l1 term", "fedelasticnet-prox", {"l1": F(1, 10), "l2": 1}),
     ("smooth losses whose gradients are bounded", "fedavg", {"step": STEP, "losses": Losses(lipschitz=F(1))}),
@@ -202,6 +207,21 @@ def test_other_certificates_and_multipliers_are_refused():
         theorem(replace(found, question={**found.question, "kind": "quadratic potential"}))
     with pytest.raises(InvalidInput, match="no such condition"):
         theorem(replace(found, multipliers={**found.multipliers, "g0, g7": F(1)}))
+
+
+def test_a_rate_is_one_of_every_number_of_rounds():
+    of = exported(potential("scaffold", step=STEP, local_steps=2), "theorem.v")
+    assert "forall T, ||fst (scaffold N (1 / 4 / L) 2 g x0 T) - xs||^2 <= (" in of.text
+    assert of.proved.startswith(
+        "for every T and number of clients, every inner-product space and all L-smooth, 1/10 L-strongly"
+    )
+    with pytest.raises(MissingCapability, match=r"those of feddyn .* and of scaffold"):
+        exported(potential("fedavg", step=STEP), "theorem.v")
+    found = potential("feddyn", alpha=1)
+    with pytest.raises(InvalidInput, match="no such entry"):
+        exported(
+            replace(found, multipliers={**found.multipliers, "V mean x, z": F(1)}), "theorem.v"
+        )
 
 
 def test_words_of_a_file_end_no_comment():
@@ -250,6 +270,8 @@ ACCEPTED = [
     ("fedmls", 1, 2, "gap", {"lam": 1, "D": F(1, 2)}),
     ("fedavg", 2, 1, "distance", {"step": STEP, "clients": 4, "participants": 2}),
     ("feddyn", 1, 1, "distance", {"alpha": 1, "clients": 4, "participants": 2}),
+    ("scaffold", 2, 2, "gap", {"step": STEP, "clients": 1}),
+    (Heavy, 1, 2, "distance", {"step": STEP, "beta": F(1, 2), "clients": 1}),
     (Counting, 1, 1, "gap", {"clients": 3, "step": STEP, "beta": F(0)}),
 ]
 
@@ -260,7 +282,12 @@ def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
     texts = [
         written(method, K, T, criterion, **given) for method, K, T, criterion, given in ACCEPTED
     ]
-    head = texts[0].partition("Definition ")[0].replace("methods.", "methods cohort_bounds.")
+    of_potentials = (
+        potential("feddyn", alpha=5, losses=Losses(F(10), F(1))),
+        potential("scaffold", step=STEP, local_steps=2),
+    )
+    texts += [exported(found, "theorem.v").text for found in of_potentials]
+    head = texts[0].partition("Definition ")[0].replace("methods.", "potentials cohort_bounds.")
     made = []
     for i, text in enumerate(texts):
         assert text.startswith("(** kind") and text.count("Print Assumptions proof.") == 1
@@ -279,6 +306,12 @@ def forged(change):
     """The text of a changed certificate of FedAvg with K = T = 2."""
     found, *_ = proved("fedavg", 2, 2, step=STEP)
     return text_of(theorem(change(found)), "theorem.v")
+
+
+@functools.cache
+def potential(method, **given):
+    """The certificate of a quadratic potential."""
+    return certificate(quadratic_potential(method, **given))
 
 
 def with_multiplier(name, by):
@@ -360,11 +393,21 @@ RETOLD = {  # of FedAvg by its name, and of a method of one's own by its equatio
         lambda m: "Minus Start (Step (1 # 3)",
     ),
     "another model": (Heavy, r"objective N f x5", lambda m: "objective N f x3"),
+    "a better rate in the statement": (
+        "rate",
+        r"\((\d+) / (\d+)\) \^ T",
+        lambda m: f"({int(m[1]) - 1} / {m[2]}) ^ T",
+    ),
+    "multipliers of a rate by half": ("rate", r"\[0; (\d+)\]", lambda m: f"[0; {int(m[1]) // 2}]"),
     "more cohorts in the statement": (
-        "drawn", r"spread N P <= 1 / 3", lambda m: "spread N P <= 2 / 5",
+        "drawn",
+        r"spread N P <= 1 / 3",
+        lambda m: "spread N P <= 2 / 5",
     ),
     "a pull of an l1 term that counts more": (
-        "fedelasticnet-dyn", r"Pull \((\d{8,})", lambda m: f"Pull ({int(m[1]) + 1000}",
+        "fedelasticnet-dyn",
+        r"Pull \((\d{8,})",
+        lambda m: f"Pull ({int(m[1]) + 1000}",
     ),
     "another equation": (Heavy, r"-> y4 k = \(x3", lambda m: "-> y4 k = (x0"),
 }
@@ -376,6 +419,7 @@ def test_coq_refuses_what_is_forged(what):
     method, pattern, instead = RETOLD.get(what, ("fedavg", "", None))
     text = {
         "fedavg": lambda: written("fedavg", 2, 2, step=STEP),
+        "rate": lambda: exported(potential("feddyn", alpha=1), "theorem.v").text,
         Heavy: lambda: written(Heavy, 2, 2, step=STEP, beta=F(1, 2)),
         "fedelasticnet-dyn": lambda: written("fedelasticnet-dyn", 1, 2, l1=F(1, 10), l2=2),
         "drawn": lambda: written("fedavg", 2, 1, "distance", step=STEP, clients=4, participants=2),

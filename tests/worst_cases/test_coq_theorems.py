@@ -21,7 +21,7 @@ NEEDED = [  # of the library, each after those it needs
 ]  # fmt: skip
 WRITTEN = [
     "squares", "round", "feddyn", "fedelasticnet", "feddyn_rate", "scaffold_rate",
-    "fedavg_cohorts", "fedavg_two_of_four",
+    "fedavg_cohorts", "fedavg_two_of_four", "fedavg_steps",
 ]  # fmt: skip
 AXIOMS = {  # those that Coq's own real numbers rest on
     "ClassicalDedekindReals.sig_forall_dec", "ClassicalDedekindReals.sig_not_dec",
@@ -82,6 +82,9 @@ def test_theorems_rest_on_the_axioms_of_the_real_numbers_alone(compiled):
     ("fedavg_cohorts", "step * L < 2 ->", "step * L < 22 / 10 ->"),
     ("fedavg_two_of_four", "1360162803", "1224146522"),
     ("fedavg_two_of_four", "sampling_spread N P <= 1 / 3 ->", "sampling_spread N P <= 11 / 30 ->"),
+    ("fedavg_steps", "step * L <= 1 ->", "step * L <= 11 / 10 ->"),
+    ("fedavg_steps", "- 2 * step * sum K", "- 22 / 10 * step * sum K"),
+    ("fedavg_steps", "step ^ 3 * L * (INR K", "9 / 10 * step ^ 3 * L * (INR K"),
     ("feddyn_rate", "Rmax (alpha / (alpha + mu))", "Rmax (9 / 10 * alpha / (alpha + mu))"),
     ("scaffold_rate", "INR K * step * L <= 3 / 10", "INR K * step * L <= 33 / 100"),
     ("scaffold_rate", "(((1 - mu * step) ^ 2) ^ K)", "((9 / 10 * (1 - mu * step) ^ 2) ^ K)"),

@@ -90,6 +90,42 @@ Proof.
   intros u v; specialize (below u v); lra.
 Qed.
 
+(** What the losses say of the gap at [w] by the gradients at [y k]. *)
+Lemma losses_at {E : space} N mu L (f : nat -> E -> R) (g : nat -> E -> E) (xs : E) :
+  0 <= mu < L -> losses N mu L f g xs -> forall (y : nat -> E) (w : E),
+  objective N f w - objective N f xs + / (2 * L) * mean N (fun k => ||g k (y k) - g k xs||^2)
+    - L / 2 * mean N (fun k => ||y k - w||^2)
+  <= << vmean N (fun k => g k (y k) - g k xs)%vec, w - xs >>.
+Proof.
+  intros Hm Lo y w. pose proof (some_clients _ _ _ _ _ _ Lo) as some. assert (L0 : 0 < L) by lra.
+  assert (I : objective N f w - objective N f xs - << vmean N (fun k => g k (y k) - g k xs)%vec,
+    w - xs >>
+    = mean N (fun k => f k w - f k xs - inner (g k (y k)) (w - xs)%vec)).
+  { rewrite !mean_minus. unfold objective. f_equal. rewrite inner_vmean,
+      (mean_ext N _ (fun k => inner (g k (y k)) (w - xs)%vec - inner (g k xs) (w - xs)%vec))
+      by (intros; apply inner_sub).
+    rewrite mean_minus, <- (inner_vmean N (fun k => g k xs)), (flat_at_xs N mu L f g xs Hm Lo),
+      inner_zero. lra. }
+  enough (Q : mean N (fun k => f k w - f k xs - inner (g k (y k)) (w - xs)%vec)
+    <= L / 2 * mean N (fun k => ||y k - w||^2) - / (2 * L) * mean N (fun k => ||g k (y k) - g k
+      xs||^2)) by lra.
+  rewrite <- !mean_times, <- mean_minus. apply (mean_le N some); intros k Hk.
+  assert (F : smooth_convex 0 L (f k) (g k)).
+  { destruct (smooth_losses _ _ _ _ _ _ Lo k Hk) as [low up]. split; [|exact up].
+    intros u v. specialize (low u v). pose proof (inner_pos (v - u)%vec). nra. }
+  pose proof (between1 L (f k) (g k) L0 F (y k) xs) as J1.
+  pose proof (between1 L (f k) (g k) L0 F w (y k)) as J2.
+  set (u := (g k (y k) - g k w)%vec) in *. set (b := (y k - w)%vec) in *.
+  pose proof (inner_pos (/ L * u - b)%vec) as Pq.
+  assert (Pq2 : 0 <= / (2 * L) * ||u||^2 - <<u, b>> + L / 2 * ||b||^2).
+  { assert (0 < / L) by (apply Rinv_0_lt_compat; lra).
+    apply Rmult_le_reg_l with (2 * / L); [lra|]. rewrite Rmult_0_r.
+    eapply Rle_trans; [exact Pq | right]. expand. rewrite (inner_sym b u). field. lra. }
+  assert (Gs : ||g k xs - g k (y k)||^2 = ||g k (y k) - g k xs||^2)
+    by (expand; rewrite (inner_sym (g k xs) (g k (y k))); lra).
+  rewrite Gs in J1. subst u b. expand. lra.
+Qed.
+
 Section Scaffold.
   Context {E : space} (N : nat) (mu L step : R) (K : nat) (f : nat -> E -> R) (g : nat -> E ->
     E) (xs : E).
@@ -351,39 +387,14 @@ Section Scaffold.
     - apply mean_ext; intros k _. apply same_square. intros z. rewrite inner_sub, (B z).
     unfold b, e. expand. lra.
   Qed.
-  (** What the losses say at step j. *)
-  Lemma losses_say j : D + / (2 * L) * (m2 j + size (a j)) - L / 2 * size (b j)
-    <= << vmean N (G j), x - xs >>.
+  Lemma losses_say j :
+    D + / (2 * L) * (m2 j + size (a j)) - L / 2 * size (b j) <= << vmean N (G j), x - xs >>.
   Proof.
-    assert (L0 : 0 < L) by lra.
-    assert (A : m2 j + size (a j) = mean N (fun k => ||G j k||^2))
-      by (symmetry; exact (mean_split N some (G j) (G j))).
-    assert (I : D - << vmean N (G j), x - xs >> = mean N (fun k => f k x - f k xs - inner (g k (y
-      j k)) (x - xs)%vec)).
-    { rewrite !mean_minus. unfold D, objective. f_equal.
-      rewrite inner_vmean, (mean_ext N (fun k => inner (G j k) _) (fun k => inner (g k (y j k)) (x
-        - xs)%vec - inner (g k xs) (x - xs)%vec))
-        by (intros; unfold G; apply inner_sub).
-      rewrite mean_minus, <- (inner_vmean N (fun k => g k xs)),
-        (flat_at_xs N mu L f g xs mu_below of_losses), inner_zero.
-      lra. }
-    enough (Q : mean N (fun k => f k x - f k xs - inner (g k (y j k)) (x - xs)%vec)
-      <= L / 2 * size (b j) - / (2 * L) * mean N (fun k => ||G j k||^2)) by (rewrite A; lra).
-    unfold size. rewrite <- !mean_times, <- mean_minus. apply (mean_le N some); intros k Hk.
-    assert (F : smooth_convex 0 L (f k) (g k)).
-    { destruct (smooth_losses _ _ _ _ _ _ of_losses k Hk) as [low up]. split; [|exact up].
-      intros u v. specialize (low u v). pose proof (inner_pos (v - u)%vec). nra. }
-    pose proof (between1 L (f k) (g k) L0 F (y j k) xs) as J1.
-    pose proof (between1 L (f k) (g k) L0 F x (y j k)) as J2.
-    set (u := (g k (y j k) - g k x)%vec) in *.
-    pose proof (inner_pos (/ L * u - b j k)%vec) as Pq.
-    assert (Pq2 : 0 <= / (2 * L) * ||u||^2 - << u, b j k >> + L / 2 * ||b j k||^2).
-    { apply Rmult_le_reg_l with (2 * / L); [assert (0 < / L) by (apply Rinv_0_lt_compat; lra);
-      lra|]. rewrite Rmult_0_r.
-      eapply Rle_trans; [exact Pq | right]. expand. rewrite (inner_sym (b j k) u). field. lra. }
-    assert (Gs : ||g k xs - g k (y j k)||^2 = ||G j k||^2) by (unfold G; expand;
-      rewrite (inner_sym (g k xs) (g k (y j k))); lra).
-    rewrite Gs in J1. subst u. unfold b in *. expand. lra.
+    pose proof (losses_at N mu L f g xs mu_below of_losses (y j) x) as Q.
+    pose proof (mean_split N some (G j) (G j)) as A.
+    change (mean N (fun k => ||g k (y j k) - g k xs||^2)) with (mean N (fun k => <<G j k,
+      G j k>>)) in Q.
+    rewrite A in Q. exact Q.
   Qed.
   Lemma sum_of_m2 j : ||vsum j (fun i => vmean N (G i))||^2 <= INR j * sum j m2.
   Proof. apply square_of_sum. Qed.

@@ -20,7 +20,7 @@ from typing import Any
 
 from fedtheory.cli.worst_case import method_of
 from fedtheory.provenance import write_atomic
-from fedtheory.worst_cases import Losses, certificate, worst_case
+from fedtheory.worst_cases import Losses, certificate, quadratic_potential, worst_case
 from fedtheory.worst_cases.coq.check import (
     AXIOMS,
     LIBRARY,
@@ -33,7 +33,8 @@ from fedtheory.worst_cases.coq.check import (
 )
 from fedtheory.worst_cases.coq.export import theorem
 from fedtheory.worst_cases.coq.methods import words
-from fedtheory.worst_cases.coq.text import text_of
+from fedtheory.worst_cases.coq.rates import rate
+from fedtheory.worst_cases.coq.text import rate_of, text_of
 
 HERE = Path(__file__).resolve().parent
 OWN = f"{HERE.parents[1] / 'examples' / 'own_method.py'}:RelaxedAveraging"
@@ -59,6 +60,11 @@ CASES: list[tuple[str, int, int, str, dict[str, Any]]] = [
     ("subgradient", 1, 4, "best-gap", {"step": Fraction(1, 2)}),
     ("fedmls", 1, 4, "gap", {}),
 ]
+RATES: list[tuple[str, dict[str, Any]]] = [
+    *(("feddyn", {"alpha": Fraction(a)}) for a in ("1/4", "1/2", "1", "2", "4")),
+    *(("scaffold", STEP | {"local_steps": K}) for K in (1, 2, 3)),
+    *(("scaffold", {"step": Fraction(h), "local_steps": 2}) for h in ("1/8", "1/2")),
+]
 HEAD = """| theorem | bound | told by | points | file | Coq |
 |---|---|---|---|---|---|
 """
@@ -77,6 +83,19 @@ def seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def accepted(path: Path, text: str) -> float:
+    """Write a theorem and have Coq check it; the seconds that it took."""
+    write(path, text)
+    before = seconds()
+    answer = checked(text)
+    took = seconds() - before
+    if not answer.accepted:
+        raise SystemExit(f"{path}: refused at {answer.said}")
+    write_atomic(path.with_suffix(".assumptions"), "".join(f"{axiom}\n" for axiom in answer.axioms))
+    print(f"{path.name}: {took:.1f} s", flush=True)
+    return took
+
+
 def row(case: tuple[str, int, int, str, dict[str, Any]], folder: Path) -> str:
     """A theorem's line of the table, once Coq has accepted it."""
     name, K, T, criterion, given = case
@@ -88,14 +107,7 @@ def row(case: tuple[str, int, int, str, dict[str, Any]], folder: Path) -> str:
     strong = "_strong" * ("losses" in given)
     path = folder / f"{of.name}{strong}.v"
     text = text_of(of, path.name)
-    write(path, text)
-    before = seconds()
-    answer = checked(text)
-    took = seconds() - before
-    if not answer.accepted:
-        raise SystemExit(f"{path}: refused at {answer.said}")
-    write_atomic(path.with_suffix(".assumptions"), "".join(f"{axiom}\n" for axiom in answer.axioms))
-    print(f"{path.name}: {took:.1f} s", flush=True)
+    took = accepted(path, text)
     options = ", ".join(f"{n} {x}" for n, x in of.question.subject.options.items())
     subject = of.question.subject
     steps = f", K = {subject.local_steps}" if subject.local_steps else ""
@@ -105,7 +117,22 @@ def row(case: tuple[str, int, int, str, dict[str, Any]], folder: Path) -> str:
     mu += f", spread <= {of.spread}" if of.spread else ""
     size = f"{len(text) / 1000:.1f} kB"
     told_by = f"`{defined}`" if (defined := words(of).defined) else "equations"
-    what = f"| {told}{mu} | {of.in_words} | {told_by} | {len(of.places)} |"
+    what = f"| {told}{mu} | {of.in_words} | {told_by} | {len(of.points)} |"
+    return f"{what} `{path.name}`, {size} | {took:.1f} s |\n"
+
+
+def rate_row(name: str, options: dict[str, Any], folder: Path) -> str:
+    """A rate's line of the table, once Coq has accepted it."""
+    found = certificate(quadratic_potential(name, **options))
+    of = rate(found)
+    numbers = "_".join(str(x).replace("/", "_") for x in options.values())
+    path = folder / f"{name}_rate_{numbers}.v"
+    text = rate_of(of, path.name)
+    took = accepted(path, text)
+    told = ", ".join(f"{'K' if n == 'local_steps' else n} = {x}" for n, x in options.items())
+    bound = f"distance <= {float(found.claim['rho']):.6f}^T (...) for every T"
+    size = f"{len(text) / 1000:.1f} kB"
+    what = f"| {name}, {told}, mu = L/10 | {bound} | `{of.defined}` | {len(of.rows)} |"
     return f"{what} `{path.name}`, {size} | {took:.1f} s |\n"
 
 
@@ -153,10 +180,11 @@ def main() -> None:
     compiled(library())
     of_library = seconds()
     rows = "".join(row(case, folder) for case in CASES)
+    rows += "".join(rate_row(*case, folder) for case in RATES)
     others = "".join(by_hand())
     axioms = ", ".join(f"`{axiom}`" for axiom in sorted(AXIOMS))
     told = (
-        f"Made by `python validation/coq/table.py` with Coq {version()}: {len(CASES)} theorems, "
+        f"Made by `python validation/coq/table.py` with Coq {version()}: {len(CASES) + len(RATES)} theorems, "
         "with the seconds of one core that each takes. The library takes "
         f"{of_library:.0f} s before them, once. "
         f"`Print Assumptions` of each names {axioms}, or fewer of these, on which "

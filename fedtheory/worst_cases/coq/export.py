@@ -252,7 +252,8 @@ def _only_what_coq_has(q: Question) -> None:
     refused = {
         "cohorts, but for the distance after one round": q.tree,
         "groups of clients": isinstance(q.losses, Groups),
-        "one client alone": q.clients == 1,
+        "one client alone, but for a last model and smooth losses": q.clients == 1
+        and (not smooth or q.criterion == "best-gap"),
         "a method of one loss": q.subject.one_loss,
         "smooth losses whose gradients are bounded": smooth and bounded,
         "losses that are neither smooth nor of bounded subgradients": not (smooth or bounded),

@@ -61,7 +61,7 @@ def words(of: Theorem) -> Words:
     if named is None and of.pulls is not None:
         raise MissingCapability(
             "no theorem of Coq is made of this certificate (an l1 term): with one Coq's side has the "
-            "gap of fedelasticnet-dyn alone"
+            "gap of fedelasticnet-dyn with several clients alone"
         )
     return named or equations(of)
 
@@ -251,7 +251,7 @@ def fedmls(of: Theorem) -> Words | None:
 def elastic_net(of: Theorem) -> Words | None:
     """Algorithm 3 with the true-gradient rule, for every l1."""
     T, N = of.question.rounds, f"N {of.question.rounds} (some_client S)"
-    if of.goal.kind != "gap" or _last(of, T + 2) is None:
+    if of.goal.kind != "gap" or _last(of, T + 2) is None or of.question.clients == 1:
         return None
     a = of.options["l2"] / of.slope
     q, l2 = rational(1 / a), f"({real(a)} * L)"

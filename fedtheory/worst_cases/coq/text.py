@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
+from fedtheory.worst_cases.certificates import QUADRATIC, Certificate
 from fedtheory.worst_cases.coq.check import commands, definitions_lines
-from fedtheory.worst_cases.coq.export import Theorem
+from fedtheory.worst_cases.coq.export import Theorem, theorem
 from fedtheory.worst_cases.coq.methods import Words, words
 from fedtheory.worst_cases.coq.places import rational, real
+from fedtheory.worst_cases.coq.rates import Rate, rate
 
-__all__ = ["proved", "text_of"]
+__all__ = ["Exported", "exported", "rate_of", "text_of"]
 
 UNITS = {
     True: ("L * radius ^ 2", "L ^ 2 * radius ^ 2"),
@@ -68,38 +72,124 @@ Print Assumptions proof.
 """
 
 
-def proved(of: Theorem) -> str:
-    """What Coq's kernel accepts with a theorem, and what a reader trusts."""
-    losses = of.question.losses
+@dataclass(frozen=True)
+class Exported:
+    """A certificate as a file of Coq.
+
+    Attributes
+    ----------
+    name : of the theorem
+    text : of the file
+    proved : what Coq's kernel accepts with it, and what a reader trusts
+    """
+
+    name: str
+    text: str
+    proved: str
+
+
+def exported(found: Certificate, file: str, method: Any = None, criterion: Any = None) -> Exported:
+    """The theorem that a certificate proves, in a file of that name.
+
+    Parameters
+    ----------
+    method, criterion : the class and the function, where they are none of the package's
+
+    Raises
+    ------
+    InvalidInput
+        A certificate of another kind; a multiplier of no condition.
+    MissingCapability
+        What Coq has no side for, and what there is.
+    """
+    if found.question.get("kind") == QUADRATIC:
+        of_rate = rate(found, method)
+        losses = _of_class(of_rate.curvature)
+        told = _proved(f"for every T and number of clients, {losses}", of_rate.defined, "rate")
+        return Exported(of_rate.name, rate_of(of_rate, file), told)
+    of = theorem(found, method, criterion)
     who = "for every number of clients" if of.any_number else f"for {of.question.clients} clients"
+    who = "for one client" if of.question.clients == 1 else who
+    defined = words(of).defined
     if of.goal.kind == "cohort":
         share = f"at most {of.spread} of the clients' spread is left in their mean"
         many = f"for every number of clients and of those that are drawn, where {share}"
-        who = (
-            many
-            if of.any_number
-            else f"for {of.question.participants} of {of.question.clients} clients"
-        )
-    strongly = (
-        f", {losses.strong_convexity / losses.largest_curvature} L-strongly"
-        if losses.strong_convexity
-        else ""
-    )
-    of_class = (
-        f"all L-smooth{strongly} convex losses"
-        if of.smooth
-        else "all convex losses with bounded subgradients"
-    )
-    run = (
-        f"the definition of {found}"
-        if (found := words(of).defined)
-        else "the theorem's equations of the run"
-    )
-    run = f"that of cohorts and {run}" if of.goal.kind == "cohort" else run
+        some = f"for {of.question.participants} of {of.question.clients} clients"
+        who, defined = many if of.any_number else some, "cohorts"
+    losses = "every inner-product space and all convex losses with bounded subgradients"
+    if of.smooth:
+        losses = _of_class(of.question.losses.strong_convexity / of.slope)
+    return Exported(of.name, text_of(of, file), _proved(f"{who}, {losses}", defined, "bound"))
+
+
+def _of_class(curvature: Fraction) -> str:
+    strongly = f", {curvature} L-strongly" if curvature else ""
+    return f"every inner-product space and all L-smooth{strongly} convex losses"
+
+
+def _proved(what: str, defined: str, accepted: str) -> str:
+    """What Coq's kernel accepts, and what a reader trusts."""
+    equations = "the theorem's equations of the run"
+    run = f"the definition of {defined}" if defined else equations
+    run = f"{run} and {equations}" if defined == "cohorts" else run
     return (
-        f"{who}, every inner-product space and {of_class}, Coq's kernel accepts this bound; "
-        f"trusted are the kernel, the {definitions_lines()} lines of definitions and {run}; "
-        "not trusted are Python, the solver and the certificate's author"
+        f"{what}, Coq's kernel accepts this {accepted}; trusted are the kernel, the "
+        f"{definitions_lines()} lines of definitions and {run}; not trusted are Python, the solver "
+        "and the certificate's author"
+    )
+
+
+RATE = """(** {told}.
+
+    Written by fedtheory. Where Coq 8.16 is installed, this checks it:
+    {commands} *)
+From Coq Require Import Reals QArith ZArith List Lra Lia.
+From Fedtheory Require Import potentials.
+Import ListNotations.
+Open Scope R_scope.
+
+Definition {name} : Prop :=
+  forall (E : space) {statement}.
+
+(** The certificate, in units of 1 / L: where the losses are asked in a round, and multipliers as
+    whole numbers of 1 / denominator. *)
+Definition data : certificate := {{|
+  curvature := {curvature};
+  spread := (0 # 1);
+  bound := (0 # 1);
+  places := {places};
+  denominator := {denominator}%positive;
+  near := 0;
+  heterogeneity := 0;
+  norms := [];
+  multipliers := [
+    {multipliers}]%Z |}}.
+
+Theorem proof : {name}.
+Proof.
+  intros E {introduced}.
+  refine ({proof}).
+{proofs}
+Qed.
+Print Assumptions proof.
+"""
+
+
+def rate_of(of: Rate, file: str) -> str:
+    """The text of a file that has the theorem of a rate."""
+    tactics = [*["numbers"] * of.count, "vm_cast_no_check (eq_refl true)"]
+    return RATE.format(
+        told=_harmless(of.words),
+        commands=commands(file, RATE),
+        name=of.name,
+        statement=of.statement,
+        curvature=rational(of.curvature),
+        places=of.places,
+        denominator=of.denominator,
+        multipliers=";\n    ".join(f"[{'; '.join(map(_whole, row))}]" for row in of.rows),
+        introduced=of.introduced,
+        proof=of.proof,
+        proofs="\n".join(f"  - {tactic}." for tactic in tactics),
     )
 
 
@@ -184,6 +274,8 @@ def _refined(of: Theorem, said: Words, D: int) -> str:
     points = f"{said.points}\n    {said.slopes}" if said.slopes else said.points
     given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
     more = "_" if of.smooth else "_ _"
+    if of.question.clients == 1:
+        lemma, more = f"alone_{lemma}", "HN _"
     models = f"{of.at[0]}%nat {said.model} _ {more}"
     if of.goal.kind == "cohort":
         lemma = f"cohort_bound data N P C {setting}"
@@ -210,7 +302,7 @@ def _proofs(of: Theorem, said: Words, best: bool) -> list[str]:
     return [*begun, said.placed, models, *more, "vm_cast_no_check (eq_refl true)"]
 
 
-def _whole(number: Fraction) -> str:
+def _whole(number: Fraction | int) -> str:
     """A whole number of Coq's Z."""
     return str(number) if number >= 0 else f"({number})"
 

@@ -23,6 +23,7 @@ __all__ = [
     "Algorithm",
     "Sent",
     "aggregate",
+    "begun",
     "check_choice",
     "check_number",
     "finite",
@@ -188,3 +189,10 @@ class Algorithm:
     def round(self, state: Any, clients: Clients) -> Any:
         """State after one round."""
         raise NotImplementedError
+
+
+def begun(method: Any, x: Array, num_clients: int, everybody: Callable[[], Clients]) -> Any:
+    """State before round 1 of a method of anyone's, which need not have `Algorithm.begin`."""
+    if hasattr(method, "begin"):
+        return method.begin(x, num_clients, everybody)
+    return method.init(x, num_clients)

@@ -213,7 +213,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "compressor": "How clients compress, as in top-k:q=0.1 (fedtheory list compressors). ",
     "down_compressor": "How the server compresses its step. What else it sends is whole. ",
     "control_compressor": "How clients compress the change of their control variate. ",
-    "control": "The change of the control variate is sent, or recovered from the update. ",
+    "control": "The change of c_k: sent, or recovered from the update. ",
     "stored": "A client keeps the gradient of its own update, or of what is received. ",
     "scheme": "Coefficients of clients that do part of the work. ", "variant": "Which reading of Algorithm 1. ",
     "scale": "The coefficient multiplies before or after the compressor. ",
@@ -223,9 +223,9 @@ _WORDS: dict[str, str | dict[str, str]] = {
     "send": "A client sends its model, or the update, which a compressor takes. ",
     "client_feedback": "What a client's compressor leaves out is added to its next message. ",
     "server_feedback": "The same of the server's compressor. ",
-    "option": "The new control variate: from the models' difference, or the gradient at the "
-    "server's model. ",
-    "initial": "The control variates before round 1: zero, or the gradients at the start. ",
+    "option": "The new control variate: the models' difference, or the gradient at the server's "
+    "model. ",
+    "initial": "The control variates at the start. ",
     "server_lr": "The server's step size. ",
     "alpha": {
         "feddyn": "The penalty's weight. ", "apfl": "The share of a client's own model. ",

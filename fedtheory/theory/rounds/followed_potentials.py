@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.base import begun
 from fedtheory.errors import MissingCapability
 from fedtheory.theory.rounds.forms import OF_STATES, Potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
+from fedtheory.theory.rounds.oracles import everyone
 from fedtheory.theory.rounds.proof_scopes import MANY, Case, undeclared
 from fedtheory.theory.rounds.vector_forms import only_vectors, quadratics, view_of
 from fedtheory.theory.rounds.vector_worlds import OWN, OWN_X, CohortWorld
@@ -160,7 +162,10 @@ def _not_again(setting: MethodSetting, view: Any, last: int) -> str:
     if left := undeclared(setting, view):
         return f"{left[0]} before the round is as at the start"
     world, (*_, before, after) = view.world, view.path.states
-    begun = view.method.init(before.x, world.num_clients)
+    N = world.num_clients
+    first = begun(
+        view.method, before.x, N, lambda: world.clients(everyone(N, 1), {}, before.x, None, 1)
+    )
 
     def vectors(v: Any) -> list[Any]:
         v = np.asarray(v, dtype=object)
@@ -168,7 +173,7 @@ def _not_again(setting: MethodSetting, view: Any, last: int) -> str:
         return [world.trace.vector(row[None]) for row in (v if each else v[None])]
 
     for name, rule in setting.of_statement.states.items():
-        for state, when in ((begun, "at the start"), (after, "after a round")):
+        for state, when in ((first, "at the start"), (after, "after a round")):
             for i in range(len(state.x)) if callable(rule) else ():
                 made = rule({n: getattr(state, n)[i] for n in setting._free})
                 if vectors(made) != vectors(getattr(state, name)[i]):

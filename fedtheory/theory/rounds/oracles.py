@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtheory.algorithms.base import begun
 from fedtheory.arrays import Array, read_only
 from fedtheory.clients.clients import Clients
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
@@ -207,9 +208,12 @@ def run(
     stream = Stream(seed)
     try:
         N = world.num_clients
-        begun = algorithm.begin(read_only(x), N, lambda: world.clients(everyone(N, len(x)), work, x, stream, 1))
-        begun = check_state(begun, name)
-        loop = Loop("rounds", ([begun._replace(**state) if state else begun], []))
+        at_start = begun(
+            algorithm, read_only(x), N,
+            lambda: world.clients(everyone(N, len(x)), work, x, stream, 1),
+        )  # fmt: skip
+        at_start = check_state(at_start, name)
+        loop = Loop("rounds", ([at_start._replace(**state) if state else at_start], []))
         states, moved = loop.state
         alike = [len(x) // cohort.scenarios for cohort in cohorts]
         kept = [

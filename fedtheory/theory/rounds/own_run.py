@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtheory.algorithms.base import begun
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
@@ -172,16 +173,18 @@ def _states(algorithm: Any, record: Record, world: Any) -> list[Any]:
     """The states of the run: of a memory that was not handed over only its start is a number."""
     x: Any = record.models[0]  # type: ignore[index]
     N = world.num_clients
-    begun = algorithm.begin(x, N, lambda: world.clients(everyone(N, len(x)), {}, x, Stream(0), 1))
+    first = begun(
+        algorithm, x, N, lambda: world.clients(everyone(N, len(x)), {}, x, Stream(0), 1)
+    )
     told: dict[str, Any] = {"x": record.models}
-    for name, v in zip(begun._fields, begun, strict=True):
+    for name, v in zip(first._fields, first, strict=True):
         if name not in told and v is not None:
             told[name] = record.memory(name, v.shape[1:])
             if told[name] is None:
                 told[name] = np.concatenate([v[None], np.full((record.rounds, *v.shape), np.nan)])
-    each = [told.get(name) for name in begun._fields]
+    each = [told.get(name) for name in first._fields]
     rounds = range(record.rounds + 1)
-    return [type(begun)(*(None if v is None else v[t] for v in each)) for t in rounds]
+    return [type(first)(*(None if v is None else v[t] for v in each)) for t in rounds]
 
 
 def _shaped(sides: Sides, many: int, seeds: int) -> Sides:

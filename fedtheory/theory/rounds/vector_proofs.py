@@ -109,15 +109,14 @@ def proved(statement: Any, form: str, constants: Mapping[str, Fraction] | None =
 def _proved(
     statement: Any, form: str, cases: list[Case], constants: Mapping[str, Fraction] | None
 ) -> Proved:
-    words, whole = scope_of(statement, form, cases, constants)
+    scope_of(statement, form, cases, constants)
     setting, given = MethodSetting.of(statement), dict(constants or {})
     chosen, parts = list[dict[str, Fraction]](), list[tuple[Family, Solution]]()
     for case in cases:
         free, found = _solved(statement, view_of(setting, *case).other(given), form)
         chosen.append(free)
         parts += found
-    if any(chosen):
-        words, whole = scope_of(statement, form, cases, given, chosen)
+    words, whole = scope_of(statement, form, cases, given, chosen)
     follows = followed(statement, form, cases, [{**given, **free} for free in chosen])
     return Proved(form, words, tuple(parts), whole, given, tuple(chosen), follows)
 

@@ -95,7 +95,7 @@ def changed(view, name: str):
     value = np.asarray(getattr(v, name))
     more = 1 if name == "d" else np.random.default_rng(3).uniform(0.5, 2, value.shape)
     v.__dict__[name] = value + more
-    out._kept = view._kept | {f"{RoundLetters.__module__}.{RoundLetters.__qualname__}": v}
+    out._once = view._once | {RoundLetters: v}
     return out
 
 

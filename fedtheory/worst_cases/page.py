@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,13 +38,16 @@ LACKS = {  # what an error of NumPy, or of a local solver, is about
 
 
 class _State(NamedTuple):
-    """What a page keeps from round to round: the method's state, moves and points of a set, and how the coins fell."""
+    """What a page keeps from round to round: the method's state, moves and points of a set, how the
+    coins fell, and what names its start has taken."""
 
     trace: Trace
     of_method: Any
     moves: dict[str, tuple[Any, Any, Fraction]]
     inside: list[tuple[str, Any, Any]]
     history: str = ""
+    named: tuple[int, int] = (0, 0)
+    begun_with: tuple[str, ...] = ()
 
 
 class Page:
@@ -88,16 +91,21 @@ class Page:
         N, P = self.clients, self.participants
         if state is None:
             trace = Trace(run, N, P, self.coordinates)
-            everybody = partial(VectorClients, trace, self.solver, N, N, 1, {}, [], "0")
-            state = _State(trace, self.method.begin(trace.of_server(x), N, everybody), {}, [])
+            everybody = cache(partial(VectorClients, trace, self.solver, N, N, 1, {}, [], "0"))
+            at_start = self.method.begin(trace.of_server(x), N, everybody)
+            made = everybody()
+            names = made.named, (*made.begun_with,)
+            state = _State(trace, at_start, made.moves, made.inside, "", *names)
         trace, begun, before = state.trace, state.of_method, state.history
         begun = copy.deepcopy(begun) if run.cohort or coins else begun  # other cohorts, or ways for coins, go on from it, too
         seen = VectorClients(trace, self.solver, N, P, t + 1, state.moves, state.inside, f"{t}{before}", coins)
+        seen.named, seen.begun_with = state.named, [*state.begun_with]
         after = self.method.round(begun, seen)
         if trace.refused is not None:
             raise trace.refused
         history = f"{before}{coins or ''}/" if before or (coins is not None and coins.faces) else ""
-        return trace.point(after.x), _State(trace, after, seen.moves, seen.inside, history)
+        left = _State(trace, after, seen.moves, seen.inside, history, (0, 0), (*seen.begun_with,))
+        return trace.point(after.x), left
 
 
 @contextmanager

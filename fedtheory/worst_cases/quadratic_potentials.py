@@ -26,7 +26,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations_with_replacement as pairs
 from itertools import product
 from typing import Any
@@ -267,14 +267,18 @@ class _Round:
 
     def __init__(self, subject: Subject, clients: int, participants: int, groups: tuple[Group, ...]) -> None:
         self.subject, self.clients, self.participants, self.groups = subject, clients, participants, groups
-        trace = Trace(Run(groups=groups), clients, participants)
-        self.begun = subject.algorithm.init(trace.of_server(common("x")), clients)
+        trace = Trace(Run(groups=groups, weights={"x": 1}), clients, participants)
+        of_all = trace, subject.solver, clients, clients, 1, {}, [], "0"
+        everybody = cache(lambda: VectorClients(*of_all))
+        with with_its_line(subject.plain):
+            self.begun = subject.algorithm.begin(trace.of_server(common("x")), clients, everybody)
         self.fields = [n for n, v in self.begun._asdict().items() if v is not None and _is_vector(v)]
         self.of_clients = [n for n in self.fields if np.ndim(getattr(self.begun, n)) == 3]
-        self.weights: dict[str, Fraction] = {}  # coordinate -> by how much it moves along with the start
+        self.start: dict[str, Vector] = {}  # coordinate -> it before round 1
         for n in self.fields:
-            for name, v in self.rows(trace.run, n, trace.vector(getattr(self.begun, n))).items():
-                self.weights[name] = v.mean.get("x", Fraction(0))
+            self.start |= self.rows(trace.run, n, trace.vector(getattr(self.begun, n)))
+        # coordinate -> by how much it moves along with the start
+        self.weights = {name: v.mean.get("x", Fraction(0)) for name, v in self.start.items()}
         self.own = [name for n in self.of_clients for name in self.rows(trace.run, n, Vector())]
 
     def rows(self, run: Run, field: str, v: Any) -> dict[str, Any]:
@@ -307,6 +311,10 @@ class _Round:
             raise MissingCapability(f"{subject.name}: asks which round it is, and a potential is one of every round")
         if run.conditions.keys() != {run.named(n, g) for n in run.messages for g in range(len(run.shares))}:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
+        for n in self.begun._fields:
+            if n not in self.fields and not _stays(getattr(self.begun, n), getattr(after, n)):
+                told = f"a round changes {n}, which is no vector at the start: rounds may differ"
+                raise MissingCapability(f"{subject.name}: {told}")
         new = {name: v for n in self.fields for name, v in self.rows(run, n, trace.vector(getattr(after, n))).items()}
         kept = {n: (v.new, v.old) if hasattr(v, "old") else (v, v) for n, v in new.items() if n in self.own}
         for n, (drawn, _) in kept.items():
@@ -323,6 +331,13 @@ def _is_vector(values: Any) -> bool:
     """True of a field of vectors, and not of counts or other numbers."""
     found = np.asarray(values, dtype=object)
     return found.shape[-1] == SHOWN and all(isinstance(x, Coordinate) or x == 0 for x in found.reshape(-1))
+
+
+def _stays(before: Any, after: Any) -> bool:
+    """True if what is no vector, None or numbers, is after a round what it was before."""
+    if before is None or after is None:
+        return before is after
+    return bool(np.array_equal(np.asarray(before, dtype=object), np.asarray(after, dtype=object)))
 
 
 def system(of: Subject, clients: int, participants: int, groups: tuple[Group, ...] = ()) -> System:
@@ -343,12 +358,14 @@ def system(of: Subject, clients: int, participants: int, groups: tuple[Group, ..
     means = [[probe.average(o, f) for f in names] for o in probe.outcomes]
     mean, drawn = [[v.mean for v in of] for of in means], [[v.drawn for v in of] for of in means]
     apart = [[o.drawn[f].deviation for f in of_client] for o in probe.outcomes]
-    first = [list(turn.weights.values())]
+    begun = sorted({n for v in turn.start.values() for n in (*v.mean, *v.deviation)})
+    first = [list(turn.weights.values()), *_columns([turn.start[f].mean for f in names], begun)]
     for m, d in zip(mean, drawn, strict=True):
         first += [*_columns(m, inputs), *_columns(d, inputs + of_client)]
     basis, at = _reached(first, [_rows(m, names) for m in mean])
     if everybody:
-        own_first = [row for v in apart for row in _columns(v, inputs)]
+        own_first = _columns([turn.start[f].deviation for f in of_client], begun)
+        own_first += [row for v in apart for row in _columns(v, inputs)]
         own_basis, own_at = _reached(own_first, [_rows(v, of_client) for v in apart])
     else:
         own_basis, own_at = _echelon([[Fraction(f == g) for g in of_client] for f in of_client])

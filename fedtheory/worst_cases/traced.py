@@ -193,6 +193,7 @@ class VectorClients(Clients):
         self._bits_up: list[Any] = []
         self._bits_down: list[Any] = []
         self._asked = self._compressed = 0
+        self.begun_with: list[str] = []  # names of vectors that are any near the optimum
         self.cohort = VectorCohort(clients, participants, exact(self.counts[1]) / exact(self.counts[0]))
 
     def __getattr__(self, name: str) -> Any:
@@ -304,6 +305,15 @@ class VectorClients(Clients):
     def _here(self) -> str:
         """The round and how its coins have fallen, in names."""
         return f"{self.label}{self.coins or ''}"
+
+    @property
+    def named(self) -> tuple[int, int]:
+        """How many points, and messages, have names of this round."""
+        return self._asked, self._compressed
+
+    @named.setter
+    def named(self, counts: tuple[int, int]) -> None:
+        self._asked, self._compressed = counts
 
     def _name(self, solved: bool) -> str:
         """The name of the next point."""
@@ -421,6 +431,10 @@ class VectorClients(Clients):
         self.moves = {**moves, name: (pull, move, weight)}
 
     def any_near_the_optimum(self, name: str, distance: Any) -> Any:
+        if name in self.begun_with:
+            told = "those of one name are the same vectors"
+            raise NotLinear(f"begins with any {name} twice, or after its start: {told}")
+        self.begun_with.append(name)
         return self.trace.of_clients(self.run.near_the_optimum(name, exact(distance)), self.slots)
 
     def onto_any_set(self, z: Any) -> Any:
@@ -430,6 +444,8 @@ class VectorClients(Clients):
         The start is in it, and so is the optimum, where minus the gradient is a normal.
         """
         run, k = self.run, int(self._round)
+        if any(name == f"z{k}" for name, *_ in self.inside):
+            raise NotLinear("projects onto the set twice in a round, or in its start and round 1")
         normal = run.vector(f"n{k}", everybody=True)
         end = self.trace.point(z) - normal
         if not self.inside:

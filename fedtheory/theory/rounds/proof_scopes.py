@@ -117,7 +117,8 @@ def _conditions(setting: MethodSetting, case: Case) -> int:
 def _only_model(setting: MethodSetting, drawn: dict[str, Fraction]) -> bool:
     """True if a method keeps nothing but the server's model, and does not ask which round it is."""
     view = view_of(setting, drawn, 0)
-    return all(value is None for value in view.path.states[0][1:]) and "t" not in view.world.trace.read
+    kept = (value for state in view.path.states for value in state[1:])
+    return all(value is None for value in kept) and "t" not in view.world.trace.read
 
 
 def announce_proofs(statement: Any) -> None:
@@ -291,5 +292,6 @@ def _in_units(here: list[Family], there: Mapping[Fraction, list[Family]], fields
 
 def undeclared(setting: MethodSetting, view: Any) -> list[str]:
     """What a method keeps, and the statement does not say what it is before the round."""
-    before = view.path.states[-2]
-    return [n for n in before._fields if n != "x" and getattr(before, n) is not None and n not in setting.of_statement.states]
+    states = view.path.states[-2:]  # what is None before the round may be kept after it
+    kept = [n for n in states[0]._fields if any(getattr(s, n) is not None for s in states)]
+    return [n for n in kept if n != "x" and n not in setting.of_statement.states]

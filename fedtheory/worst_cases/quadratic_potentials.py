@@ -268,7 +268,7 @@ class _Round:
     def __init__(self, subject: Subject, clients: int, participants: int, groups: tuple[Group, ...]) -> None:
         self.subject, self.clients, self.participants, self.groups = subject, clients, participants, groups
         trace = Trace(Run(groups=groups, weights={"x": 1}), clients, participants)
-        of_all = trace, subject.solver, clients, clients, 1, {}, [], "0"
+        of_all: tuple[Any, ...] = trace, subject.solver, clients, clients, 1, {}, [], "0"
         everybody = cache(lambda: VectorClients(*of_all))
         with with_its_line(subject.plain):
             self.begun = subject.algorithm.begin(trace.of_server(common("x")), clients, everybody)

@@ -89,6 +89,28 @@ class Turns(Algorithm):
 
 
 @dataclass(frozen=True)
+class Many(Algorithm):
+    """c is the mean of c_k at the start for two clients, or in two dimensions, alone."""
+
+    name = "many"
+    of: str = "N"
+
+    def init(self, x, num_clients):
+        return Controls(x, per_client(x, num_clients), 0 * x)
+
+    def begin(self, x, num_clients, everybody):
+        clients = everybody()
+        g = clients.gradient(clients.broadcast(x))
+        count = {"N": num_clients - 1, "d": x.shape[-1] - 1, "": 1}[self.of]
+        return Controls(x, g, clients.mean(g) * count)
+
+    def round(self, state, clients):
+        g = clients.gradient(clients.broadcast(state.x))
+        turn = clients.mean(g - state.c_k)
+        return Controls(state.x - F(1, 10) * (turn + state.c), g, state.c + turn)
+
+
+@dataclass(frozen=True)
 class Difference(Algorithm):
     """Any two vectors of each client are not equal because they have one name."""
 
@@ -141,6 +163,26 @@ def test_what_is_none_at_the_start_may_be_kept_afterwards():
     for name in ("one", "every"):
         with pytest.raises(NotCertified):
             proved(falls, name)
+
+
+@pytest.mark.parametrize("of", ["N", "d", ""])
+def test_a_potential_is_followed_where_every_number_of_clients_starts_so(of):
+    paper = Paper("many", title="Many", source="Of the tests")
+
+    @paper.statement(
+        "lowers", about=Many(of), local=GradientSteps(1, lr=lambda c: 1 / c.beta), sampling=Full(),
+        problems=SmoothConvex(clients=(2, 4), dimension=(1, 2)), over="round",
+        states={"c_k": "N d", "c": lambda s: s["c_k"].mean(axis=-2)},
+    )  # fmt: skip
+    def lowers(q):
+        """It is true of the round."""
+        yield form("V", potential(q, lambda s: s.distance_sq, D=lambda s: s.gap / 50))
+
+    found = proved(lowers, "V")
+    assert "any number of clients" in found.words
+    why = "one round, and not every number of rounds: c at the start is not what the statement says of it"
+    assert (found.follows == why) == bool(of)
+    assert found.follows.startswith("for every number of rounds T") != bool(of)
 
 
 def test_vectors_of_one_name_are_asked_for_once():

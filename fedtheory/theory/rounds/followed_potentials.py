@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from fedtheory.errors import MissingCapability
 from fedtheory.theory.rounds.forms import OF_STATES, Potential
 from fedtheory.theory.rounds.method_setting import MethodSetting
 from fedtheory.theory.rounds.oracles import everyone
-from fedtheory.theory.rounds.proof_scopes import MANY, Case, undeclared
+from fedtheory.theory.rounds.proof_scopes import MANY, Case, elsewhere, undeclared
 from fedtheory.theory.rounds.vector_forms import only_vectors, quadratics, view_of
 from fedtheory.theory.rounds.vector_worlds import OWN, OWN_X, CohortWorld
 from fedtheory.worst_cases.entries import NotLinear
@@ -50,7 +51,10 @@ def followed(
         return ""
     last = max(case.rounds for case in cases)
     every = [(view, one.sides) for view, one in zip(views, claimed, strict=True)]
-    whys = (_not_again(setting, view, last) or _of_another(view, of) or _factor(of) for view, of in every)
+    whys = chain(
+        (_not_again(setting, view, last) or _of_another(view, of) or _factor(of) for view, of in every),
+        (_not_elsewhere(setting, case, of, last) for case, of in zip(many, constants, strict=True)),
+    )
     if why := next(filter(None, whys), ""):
         return f"one round, and not every number of rounds: {why}"
     told = dict.fromkeys(_of_runs(view, of) for view, of in every)
@@ -150,6 +154,23 @@ def _of_another(view: Any, sides: Potential) -> str:
     claimed = quadratics(sides.lhs)
     if len(anywhere) > 1 or now != quadratics(sides.before) or any(v != [claimed[i % len(claimed)]] for i, v in enumerate(then)):
         return "V of a state depends on more than the state: on who takes part, or on other states"
+    return ""
+
+
+def _not_elsewhere(
+    setting: MethodSetting, case: Case, constants: Mapping[str, Fraction], last: int
+) -> str:
+    """Why the state after a round, or at the start, is none that the statement is about for another
+    dimension or number of clients, or ''."""
+    for other in elsewhere(setting, case) if setting._free else ():
+        try:
+            view = view_of(setting, **{**case._asdict(), **other}).other(dict(constants))
+            with only_vectors("the start"):
+                why = _not_again(setting, view, last)
+        except MissingCapability as error:
+            why = str(error)
+        if why:
+            return why
     return ""
 
 

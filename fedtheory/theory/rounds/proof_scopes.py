@@ -22,7 +22,7 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.runs import STATE
 
-__all__ = ["MANY", "Case", "announce_proofs", "cases_of", "scope_of", "scopes", "undeclared"]
+__all__ = ["MANY", "Case", "announce_proofs", "cases_of", "elsewhere", "scope_of", "scopes", "undeclared"]
 
 MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one size is proved
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
@@ -271,6 +271,18 @@ def _changes(
     every = "N" not in read and alike([SEVERAL] * last)
     every = every and (fewest > 1 or one_is_as_two(statement, setting, form, constants))
     return EVERYBODY if every else "2, 3 or 5 clients", in_units, read
+
+
+def elsewhere(setting: MethodSetting, case: Case) -> list[dict[str, Any]]:
+    """Other dimensions, and other numbers of clients, that are looked at where every one is claimed."""
+    fewest, largest = setting.problems.clients
+    N, P = case.crowd
+    many = max(2 * OTHERS, SEVERAL // (1 + N // 10))
+    found: list[dict[str, Any]] = [{"dim": d} for d in (1, OTHERS, many)]
+    if P == N and fewest < largest:
+        counts = [*range(fewest, 2), *CLIENTS, SEVERAL]
+        found += [{"crowd": (n, n), "rows": n, "dim": 1} for n in counts]
+    return found
 
 
 def _in_units(here: list[Family], there: Mapping[Fraction, list[Family]], fields: Sequence[str]) -> bool:

@@ -25,6 +25,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.exact import Exact
 from fedtheory.local.exact_prox import ExactProx
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
+from fedtheory.local.sgd import GradientSteps
 from fedtheory.local.shifted_gradients import OnView
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.messages.base import Compressor
@@ -340,6 +341,8 @@ class VectorClients(Clients):
         elif isinstance(solver, SubgradientSliding):
             found = self._slid(objective, start, solver)
         else:
+            if not isinstance(solver, GradientSteps) or solver.decay != 1:
+                self.trace.read.add("t")  # by which steps may be smaller
             rows = Rows(np.arange(len(self.slots)), np.zeros((1, 1), int), None, None, int(self._round))  # type: ignore[arg-type]
             found = solver.solve(problem, objective, start, rows)
         self.results.append(found)

@@ -11,7 +11,9 @@ import pytest
 
 from fedtheory.algorithms.base import Algorithm, per_client
 from fedtheory.errors import MissingCapability, NotCertified
-from fedtheory.theory import Full, GradientSteps, Paper, SmoothConvex, form, le, potential
+from fedtheory.local import GradientSteps as OwnSteps
+from fedtheory.local.objective import LocalObjective
+from fedtheory.theory import Full, GradientSteps, Paper, SmoothConvex, StronglyConvex, form, le, potential
 from fedtheory.theory.rounds.vector_proofs import proved
 from fedtheory.worst_cases import quadratic_potential, worst_case
 
@@ -111,6 +113,21 @@ class Many(Algorithm):
 
 
 @dataclass(frozen=True)
+class Decays(Algorithm):
+    """Its steps are smaller in every round."""
+
+    name = "decays"
+    decay: float = 1.0
+
+    def init(self, x, num_clients):
+        return State(x)
+
+    def round(self, state, clients):
+        x, steps = clients.broadcast(state.x), OwnSteps(1, 0.5, decay=self.decay)
+        return State(clients.mean(clients.minimise(LocalObjective(center=x), x, steps).y))
+
+
+@dataclass(frozen=True)
 class Difference(Algorithm):
     """Any two vectors of each client are not equal because they have one name."""
 
@@ -163,6 +180,25 @@ def test_what_is_none_at_the_start_may_be_kept_afterwards():
     for name in ("one", "every"):
         with pytest.raises(NotCertified):
             proved(falls, name)
+
+
+def test_a_local_solver_whose_steps_decay_asks_which_round_it_is():
+    assert quadratic_potential(Decays, decay=1).rho < 1
+    with pytest.raises(MissingCapability, match="asks which round it is"):
+        quadratic_potential(Decays, decay=0.25)
+    paper = Paper("decays", title="Decays", source="Of the tests")
+
+    @paper.statement(
+        "falls", about=Decays(0.25), local=GradientSteps(1, lr=lambda c: 1 / c.beta), sampling=Full(),
+        problems=StronglyConvex(clients=2, dimension=(1, 2), mu=F(1, 2)), over="round",
+    )  # fmt: skip
+    def falls(q):
+        """It is true of round 1."""
+        noise = q.over_clients(q.sq(q.gradients(q.x_star)))
+        yield form("V", potential(q, lambda s: s.distance_sq, rho=F(9, 10), noise=noise))
+
+    with pytest.raises(NotCertified):
+        proved(falls, "V")
 
 
 @pytest.mark.parametrize("of", ["N", "d", ""])

@@ -64,15 +64,22 @@ class VectorCohort(Cohort):
     """P of N clients.
 
     clients, participants : for which an array has rows; P/N is the share
+    read : what was asked for, to which N is added
     """
 
-    def __init__(self, clients: int, participants: int, share: Any) -> None:
+    def __init__(self, clients: int, participants: int, share: Any, read: set[str]) -> None:
         drawn = participants < clients
         self.__dict__.update(
-            NOT_DRAWN, num_clients=clients, drawn=drawn, participants=participants,
+            NOT_DRAWN, rows=clients, read=read, drawn=drawn, participants=participants,
             mask=None if drawn else np.ones((1, clients), dtype=bool),
             active_probability=np.full(clients, share, dtype=object),
         )  # fmt: skip
+
+    @property
+    def num_clients(self) -> int:
+        """For how many clients an array has rows."""
+        self.__dict__["read"].add("N")
+        return int(self.__dict__["rows"])
 
     @property
     def members(self) -> Any:
@@ -195,7 +202,8 @@ class VectorClients(Clients):
         self._bits_down: list[Any] = []
         self._asked = self._compressed = 0
         self.begun_with: list[str] = []  # names of vectors that are any near the optimum
-        self.cohort = VectorCohort(clients, participants, exact(self.counts[1]) / exact(self.counts[0]))
+        share = exact(self.counts[1]) / exact(self.counts[0])
+        self.cohort = VectorCohort(clients, participants, share, trace.read)
 
     def __getattr__(self, name: str) -> Any:
         raise NotLinear(f"asks for clients.{name}: {NOT_LINEAR}")

@@ -128,6 +128,22 @@ class Decays(Algorithm):
 
 
 @dataclass(frozen=True)
+class Crowds(Algorithm):
+    """Its steps are too large for more than 30 clients."""
+
+    name = "crowds"
+    of: str = "rows"
+
+    def init(self, x, num_clients):
+        return State(x)
+
+    def round(self, state, clients):
+        g = clients.gradient(clients.broadcast(state.x))
+        n = g.shape[1] if self.of == "rows" else clients.cohort.num_clients
+        return State(state.x - F(1, 2) * max(1, n - 30) * clients.mean(g))
+
+
+@dataclass(frozen=True)
 class Difference(Algorithm):
     """Any two vectors of each client are not equal because they have one name."""
 
@@ -199,6 +215,21 @@ def test_a_local_solver_whose_steps_decay_asks_which_round_it_is():
 
     with pytest.raises(NotCertified):
         proved(falls, "V")
+
+
+@pytest.mark.parametrize(("of", "most"), [("rows", 40), ("cohort", 4)])
+def test_what_is_false_of_many_clients_is_not_claimed_of_any_number(of, most):
+    paper = Paper("crowds", title="Crowds", source="Of the tests")
+
+    @paper.statement(
+        "falls", about=Crowds(of), local=GradientSteps(1, lr=lambda c: 1 / c.beta), sampling=Full(),
+        problems=SmoothConvex(clients=(2, most), dimension=(1, 2)), over="round",
+    )  # fmt: skip
+    def falls(q):
+        """It is true of few clients."""
+        yield form("one", le(q.distance_sq_next, q.distance_sq))
+
+    assert "2, 3 or 5 clients" in proved(falls, "one").words
 
 
 @pytest.mark.parametrize("of", ["N", "d", ""])

@@ -268,9 +268,15 @@ def _changes(
 
     if not alike(CLIENTS):
         return "2 clients", in_units, read
-    every = "N" not in read and alike([SEVERAL] * last)
+    every = "N" not in read and alike(_several(setting) if last else [])
     every = every and (fewest > 1 or one_is_as_two(statement, setting, form, constants))
     return EVERYBODY if every else "2, 3 or 5 clients", in_units, read
+
+
+def _several(setting: MethodSetting) -> list[int]:
+    """Larger numbers of clients that are looked at: one, and the most that are declared, up to `MANY`."""
+    most = min(setting.problems.clients[1], MANY)
+    return [SEVERAL, *[most][: most > SEVERAL]]
 
 
 def elsewhere(setting: MethodSetting, case: Case) -> list[dict[str, Any]]:
@@ -280,7 +286,7 @@ def elsewhere(setting: MethodSetting, case: Case) -> list[dict[str, Any]]:
     many = max(2 * OTHERS, SEVERAL // (1 + N // 10))
     found: list[dict[str, Any]] = [{"dim": d} for d in (1, OTHERS, many)]
     if P == N and fewest < largest:
-        counts = [*range(fewest, 2), *CLIENTS, SEVERAL]
+        counts = [*range(fewest, 2), *CLIENTS, *_several(setting)]
         found += [{"crowd": (n, n), "rows": n, "dim": 1} for n in counts]
     return found
 

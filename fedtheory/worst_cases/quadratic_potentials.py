@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.base import Algorithm
+from fedtheory.algorithms.compressed import Compressed
 from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.inputs import whole_number
 from fedtheory.limits import announce
@@ -311,8 +312,9 @@ class _Round:
             raise MissingCapability(f"{subject.name}: asks which round it is, and a potential is one of every round")
         if run.conditions.keys() != {run.named(n, g) for n in run.messages for g in range(len(run.shares))}:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
+        bits = {"missed_bits"} if isinstance(subject.algorithm, Compressed) else set[str]()
         for n in self.begun._fields:
-            if n not in self.fields and not _stays(getattr(self.begun, n), getattr(after, n)):
+            if n not in bits.union(self.fields) and not _stays(getattr(self.begun, n), getattr(after, n)):
                 told = f"a round changes {n}, which is no vector at the start: rounds may differ"
                 raise MissingCapability(f"{subject.name}: {told}")
         new = {name: v for n in self.fields for name, v in self.rows(run, n, trace.vector(getattr(after, n))).items()}

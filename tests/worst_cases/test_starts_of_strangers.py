@@ -181,6 +181,10 @@ def test_a_potential_of_round_1_is_none_of_other_rounds(counts):
         quadratic_potential(Turns, counts=counts)
 
 
+def test_bits_that_are_counted_move_nothing():
+    assert quadratic_potential("fedavg", contraction_down=F(1, 2), step=F(1, 4)).rho < 1
+
+
 def test_what_is_none_at_the_start_may_be_kept_afterwards():
     paper = Paper("turns", title="Turns", source="Of the tests")
 

@@ -314,7 +314,9 @@ class _Round:
             raise MissingCapability(f"{subject.name}: a potential of l1 terms or of sets is not computed so")
         bits = {"missed_bits"} if isinstance(subject.algorithm, Compressed) else set[str]()
         for n in self.begun._fields:
-            if n not in bits.union(self.fields) and not _stays(getattr(self.begun, n), getattr(after, n)):
+            if n in bits.union(self.fields):
+                continue
+            if not _stays(getattr(self.begun, n), getattr(after, n)):
                 told = f"a round changes {n}, which is no vector at the start: rounds may differ"
                 raise MissingCapability(f"{subject.name}: {told}")
         new = {name: v for n in self.fields for name, v in self.rows(run, n, trace.vector(getattr(after, n))).items()}

@@ -1,4 +1,4 @@
-"""Methods of anyone's that ask all clients for something at their start, or whose first round is unlike the others."""
+"""Methods that ask clients for something at their start, or have a round 1 of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from fedtheory.algorithms.base import Algorithm, per_client
 from fedtheory.errors import MissingCapability, NotCertified
 from fedtheory.local import GradientSteps as OwnSteps
 from fedtheory.local.objective import LocalObjective
-from fedtheory.theory import Full, GradientSteps, Paper, SmoothConvex, StronglyConvex, form, le, potential
+from fedtheory.theory import (
+    Full,
+    GradientSteps,
+    Paper,
+    SmoothConvex,
+    StronglyConvex,
+    form,
+    le,
+    potential,
+)
 from fedtheory.theory.rounds.vector_proofs import proved
 from fedtheory.worst_cases import quadratic_potential, worst_case
 
@@ -31,7 +40,7 @@ class Controls(NamedTuple):
 
 @dataclass(frozen=True)
 class Ahead(Algorithm):
-    """The gradient at x_0 is asked for at the start, and in round 1 the one at another point comes first."""
+    """The gradient at x_0 is asked for at the start, and in round 1 another comes first."""
 
     name = "ahead"
     again: bool = False
@@ -209,7 +218,8 @@ def test_a_local_solver_whose_steps_decay_asks_which_round_it_is():
     paper = Paper("decays", title="Decays", source="Of the tests")
 
     @paper.statement(
-        "falls", about=Decays(0.25), local=GradientSteps(1, lr=lambda c: 1 / c.beta), sampling=Full(),
+        "falls", about=Decays(0.25), sampling=Full(),
+        local=GradientSteps(1, lr=lambda c: 1 / c.beta),
         problems=StronglyConvex(clients=2, dimension=(1, 2), mu=F(1, 2)), over="round",
     )  # fmt: skip
     def falls(q):
@@ -251,7 +261,8 @@ def test_a_potential_is_followed_where_every_number_of_clients_starts_so(of):
 
     found = proved(lowers, "V")
     assert "any number of clients" in found.words
-    why = "one round, and not every number of rounds: c at the start is not what the statement says of it"
+    why = "one round, and not every number of rounds: "
+    why += "c at the start is not what the statement says of it"
     assert (found.follows == why) == bool(of)
     assert found.follows.startswith("for every number of rounds T") != bool(of)
 

@@ -52,7 +52,10 @@ def followed(
     last = max(case.rounds for case in cases)
     every = [(view, one.sides) for view, one in zip(views, claimed, strict=True)]
     whys = chain(
-        (_not_again(setting, view, last) or _of_another(view, of) or _factor(of) for view, of in every),
+        (
+            _not_again(setting, view, last) or _of_another(view, of) or _factor(of)
+            for view, of in every
+        ),
         (_not_elsewhere(setting, case, of, last) for case, of in zip(many, constants, strict=True)),
     )
     if why := next(filter(None, whys), ""):

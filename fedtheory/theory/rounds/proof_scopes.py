@@ -22,7 +22,9 @@ from fedtheory.worst_cases.identity import Family
 from fedtheory.worst_cases.numbers import Units
 from fedtheory.worst_cases.runs import STATE
 
-__all__ = ["MANY", "Case", "announce_proofs", "cases_of", "elsewhere", "scope_of", "scopes", "undeclared"]
+__all__ = [
+    "MANY", "Case", "announce_proofs", "cases_of", "elsewhere", "scope_of", "scopes", "undeclared",
+]  # fmt: skip
 
 MOST_CROWDS = 4  # numbers of clients at which a statement about cohorts of one size is proved
 COHORTS = ((2, 1), (3, 1), (3, 2), (5, 2))  # N and P at which a statement about cohorts of any size is proved
@@ -274,13 +276,13 @@ def _changes(
 
 
 def _several(setting: MethodSetting) -> list[int]:
-    """Larger numbers of clients that are looked at: one, and the most that are declared, up to `MANY`."""
+    """Larger numbers of clients that are looked at: one, and the most declared up to `MANY`."""
     most = min(setting.problems.clients[1], MANY)
     return [SEVERAL, *[most][: most > SEVERAL]]
 
 
 def elsewhere(setting: MethodSetting, case: Case) -> list[dict[str, Any]]:
-    """Other dimensions, and other numbers of clients, that are looked at where every one is claimed."""
+    """Other dimensions, and other numbers of clients, looked at where every one is claimed."""
     fewest, largest = setting.problems.clients
     N, P = case.crowd
     many = max(2 * OTHERS, SEVERAL // (1 + N // 10))

@@ -324,8 +324,8 @@ def report_command(
 )
 def replay_command(
     file: Annotated[str, Argument(
-        help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a "
-        "statement that has one.",
+        help="A witness file, a certificate, a shipped witness (`fedtheory list witnesses`), or a "
+        "statement that has a witness.",
     )],
     paper: Annotated[Path | None, Option(
         metavar="FILE.py", help="The Python file whose statement it is about; it is run.",

@@ -324,8 +324,8 @@ def report_command(
 )
 def replay_command(
     file: Annotated[str, Argument(
-        help="A witness file, the name of a shipped one (`fedtheory list witnesses`), or a "
-        "statement that has one.",
+        help="A witness file, a certificate, a shipped witness (`fedtheory list witnesses`), or a "
+        "statement that has a witness.",
     )],
     paper: Annotated[Path | None, Option(
         metavar="FILE.py", help="The Python file whose statement it is about; it is run.",
@@ -391,6 +391,7 @@ _GIVEN_TO_METHOD = [option(
         "fedtheory worst-case fedavg --local-steps 4 --rounds 2 --step 1/4",
         "fedtheory worst-case mine.py:MyMethod --rounds 3 --step 1/4 --given beta=1/2",
         "fedtheory worst-case scaffold --local-steps 2 --rounds 3 --step 1/4 --criterion gradient",
+        "fedtheory worst-case scaffold -K 2 --step 1/4 --given initial=gradient",
         "fedtheory worst-case scaffold --clients 4 --participants 2 --rounds 2 --step 1/4 "
         "--criterion distance",
         "fedtheory worst-case fedavg --rounds 2 --step 1/100 --group '9/10: L=1 mu=1/10' --group "

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.cli.common import must_take_files, note, progress, writing
-from fedtheory.errors import NotCertified
+from fedtheory.errors import FedTheoryError, InvalidInput, NotCertified
 
-__all__ = ["ask_coq", "check_coq"]
+__all__ = ["ask_coq", "check_coq", "has_theorem"]
 
 LARGE = 1_000_000  # characters of a file that is announced
 
@@ -19,7 +19,28 @@ def check_coq(path: Path | None) -> None:
         from fedtheory.worst_cases.coq.check import check_name
 
         check_name(path)
+        if path.is_dir():
+            raise InvalidInput(f"--coq {path}: it is a folder; name a file that is to be written")
         must_take_files(path.parent, "--coq")
+
+
+def has_theorem(found: Any) -> bool:
+    """Whether Coq's side has a theorem for what was found, a worst case or a quadratic potential."""
+    from fedtheory.worst_cases.certificates import QUADRATIC, certificate
+    from fedtheory.worst_cases.coq.export import theorem
+    from fedtheory.worst_cases.coq.methods import words
+    from fedtheory.worst_cases.coq.rates import rate
+
+    proof, method = certificate(found), type(found.question.subject.plain)
+    criterion = getattr(found.question, "criterion", None)
+    try:
+        if proof.question.get("kind") == QUADRATIC:
+            rate(proof, method)
+        else:
+            words(theorem(proof, method, None if isinstance(criterion, str) else criterion))
+    except FedTheoryError:  # which says what Coq's side has no word for
+        return False
+    return True
 
 
 def ask_coq(

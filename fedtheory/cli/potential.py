@@ -91,7 +91,7 @@ def _show(told: dict[str, Any], found: Any, path: Path | None, method: str) -> N
     if 0 < found.rho < 1:
         floor = " down to the noise" if found.c else ""
         console.print(f"So E V falls like {told['rho']:.6g}^T{floor}: to a tenth in {_rounds(told['rho'])} rounds.")
-    tell_proof(path, method)
+    tell_proof(path, found, method)
 
 
 def _short(number: Any) -> str:

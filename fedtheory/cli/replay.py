@@ -137,6 +137,12 @@ def replay(
     if reached is not None:
         from fedtheory.cli.worst_function import replay_instance
 
+        for option, file in (("proof", proof), ("coq", coq)):
+            if file is not None:
+                raise InvalidInput(
+                    f"--{option} {file}: {name} holds the losses of a worst case, not a proof; name the "
+                    "certificate that `worst-case` wrote"
+                )
         own = None if method is None else method_of(method), None if criterion is None else criterion_of(criterion)
         check_files(Path(name), reached[0], *own)
         replay_instance(Path(name), *reached, as_json, *own)
@@ -145,7 +151,7 @@ def replay(
         find_witness(name)  # which says so
     for option, file in (("proof", proof), ("coq", coq)):
         if file is not None:
-            raise InvalidInput(f"--{option} {file}: {name} is no certificate; leave it out")
+            raise InvalidInput(f"--{option} {file}: {name} is no certificate; leave it out, or name a file that `worst-case` wrote")
     if method is not None or criterion is not None:
         given = own_options(method or "", criterion or "").strip()
         raise InvalidInput(f"{given}: {name} is no certificate of `worst-case`, and no losses of one; leave it out")

@@ -26,6 +26,7 @@ _LOCAL = {  # by the local work of a method: what of it is on its page
 _OF_SOLVERS = {*_SOLVED, "local_l1", "batch_size", "epochs", "lr_decay"}
 _NOISE = "Noise of every subgradient (rms), in units of G (default 0)."
 _EVERY = ("rounds", "participants")
+_NOT_GIVEN = ("step", "rounds", "radius", "lipschitz", "allow_long")  # other options say these
 
 
 def own_options(method: str) -> tuple[str, ...]:
@@ -204,9 +205,15 @@ def worst_case_topic(method: str) -> Topic | None:
         *(() if cls.local_work in OWN_WORK else ("local_steps",)), "criterion", *losses,
         "distance", "lyapunov", "out",
     ]  # fmt: skip
+    others = [f.name for f in fields(cls) if f.name not in (*OF_METHOD, *_NOT_GIVEN)]
+    given = (
+        f"Another setting of {method}: {', '.join(others)}; or, for any compressor of its messages, "
+        "contraction=1/2 (contraction_down of the server's), feedback=false."
+    )
     about = (cls.__doc__ or "").partition("\n")[0].rstrip(".")
     return Topic(
         f"Bound what a method can end with at worst, with a proof in fractions. {about}.",
         f"Options of {method}", own, tuple(n for n in first if n not in foreign),
-        frozenset(foreign), examples=(f"fedtheory worst-case {method} --rounds 2",),
+        frozenset(foreign), {"given": given} if others else {},
+        (f"fedtheory worst-case {method} --rounds 2",),
     )  # fmt: skip

@@ -84,7 +84,7 @@ def worst_case(
         emit(told)
         return
     _show(told, found)
-    tell_proof(path, method, criterion)
+    tell_proof(path, found, method, criterion)
     if instance is not None:
         show_instance(told["instance"], own_options(method, criterion))
 
@@ -250,14 +250,19 @@ def own_options(method: str = "", criterion: str = "") -> str:
     return "".join(f" --{n} {v}" for n, v in (("method", method), ("criterion", criterion)) if ":" in v)
 
 
-def tell_proof(path: Path | None, method: str = "", criterion: str = "") -> None:
-    """Say where the certificate is, and how it is checked; ``method`` and ``criterion`` as they were named."""
+def tell_proof(path: Path | None, found: Any, method: str = "", criterion: str = "") -> None:
+    """Say where the certificate of what was found is, and how it is checked; ``method`` and
+    ``criterion`` as they were named."""
     if path is not None:
+        from fedtheory.cli.coq import has_theorem
+
         own = own_options(method, criterion)
         out_console().print(f"\nThe proof in fractions: {path}", soft_wrap=True)
         out_console().print(f"Check it without a solver: fedtheory replay {path}{own}", soft_wrap=True)
-        out_console().print("Read it: add --proof proof.tex, or proof.py, a script that checks itself", soft_wrap=True)
-        out_console().print("Have Coq check it: add --coq proof.v", soft_wrap=True)
+        read = "Read it: replay it with --proof proof.tex, or proof.py, a script that checks itself"
+        out_console().print(read, soft_wrap=True)
+        if has_theorem(found):
+            out_console().print("Have Coq check it: replay it with --coq proof.v", soft_wrap=True)
 
 
 def _show(told: dict[str, Any], found: Any) -> None:
@@ -301,7 +306,11 @@ def _show(told: dict[str, Any], found: Any) -> None:
     start, zeta = (float(numbers.get(name, 0)) for name in ("start", "heterogeneity"))
     if asked["distance"] == "0" or asked["heterogeneity"] == "0":
         return  # the multiplier of a number that is 0 is any large one
-    more = "" if asked["heterogeneity"] is None else f" and by {zeta:.4g} with the mean square of the clients' gradients at x*"
+    begins = assumed(found.question).items()
+    also = [(words.partition(" is at most")[0], float(numbers.get(name, 0))) for name, words in begins]
+    joined = "," if also else " and"
+    more = "" if asked["heterogeneity"] is None else f"{joined} by {zeta:.4g} with the mean square of the clients' gradients at x*"
+    more += "".join(f" and by {by:.4g} with {of}" for of, by in also)
     rest = ", and with G" if found.question.losses.lipschitz is not None else ""
     console.print(f"The bound grows by {start:.4g} with ||x_0 - x*||^2{more}{rest}.")
 
@@ -381,7 +390,8 @@ def replay_certificate(
     console = out_console()
     console.print(Text(files.in_words(found.question), "bold"), soft_wrap=True)
     for name, number in found.claim.items():
-        console.print(f"{name} = {number} = {float(number):.9g}", soft_wrap=True)
+        equal = "" if str(number) == f"{float(number):.9g}" else f" = {float(number):.9g}"
+        console.print(f"{name} = {number}{equal}", soft_wrap=True)
     for key in (key for key, same in made_with.items() if not same):
         told_of = f"The file of {sources[key][0]} is not the one that the certificate was made with"
         console.print(f"{told_of}; it is proved for this one.", soft_wrap=True)

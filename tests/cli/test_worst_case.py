@@ -48,6 +48,47 @@ def test_a_bound_is_proved_written_and_checked(tmp_path):
     assert "none negative" in shown and "D >= 0" in shown
 
 
+@each(
+    ("words", "has"),
+    [
+        (["fedavg", "--step", "1/4"], True),
+        (["feddyn", "--alpha", "1", "--lyapunov"], True),
+        (["fedavg", "--step", "1/4", "-N", "3", "-P", "2"], False),
+        (["scaffold", "--step", "1/4", "--given", "initial=1/2"], False),
+        (["scaffold", "-K", "2", "--step", "1/4", "-N", "3", "-P", "2", "--lyapunov"], False),
+    ],
+)
+def test_coq_is_named_where_it_has_a_theorem(words, has, tmp_path):
+    said = call("worst-case", *words, "--out", tmp_path).stdout
+    assert "replay it with --proof proof.tex" in said
+    assert ("replay it with --coq proof.v" in said) is has
+
+
+def test_a_file_for_coq_is_not_taken_in_vain(tmp_path):
+    losses = tmp_path / "worst.json"
+    call("worst-case", "fedavg", "--step", "1/4", "--instance", losses, "--out", tmp_path)
+    for option in (["--coq", tmp_path / "a.v"], ["--proof", tmp_path / "a.tex"]):
+        said = " ".join(refused("replay", losses, *option).split())
+        assert "holds the losses of a worst case, not a proof; name the certificate" in said
+    (tmp_path / "a.v").mkdir()
+    [proof] = tmp_path.glob("fedavg*.json")
+    said = " ".join(refused("replay", proof, "--coq", tmp_path / "a.v").split())
+    assert "it is a folder; name a file" in said
+
+
+def test_growth_with_where_the_method_begins_is_told(tmp_path):
+    words = ["scaffold", "-K", "2", "--step", "1/4", "--given", "initial=1/2", "--out", tmp_path]
+    said = " ".join(call("worst-case", *words).stdout.split())
+    assert "at x* and by 0.0" in said and "with the mean of ||c_k - grad f_k(x*)||^2." in said
+
+
+def test_the_settings_of_a_method_are_in_its_help():
+    page = call("worst-case", "scaffold", "--help-all").stdout
+    said = " ".join(page.replace("│", " ").split())
+    assert "Another setting of scaffold: option, server_lr, send, control, initial" in said
+    assert "--given initial=gradient" in call("worst-case", "scaffold", "--help").stdout
+
+
 def test_local_steps_and_growth_are_told(tmp_path):
     """T_1 = ceil(4 lambda^2 K/(2 D)) = 4 for lambda = D = 1, K = 2; the start's and the heterogeneity's parts add up to the bound."""
     shown = " ".join(call("worst-case", "fedmls", "-T", "2", "--lam", "1", "--D", "1", "--out", str(tmp_path)).stdout.split())

@@ -16,7 +16,7 @@ from command_line import call, refused
 from repository import ROOT
 from server_momentum import Heavy
 
-from fedtheory.algorithms import FedProx
+from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.cli.audit import named
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, worst_case, write
@@ -25,6 +25,7 @@ from fedtheory.worst_cases.coq import check
 from fedtheory.worst_cases.coq.export import theorem
 from fedtheory.worst_cases.coq.text import exported, text_of
 from fedtheory.worst_cases.gram import Vector, own
+from fedtheory.worst_cases.methods import source_of
 
 needs_coq = pytest.mark.skipif(
     shutil.which("coqc") is None, reason="coqc is not installed: apt install coq"
@@ -156,6 +157,21 @@ def test_the_theorem_says_the_method_by_its_name_or_by_an_equation_for_each_poin
 ])  # fmt: skip
 def test_what_the_definition_does_not_have_is_told_by_equations(given):
     assert "From Fedtheory Require Import bounds." in written(**given, step=STEP)
+
+
+class Passing(FedAvg):
+    """Says that it is the package's FedAvg, and moves the server by half."""
+
+    def round(self, state, clients):
+        return state._replace(x=(state.x + super().round(state, clients).x) / 2)
+
+
+Passing.__module__ = FedAvg.__module__
+
+
+def test_a_class_that_says_that_it_is_the_packages_is_told_by_its_equations():
+    assert Passing.name == "fedavg" and source_of(Passing) and not source_of(FedAvg)
+    assert "From Fedtheory Require Import bounds." in written(Passing, step=STEP)
 
 
 def test_units_are_taken_out():

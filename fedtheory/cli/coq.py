@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from fedtheory.cli.common import must_take_files, note, progress, writing
@@ -62,13 +63,15 @@ def ask_coq(
     told: dict[str, Any] = {"file": str(path), "theorem": of.name, "commands": typed}
     told["coq"] = version()
     if told["coq"] is None:
-        where = f"cd {path.parent} && " * (path.parent != Path())
+        where = f"cd {quote(str(path.parent))} && " * (path.parent != Path())
         said = f"The theorem: {path}. {INSTALL}. Then type: {where}{typed}"
         return {"coq": told | {"accepted": None}}, [said]
     with progress("Coq checks the theorem"):
         answer = checked(of.text)
     if not answer.accepted:
-        raise NotCertified(f"{path}: Coq {answer.version} refuses the theorem at {answer.said}")
+        path.unlink(missing_ok=True)
+        refused = f"Coq {answer.version} refuses the theorem at {answer.said}"
+        raise NotCertified(f"{path} is not kept: {refused}")
     told |= {
         "accepted": True, "seconds": answer.seconds, "library_seconds": answer.library_seconds,
         "axioms": list(answer.axioms), "proved": of.proved,

@@ -8,6 +8,7 @@ import re
 import shutil
 from dataclasses import replace
 from fractions import Fraction as F
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -16,7 +17,7 @@ from command_line import call, refused
 from repository import ROOT
 from server_momentum import Heavy
 
-from fedtheory.algorithms import FedProx
+from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.cli.audit import named
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, worst_case, write
@@ -25,6 +26,7 @@ from fedtheory.worst_cases.coq import check
 from fedtheory.worst_cases.coq.export import theorem
 from fedtheory.worst_cases.coq.text import exported, text_of
 from fedtheory.worst_cases.gram import Vector, own
+from fedtheory.worst_cases.methods import source_of
 
 needs_coq = pytest.mark.skipif(
     shutil.which("coqc") is None, reason="coqc is not installed: apt install coq"
@@ -62,6 +64,12 @@ class ProxOfOnesOwn(FedProx):
     """FedProx by another name."""
 
     name: ClassVar[str] = "prox-of-ones-own"
+
+
+class Digit(FedAvg):
+    """FedAvg under a name that begins with a digit."""
+
+    name: ClassVar[str] = "3pc"
 
 
 class Counting(Heavy):
@@ -158,6 +166,21 @@ def test_what_the_definition_does_not_have_is_told_by_equations(given):
     assert "From Fedtheory Require Import bounds." in written(**given, step=STEP)
 
 
+class Passing(FedAvg):
+    """Says that it is the package's FedAvg, and moves the server by half."""
+
+    def round(self, state, clients):
+        return state._replace(x=(state.x + super().round(state, clients).x) / 2)
+
+
+Passing.__module__ = FedAvg.__module__
+
+
+def test_a_class_that_says_that_it_is_the_packages_is_told_by_its_equations():
+    assert Passing.name == "fedavg" and source_of(Passing) and not source_of(FedAvg)
+    assert "From Fedtheory Require Import bounds." in written(Passing, step=STEP)
+
+
 def test_units_are_taken_out():
     """L = 10, R = 1/2 and zeta = 5 are L = R = zeta = 1 in other units."""
     other = written(
@@ -228,6 +251,8 @@ def test_words_of_a_file_end_no_comment():
     found, *_ = proved(Heavy, step=STEP, beta=F(1, 2))
     forged = {**found.question, "source": 'x.py:X *) Axiom no : False. (* "', "method": "a *) b"}
     text = text_of(theorem(replace(found, question=forged), Heavy), "theorem.v")
+    assert text == text_of(theorem(found, Heavy), "theorem.v")  # it says what was asked, not the file
+    text = text_of(replace(theorem(found, Heavy), words='a *) Axiom no : False. (* " b'), "theorem.v")
     assert (
         text.count("*)") == text.count("(*")
         and '"' not in text
@@ -273,7 +298,17 @@ ACCEPTED = [
     ("scaffold", 2, 2, "gap", {"step": STEP, "clients": 1}),
     (Heavy, 1, 2, "distance", {"step": STEP, "beta": F(1, 2), "clients": 1}),
     (Counting, 1, 1, "gap", {"clients": 3, "step": STEP, "beta": F(0)}),
+    ("fedprox", 1, 1, "gap", {"mu": 2, "losses": Losses(None, lipschitz=F(1))}),
+    ("fedelasticnet-dyn", 1, 1, "gap", {"l1": 0, "l2": 2}),
+    (Digit, 1, 1, "gap", {"step": STEP}),
 ]
+
+
+FORGED_BOUNDS = """From Coq Require Import Reals.
+From Fedtheory Require Export definitions.
+Open Scope R_scope.
+Definition objective {E : space} (N : nat) (f : nat -> E -> R) (x : E) : R := 0.
+"""
 
 
 @needs_coq
@@ -287,16 +322,22 @@ def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
         potential("scaffold", step=STEP, local_steps=2),
     )
     texts += [exported(found, "theorem.v").text for found in of_potentials]
-    head = texts[0].partition("Definition ")[0].replace("methods.", "potentials cohort_bounds.")
+    head = re.sub(
+        "Import .*definitions.", "Import potentials cohort_bounds.", texts[0].partition("Definition ")[0]
+    )
+    head += "From Coq Require Import QArith ZArith Lra Lia.\nOpen Scope R_scope.\n"
     made = []
     for i, text in enumerate(texts):
         assert text.startswith("(** kind") and text.count("Print Assumptions proof.") == 1
         made.append(
-            f"Module m{i}.\nDefinition {text.partition('Definition ')[2].partition('Print Assumptions')[0]}End m{i}.\n"
+            f"Module m{i}.\n {text[text.index('Definition ') :].partition('Print Assumptions')[0]}End m{i}.\n"
         )
-    proofs = ", ".join(f"m{i}.proof" for i in range(len(made)))
+    names = [re.search(r"Definition (\w+)", text)[1] for text in made]
+    all_ = " /\\ ".join(f"m{i}.{name}" for i, name in enumerate(names))
+    proofs = "; ".join(f"split; [exact m{i}.proof|]" for i in range(len(made) - 1))
     answer = check.checked(
-        f"{head}{''.join(made)}Definition all := ({proofs}).\nPrint Assumptions all.\n"
+        f"{head}{''.join(made)}Definition all : Prop := {all_}.\n"
+        f"Theorem proof : all. {proofs}; exact m{len(made) - 1}.proof. Qed.\n"
     )
     assert answer.accepted, answer.said
     assert set(answer.axioms) <= check.AXIOMS and answer.axioms
@@ -450,6 +491,8 @@ def coqc(tmp_path, monkeypatch, words):
 
 def test_without_coq_the_command_says_how_it_is_checked(file, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
+    spaced = " ".join(call("replay", file, "--coq", tmp_path / "a b" / "first.v").stdout.split())
+    assert f"cd '{tmp_path / 'a b'}' && for f" in spaced
     said = " ".join(call("replay", file, "--coq", tmp_path / "out" / "first.v").stdout.split())
     assert "apt install coq" in said and f"cd {tmp_path / 'out'} && for f in definitions" in said
     assert said.endswith("coqc -Q Fedtheory Fedtheory first.v")
@@ -472,13 +515,44 @@ def test_what_coq_refuses_is_an_error_that_says_where(file, tmp_path, monkeypatc
     coqc(tmp_path, monkeypatch, f'{at}; echo "Error: The term is not." >&2; exit 1')
     said = refused("replay", file, "--coq", tmp_path / "first.v")
     assert "Coq 8.16.1 refuses the theorem at line 7: The term is not." in said
+    assert "first.v is not kept" in said and not (tmp_path / "first.v").exists()
 
 
-def test_more_axioms_than_those_of_the_real_numbers_are_refused(file, tmp_path, monkeypatch):
-    coqc(tmp_path, monkeypatch, 'echo "Axioms:"; echo "theorem.trust_me : False"')
-    assert "rests on more than the real numbers, theorem.trust_me" in refused(
-        "replay", file, "--coq", tmp_path / "first.v"
-    )
+FALSE = "Definition no : Prop := 0 < 0.\n"
+
+
+@needs_coq
+@each("text, says", [
+    (FALSE + "Module ClassicalDedekindReals. Axiom sig_forall_dec : False. End ClassicalDedekindReals.\n"
+     "Theorem proof : no. destruct ClassicalDedekindReals.sig_forall_dec. Qed.\n",
+     "more than the real numbers, theorem.ClassicalDedekindReals.sig_forall_dec"),
+    (FALSE + "Axiom trust : no. Definition proof := trust. Definition I := I. Print Assumptions I.\n", "theorem.trust"),
+    (FALSE + "Module m. Definition no : Prop := True. End m. Import m. Theorem proof : no. exact I. Qed.", "its end, line 2"),
+])  # fmt: skip
+def test_forged_axioms_and_names_are_refused(text, says):
+    answer = check.checked(f"From Coq Require Import Reals.\nOpen Scope R_scope.\n{text}")
+    assert not answer.accepted and says in answer.said
+
+
+@needs_coq
+def test_the_rest_of_the_library_gives_no_word_of_a_statement_another_meaning(tmp_path, monkeypatch):
+    """A library whose objective is always 0 proves a bound of 0 of its own, not of the definitions'."""
+    files = {"definitions": check.library()["definitions"], "bounds": FORGED_BOUNDS}
+    monkeypatch.setattr(check, "library", lambda: files)
+    monkeypatch.setattr(check, "_folder", lambda: SimpleNamespace(name=str(tmp_path)))
+    text = written(ProxOfOnesOwn, mu=2)
+    zero = re.sub(r"<= \d+ / \d+ \* L", "<= 0 * L", text, count=1)
+    begin = zero.partition("(** The certificate")[0]
+    name = theorem(*proved(ProxOfOnesOwn, mu=2)).name
+    answer = check.checked(f"{begin}Theorem proof : {name}. intros E; intros; unfold objective; lra. Qed.\n")
+    assert zero != text and "unfold objective" not in zero
+    assert not answer.accepted and "Cannot find witness" in answer.said
+
+
+def test_only_what_is_required_is_needed_of_the_library():
+    text = "(** From Fedtheory Require Import nonsense. *)\nFrom Fedtheory Require Import facts.\n"
+    assert check.needed(text, check.library()) == ["definitions", "facts"]
+    assert check.needed("From Fedtheory Require Import nonsense.", check.library()) == []
 
 
 def test_coq_is_stopped_after_a_while(tmp_path, monkeypatch):
@@ -513,7 +587,9 @@ def test_the_command_says_what_is_proved(tmp_path):
         r"own\.v: accepted by Coq 8\.\d+\.\d+ in \d+\.\d s: for every number of clients, every inner-product space",
         said,
     )
-    assert f"the {check.definitions_lines()} lines of definitions" in said
+    assert f"the {check.definitions_lines()} lines of definitions.v and the theorem's equations" in said
+    assert "those of the run for N = 2, 3, 7, 101; not trusted" in said
+    assert "axioms of its real numbers" in said and "whose mean has a minimiser" in said
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "Fedtheory",
         "own.v",

@@ -1,6 +1,6 @@
 (** FedAvg with a cohort and one local step, that is stochastic gradient descent over clients: how
-    far the model is from the optimum after T rounds, for every step, N and P and all convex
-    L-smooth losses. *)
+    far the model is from the optimum after T rounds, for all steps below 2/L, every N and P and all
+    convex L-smooth losses. *)
 From Coq Require Import Reals Lra Lia.
 From Fedtheory Require Import facts cohorts.
 From Theorems Require Import round feddyn.

@@ -1,6 +1,5 @@
 (** FedDyn of everybody converges linearly on strongly convex losses, for every alpha > 0 and any
-    number of clients: with its best quadratic potential and the best rate, max(alpha/(alpha +
-    mu), L/(L + alpha))^2. *)
+    number of clients: at the rate max(alpha/(alpha + mu), L/(L + alpha))^2, which is attained. *)
 From Coq Require Import Reals Lra Lia.
 From Fedtheory Require Import facts methods_defined cohorts.
 From Theorems Require Import round feddyn.

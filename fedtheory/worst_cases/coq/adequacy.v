@@ -1,6 +1,7 @@
 (** That the definitions are what they say: R^n is a space, there are settings, a convex loss whose
     gradient is L-Lipschitz is in the class, and |x| is one of bounded subgradients. No theorem of a
-    method needs this file. *)
+    method needs this file, whose last theorem rests on the excluded middle besides, as Coq's mean
+    value theorem does. *)
 From Coq Require Import Reals Lra Lia.
 From Fedtheory Require Import facts methods_defined.
 Open Scope R_scope.
@@ -188,3 +189,4 @@ Section Textbook.
     apply below_parabola; assumption.
   Qed.
 End Textbook.
+Print Assumptions textbook.

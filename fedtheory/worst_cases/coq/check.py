@@ -29,7 +29,12 @@ AXIOMS = frozenset(
     }
 )
 HEADS = ("Axioms:", "Closed under the global context")  # of what `Print Assumptions` says
-_NEEDS = re.compile(rf"From {LIBRARY} Require (?:Import|Export) ([\w ]+)\.")
+_NEEDS = re.compile(rf"^From {LIBRARY} Require (?:Import|Export) ([\w ]+)\.", re.MULTILINE)
+_STATES = re.compile(r"^Definition (\w+) : Prop :=", re.MULTILINE)
+ASKED = """From Stated Require theorem.
+Definition said : Stated.theorem.{name} := Stated.theorem.proof.
+Print Assumptions said.
+"""  # by full names, in a file that imports nothing: what the theorem's own prints is no matter
 _SAID = re.compile(
     r'File "[^"]*?([^/"]+)", line (\d+), characters [^\n]*\n(?:Error:)?\s*(.*)', re.DOTALL
 )
@@ -61,16 +66,16 @@ def library() -> dict[str, str]:
     return {file.stem: file.read_text() for file in sorted(Path(__file__).parent.glob("*.v"))}
 
 
-def definitions_lines() -> int:
-    """The number of lines that a reader of a theorem must believe."""
-    return len(library()["definitions"].splitlines())
+def definitions_lines(name: str = "definitions") -> int:
+    """The number of lines of a file that a reader of a theorem must believe."""
+    return len(library()[name].splitlines())
 
 
 def needed(text: str, files: Mapping[str, str]) -> list[str]:
     """The library's files that a text needs, each after those that it needs itself."""
     found: dict[str, None] = {}
     for names in _NEEDS.findall(text):
-        for name in names.split():
+        for name in filter(files.__contains__, names.split()):
             found |= dict.fromkeys([*needed(files[name], files), name])
     return list(found)
 
@@ -159,12 +164,17 @@ def checked(text: str, seconds: float = SECONDS) -> Answer:
     if (number := version()) is None:
         raise InvalidInput(INSTALL)
     folder, of_library = compiled(needed(text, library()))
+    name = _STATES.search(text)
     with tempfile.TemporaryDirectory(prefix="fedtheory-coq-") as temporary:
-        file, begun = Path(temporary, "theorem.v"), time.monotonic()
+        file, question = Path(temporary, "theorem.v"), Path(temporary, "asked.v")
         file.write_text(text)
-        ended = _coqc(folder, [str(file)], seconds)
+        question.write_text(ASKED.format(name=name[1] if name else "statement"))
+        begun, stated = time.monotonic(), ["-Q", temporary, "Stated"]
+        ended, where = _coqc(folder, [*stated, str(file)], seconds), ""
+        if not ended.returncode:
+            ended, where = _coqc(folder, [*stated, str(question)], seconds), "its end, "
         took = time.monotonic() - begun
-    said, told = _why(ended.stderr) if ended.returncode else "", ended.stdout.strip()
+    said, told = where + _why(ended.stderr) if ended.returncode else "", ended.stdout.strip()
     axioms = tuple(
         line.split()[0]
         for line in told.splitlines()

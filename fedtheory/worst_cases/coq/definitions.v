@@ -1,7 +1,7 @@
 (** All that a reader of a theorem must know: spaces, means over clients, losses, FedAvg.
 
-    A theorem about another method names its definition in [methods_defined.v]; one about a run has
-    the run's equations in it. *)
+    A theorem about another method names its definition in [methods_defined.v], one about cohorts
+    those in [cohorts_defined.v]; one about a run has the run's equations in it. *)
 From Coq Require Import Reals.
 Open Scope R_scope.
 

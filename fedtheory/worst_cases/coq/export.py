@@ -1,7 +1,8 @@
 """A certificate of a worst case in the units of a theorem of Coq: its points, and its multipliers.
 
 The theorem is about every inner-product space, all losses of the class, every L (or G) and R, and
-every number of clients where the run is the same for each. `worst_cases.coq.text` writes it.
+every number of clients where the run is the same for each that was looked at.
+`worst_cases.coq.text` writes it.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Theorem:
     start, heterogeneity, norms, weights : the other multipliers; norms has one for each point where
         losses are asked
     pulls : those of an l1 term, with a multiplier; None where there is none
-    any_number : True if the run is the same for every number of clients
+    any_number : True if the run is the same for every number of clients that was looked at
     of_models : True if the goal is taken at the last model, and the best gap at all before
     numbers : name of a point -> its number
     """
@@ -105,12 +106,8 @@ class Theorem:
     def name(self) -> str:
         """The method's, with its numbers of local steps and rounds, and the criterion's."""
         of = self.question.subject
-        return re.sub(
-            r"\W+",
-            "_",
-            f"{of.name}_{of.local_steps or 1}_{self.question.rounds}_{self.goal.kind}",
-            flags=re.ASCII,
-        )
+        name = f"{of.name}_{of.local_steps or 1}_{self.question.rounds}_{self.goal.kind}"
+        return re.sub(r"^(?=\d)", "method_", re.sub(r"\W+", "_", name, flags=re.ASCII))
 
     @property
     def smooth(self) -> bool:
@@ -215,7 +212,7 @@ def theorem(found: Certificate, method: Any = None, criterion: Any = None) -> Th
     }
     return Theorem(
         q,
-        in_words(found.question),
+        in_words({"kind": found.question["kind"], **q.asked}),
         goal,
         found.claim["bound"] / goal.unit,
         points,

@@ -57,7 +57,8 @@ def words(of: Theorem) -> Words:
     """
     name = of.question.subject.name, *sorted(of.options)
     make = None if of.question.subject.source else NAMED.get(name)
-    named = None if make is None or of.goal.kind == "cohort" else make(of)
+    fits = of.goal.kind != "cohort" and of.smooth == (make not in (subgradient, fedmls))
+    named = make(of) if make and fits else None
     if named is None and of.pulls is not None:
         raise MissingCapability(
             "no theorem of Coq is made of this certificate (an l1 term): with one Coq's side has the "
@@ -251,14 +252,15 @@ def fedmls(of: Theorem) -> Words | None:
 def elastic_net(of: Theorem) -> Words | None:
     """Algorithm 3 with the true-gradient rule, for every l1."""
     T, N = of.question.rounds, f"N {of.question.rounds} (some_client S)"
-    if of.goal.kind != "gap" or _last(of, T + 2) is None or of.question.clients == 1:
+    alone = of.question.clients == 1
+    if of.goal.kind != "gap" or _last(of, T + 2) is None or alone or of.pulls is None:
         return None
     a = of.options["l2"] / of.slope
     q, l2 = rational(1 / a), f"({real(a)} * L)"
     variables = "(norm : E -> R) (l1 : R) (x : nat -> E) (y h p : nat -> nat -> E)"
     pulls = "; ".join(
         f"Pull {rational(p.multiplier)} {p.t} ({p.sign} # 1) {str(p.mean).lower()} {p.other}"
-        for p in of.pulls or ()
+        for p in of.pulls
     )
     return Words(
         [f"forall {variables}, elastic_net N norm l1 {l2} g x0 x y h p"],

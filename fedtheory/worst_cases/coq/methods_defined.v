@@ -1,5 +1,6 @@
 (** Methods by their definition, with everybody taking part. A reader of a theorem about one reads
-    [definitions.v] and that method's paragraph. [g k] is the gradient of client [k]'s loss. *)
+    [definitions.v] and this file. [g k] is the gradient of client [k]'s loss. A record asks for a
+    run that never ends, where the certificate is about its first T rounds. *)
 From Coq Require Import Reals.
 From Fedtheory Require Export definitions.
 Open Scope R_scope.

@@ -124,6 +124,6 @@ def rate(found: Certificate, method: Any = None) -> Rate:
         mu=f"({real(mu / L)} * L)", run=run, model=model, rho=real(rho), a=real(a), d=real(d)
     )
     return Rate(
-        f"{name}_{K}_rate", in_words(found.question), statement, place, proof, mu / L, rows, D,
+        f"{name}_{K}_rate", in_words({"kind": found.question["kind"], **q.asked}), statement, place, proof, mu / L, rows, D,
         f"N L r z f g xs x0 HL S{more}", 3 if name == "feddyn" else 2, name,
     )  # fmt: skip

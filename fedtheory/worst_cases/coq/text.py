@@ -10,10 +10,11 @@ from typing import Any
 
 from fedtheory.worst_cases.certificates import QUADRATIC, Certificate
 from fedtheory.worst_cases.coq.check import commands, definitions_lines
-from fedtheory.worst_cases.coq.export import Theorem, theorem
+from fedtheory.worst_cases.coq.export import OTHER_COHORTS, Theorem, theorem
 from fedtheory.worst_cases.coq.methods import Words, words
 from fedtheory.worst_cases.coq.places import rational, real
 from fedtheory.worst_cases.coq.rates import Rate, rate
+from fedtheory.worst_cases.groups import OTHERS
 
 __all__ = ["Exported", "exported", "rate_of", "text_of"]
 
@@ -34,20 +35,20 @@ SMOOTH = """(L radius : R) (f : nat -> E -> R) (g : nat -> E -> E) (xs x0 : E),
   0 < L -> setting N {mu} L radius {zeta} f g xs x0"""
 BOUNDED = """(G radius : R) (f : nat -> E -> R) (s0 : nat -> E) (xs x0 : E),
   0 < G -> 0 < radius -> bounded_setting N G radius f s0 xs x0"""
-TEXT = """(** {told}.
-
-    Written by fedtheory. Where Coq 8.16 is installed, this checks it:
-    {commands} *)
-From Coq Require Import Reals QArith ZArith List Lra Lia.
-From Fedtheory Require Import {library}.
+STATED = """From Coq Require Import Reals List.
+From Fedtheory Require Import {defined}.
 Import ListNotations.
 Open Scope R_scope.
 
 Definition {name} : Prop :=
-  forall (E : space) {premises} ->
-  {conclusion}.
+  forall (E : space) {statement}.
 
-(** The certificate, in units of {units}: where the losses are asked, and
+From Coq Require Import QArith ZArith Lra Lia.
+From Fedtheory Require Import {library}.
+Open Scope R_scope.
+
+"""  # before all else of the library, so that nothing there gives its words another meaning
+TEXT = """(** The certificate, in units of {units}: where the losses are asked, and
     multipliers as whole numbers of 1 / denominator. Number i of row j is that of
     f_i >= f_j + <<g_j, x_i - x_j>> + ... *)
 Definition data : certificate := {{|
@@ -105,53 +106,52 @@ def exported(found: Certificate, file: str, method: Any = None, criterion: Any =
     if found.question.get("kind") == QUADRATIC:
         of_rate = rate(found, method)
         losses = _of_class(of_rate.curvature)
-        told = _proved(f"for every T and number of clients, {losses}", of_rate.defined, "rate")
-        return Exported(of_rate.name, rate_of(of_rate, file), told)
+        what = f"for every T and number of clients, {losses}"
+        return Exported(
+            of_rate.name, rate_of(of_rate, file), _proved(what, "methods_defined", "", "rate")
+        )
     of = theorem(found, method, criterion)
-    who = "for every number of clients" if of.any_number else f"for {of.question.clients} clients"
-    who = "for one client" if of.question.clients == 1 else who
-    defined = words(of).defined
+    said, q = words(of), of.question
+    who = "for every number of clients" if of.any_number else f"for {q.clients} clients"
+    who = "for one client" if q.clients == 1 else who
+    seen = ", ".join(map(str, sorted({q.clients, *(OTHERS if of.any_number else ())})))
     if of.goal.kind == "cohort":
         share = f"at most {of.spread} of the clients' spread is left in their mean"
         many = f"for every number of clients and of those that are drawn, where {share}"
-        some = f"for {of.question.participants} of {of.question.clients} clients"
-        who, defined = many if of.any_number else some, "cohorts"
-    losses = "every inner-product space and all convex losses with bounded subgradients"
+        who = many if of.any_number else f"for {q.participants} of {q.clients} clients"
+        other = OTHER_COHORTS if of.any_number else ()
+        pairs = sorted({(q.clients, q.participants), *other})
+        seen = ", ".join(f"{n} and P = {p}" for n, p in pairs)
+    equations = f" and the theorem's equations, which were seen to be those of the run for N = {seen}"
+    losses = (
+        "every inner-product space and all convex losses with bounded subgradients, which have "
+        "mean 0 at an optimum"
+    )
     if of.smooth:
-        losses = _of_class(of.question.losses.strong_convexity / of.slope)
-    return Exported(of.name, text_of(of, file), _proved(f"{who}, {losses}", defined, "bound"))
+        losses = _of_class(q.losses.strong_convexity / of.slope)
+    told = _proved(f"{who}, {losses}", _defined_in(of.goal.kind, said), equations * (not said.defined), "bound")
+    return Exported(of.name, text_of(of, file), told)
 
 
 def _of_class(curvature: Fraction) -> str:
     strongly = f", {curvature} L-strongly" if curvature else ""
-    return f"every inner-product space and all L-smooth{strongly} convex losses"
-
-
-def _proved(what: str, defined: str, accepted: str) -> str:
-    """What Coq's kernel accepts, and what a reader trusts."""
-    equations = "the theorem's equations of the run"
-    run = f"the definition of {defined}" if defined else equations
-    run = f"{run} and {equations}" if defined == "cohorts" else run
     return (
-        f"{what}, Coq's kernel accepts this {accepted}; trusted are the kernel, the "
-        f"{definitions_lines()} lines of definitions and {run}; not trusted are Python, the solver "
-        "and the certificate's author"
+        f"every inner-product space and all L-smooth{strongly} convex losses whose mean has a minimiser"
     )
 
 
-RATE = """(** {told}.
+def _proved(what: str, defined: str, equations: str, accepted: str) -> str:
+    """What Coq's kernel accepts, and what a reader trusts."""
+    files = dict.fromkeys(("definitions", defined))
+    lines = sum(definitions_lines(name) for name in files)
+    return (
+        f"{what}, Coq's kernel accepts this {accepted}; trusted are the kernel with the axioms of "
+        f"its real numbers, the {lines} lines of {' and '.join(f'{name}.v' for name in files)}"
+        f"{equations}; not trusted are Python, the solver and the certificate's author"
+    )
 
-    Written by fedtheory. Where Coq 8.16 is installed, this checks it:
-    {commands} *)
-From Coq Require Import Reals QArith ZArith List Lra Lia.
-From Fedtheory Require Import potentials.
-Import ListNotations.
-Open Scope R_scope.
 
-Definition {name} : Prop :=
-  forall (E : space) {statement}.
-
-(** The certificate, in units of 1 / L: where the losses are asked in a round, and multipliers as
+RATE = """(** The certificate, in units of 1 / L: where the losses are asked in a round, and multipliers as
     whole numbers of 1 / denominator. *)
 Definition data : certificate := {{|
   curvature := {curvature};
@@ -178,11 +178,9 @@ Print Assumptions proof.
 def rate_of(of: Rate, file: str) -> str:
     """The text of a file that has the theorem of a rate."""
     tactics = [*["numbers"] * of.count, "vm_cast_no_check (eq_refl true)"]
-    return RATE.format(
-        told=_harmless(of.words),
-        commands=commands(file, RATE),
+    head = _stated(file, of.words, "methods_defined", of.name, of.statement, "potentials")
+    return head + RATE.format(
         name=of.name,
-        statement=of.statement,
         curvature=rational(of.curvature),
         places=of.places,
         denominator=of.denominator,
@@ -241,11 +239,7 @@ def text_of(of: Theorem, file: str) -> str:
         of_squares=UNITS[of.smooth][1],
     )
     made = {
-        "told": _harmless(of.words),
-        "library": "cohort_bounds" if drawn else "methods" if said.defined else "bounds",
         "name": of.name,
-        "premises": " ->\n  ".join([begin[0] + setting, *drawn_from, *number, *said.premises]),
-        "conclusion": conclusion,
         "units": "radius and L * radius" if of.smooth else "radius and G",
         "curvature": rational(curvature),
         "spread": rational(spread),
@@ -261,8 +255,28 @@ def text_of(of: Theorem, file: str) -> str:
         "refined": said.refined or _refined(of, said, D),
         "proofs": "\n".join(f"  - {tactic}." for tactic in said.proofs or _proofs(of, said, best)),
     }
-    text = TEXT.replace("{library}", made["library"])
-    return TEXT.format(**made, commands=commands(file, text))
+    premises = [begin[0] + setting, *drawn_from, *number, *said.premises]
+    statement = " ->\n  ".join([*premises, conclusion])
+    library = "cohort_bounds" if drawn else "methods" if said.defined else "bounds"
+    defined = _defined_in(of.goal.kind, said)
+    return _stated(file, of.words, defined, of.name, statement, library) + TEXT.format(**made)
+
+
+def _defined_in(kind: str, said: Words) -> str:
+    """The file of the library that defines all words of a statement, with `definitions.v`."""
+    if kind == "cohort":
+        return "cohorts_defined"
+    return "definitions" if said.defined in ("", "fedavg") else "methods_defined"
+
+
+def _stated(file: str, told: str, defined: str, name: str, statement: str, library: str) -> str:
+    """The head of a file: what was asked, how it is checked, and the statement."""
+    stated = STATED.format(defined=defined, name=name, statement=statement, library=library)
+    return f"""(** {_harmless(told)}.
+
+    Written by fedtheory. Where Coq 8.16 is installed, this checks it:
+    {commands(file, stated)} *)
+{stated}"""
 
 
 def _refined(of: Theorem, said: Words, D: int) -> str:

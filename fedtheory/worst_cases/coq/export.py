@@ -29,7 +29,7 @@ __all__ = ["Goal", "Theorem", "theorem"]
 
 THERE_IS = (
     "Coq's side has worst cases of convex losses, smooth or with bounded subgradients, where "
-    "everybody takes part"
+    "everybody takes part, the distance after one round of a cohort, and rates"
 )
 OTHER_COHORTS = ((7, 3), (11, 2), (101, 13))  # N and P at which a run is looked at
 PULL = re.compile(r"p(?P<t>\d+), (?:0|(?P<minus>minus )?(?P<mean>mean )?p(?P<other>\d+))")

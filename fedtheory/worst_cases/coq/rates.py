@@ -14,6 +14,7 @@ from typing import Any
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.worst_cases.certificates import Certificate, in_words, quadratic_question
 from fedtheory.worst_cases.coq.places import rational, real
+from fedtheory.worst_cases.groups import Groups
 from fedtheory.worst_cases.quadratic_potentials import S
 
 __all__ = ["Rate", "rate"]
@@ -68,10 +69,11 @@ def rate(found: Certificate, method: Any = None) -> Rate:
     q = quadratic_question(found.question, method)
     name, options, K = q.subject.name, q.subject.options, q.subject.local_steps or 1
     kept = KEPT.get((name, *sorted(options)))
-    if q.subject.source or kept is None or q.participants < q.clients or q.clients == 1:
+    unlike = q.participants < q.clients or q.clients == 1 or isinstance(q.losses, Groups)
+    if q.subject.source or kept is None or unlike:
         raise MissingCapability(
             "no theorem of Coq is made of this certificate: of potentials Coq's side has those of "
-            "feddyn with exact local solves and of scaffold, where everybody takes part"
+            "feddyn with exact local solves and of scaffold, where everybody takes part, without groups"
         )
     if found.claim.get("c") or found.question.get("values"):
         raise MissingCapability(

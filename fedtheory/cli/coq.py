@@ -26,7 +26,7 @@ def check_coq(path: Path | None) -> None:
 
 
 def has_theorem(found: Any) -> bool:
-    """Whether Coq's side has a theorem for what was found, a worst case or a quadratic potential."""
+    """Return True if Coq's side has a theorem of a worst case, or of a quadratic potential."""
     from fedtheory.worst_cases.certificates import QUADRATIC, certificate
     from fedtheory.worst_cases.coq.export import theorem
     from fedtheory.worst_cases.coq.methods import words

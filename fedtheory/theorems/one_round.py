@@ -288,7 +288,8 @@ PAPER.statement("fedavg-dissimilar", **SHORT, **EVERYBODY)(dissimilar)
 def scaffold(q: Any) -> Iterator[Any]:
     """SCAFFOLD lowers a potential.
 
-    Lemma 13 has E[c_k] in V. That expectation is read as one over the noise of gradients.
+    Lemma 13 has E[c_k] in V. That expectation is read as one over the noise of gradients. Read as
+    one over earlier cohorts, too, the lemma follows from ours for the first round alone.
     """
     h, L, times = q.eta * q.E, q.beta, q.N / q.P
     spread = (q.N - q.P) / (q.P * (q.N - 1))

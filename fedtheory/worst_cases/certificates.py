@@ -201,7 +201,7 @@ def asked_question(
 
 
 def _names_of_losses(question: Mapping[str, Any]) -> frozenset[str]:
-    """What a question may say of its losses."""
+    """The names by which a question may describe its losses."""
     return frozenset({"groups"}) if "groups" in question else OF_LOSSES
 
 

@@ -38,7 +38,7 @@ LACKS = {  # what an error of NumPy, or of a local solver, is about
 
 
 class _State(NamedTuple):
-    """What a page keeps from round to round: the method's state, moves and points of a set, how the
+    """The state that a page keeps from round to round: the method's state, moves and points of a set, how the
     coins fell, and what names its start has taken."""
 
     trace: Trace

@@ -89,7 +89,7 @@ class Readable:
 
     @property
     def alone(self) -> dict[str, Quadratic]:
-        """What is at least 0 at one point and has a multiplier, by name: of F above its least
+        """The conditions at one point that have a multiplier, by name: of F above its least
         value, and of gradients below G."""
         named = {name for p in self.points for name in (f"F({p.name})", f"|{p.name}|")}
         return {name: -self.family.terms[name] for name in self.multipliers if name in named}

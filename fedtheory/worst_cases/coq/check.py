@@ -42,7 +42,7 @@ _SAID = re.compile(
 
 @dataclass(frozen=True)
 class Answer:
-    """What Coq says of a theorem.
+    """Coq's answer about a theorem.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ def needed(text: str, files: Mapping[str, str]) -> list[str]:
 
 
 def commands(file: str, text: str) -> str:
-    """What is typed to have Coq check a file with a text, in its folder."""
+    """Return the commands by which Coq checks a file with a text, in its folder."""
     files = " ".join(needed(text, library()))
     of = f"-Q {LIBRARY} {LIBRARY}"
     return f"for f in {files}; do coqc {of} {LIBRARY}/$f.v || break; done; coqc {of} {file}"

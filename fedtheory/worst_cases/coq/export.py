@@ -37,7 +37,7 @@ PULL = re.compile(r"p(?P<t>\d+), (?:0|(?P<minus>minus )?(?P<mean>mean )?p(?P<oth
 
 @dataclass(frozen=True)
 class Goal:
-    """What a certificate bounds.
+    """The quantity that a certificate bounds.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Theorem:
 
     @property
     def spread(self) -> Fraction:
-        """What of the clients' spread a cohort's mean has."""
+        """The share of the clients' variance that is left in a cohort's mean."""
         return spread(self.question.clients, self.question.participants)
 
     @property
@@ -308,7 +308,7 @@ def _same_for_all_cohorts(q: Question, points: Sequence[Point[Vector]]) -> bool:
 
 
 def _goal(run: Run, form: Quadratic, extra: Mapping[str, Quadratic], units: Units) -> Goal:
-    """What a form is: a gap, a distance or a squared gradient at a point, or the best of gaps.
+    """Recognise a form: a gap, a distance or a squared gradient at a point, or the best of gaps.
 
     Raises
     ------

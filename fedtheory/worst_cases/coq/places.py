@@ -137,7 +137,7 @@ def _in_units(v: Vector, unit: Fraction) -> Vector:
 def _ways(
     at: Vector, before: Sequence[Point[Vector]], found: Sequence[Place], unit: Fraction
 ) -> Iterator[tuple[bool, tuple[str, str], Vector]]:
-    """What a point may be written from: words and place of an earlier point, and the rest.
+    """The places from which a point may be written: words and place of an earlier point, and the rest.
 
     True comes with those of which the clients' mean is the point.
     """

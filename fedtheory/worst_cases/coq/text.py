@@ -141,7 +141,7 @@ def _of_class(curvature: Fraction) -> str:
 
 
 def _proved(what: str, defined: str, equations: str, accepted: str) -> str:
-    """What Coq's kernel accepts, and what a reader trusts."""
+    """Say in a sentence what Coq's kernel accepts, and what a reader trusts."""
     files = dict.fromkeys(("definitions", defined))
     lines = sum(definitions_lines(name) for name in files)
     return (

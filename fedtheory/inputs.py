@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import fields
+from fractions import Fraction
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,23 @@ def real_number(
         wanted += "".join(f" {sign} {limit:g}" for sign, limit in signs if limit is not None)
     tail = f"; {remedy}" if remedy else ""
     raise InvalidInput(f"{name} is {shown(value)}: it must {wanted}{tail}")
+
+
+def step_at(name: str, step: Any, round_index: int) -> Any:
+    """A step size, or what a callable round (from 1) -> step size gives for the round, a float or a
+    fraction.
+
+    Raises
+    ------
+    InvalidInput
+        The callable gives what is no finite number > 0.
+    """
+    if not callable(step):
+        return step
+    value = step(round_index)
+    told = f"{name}({round_index})"
+    size = real_number(told, value, above=0, remedy="a schedule must give such numbers")
+    return value if isinstance(value, Fraction) else size
 
 
 def file_path(name: str, value: Any, what: str) -> Path:

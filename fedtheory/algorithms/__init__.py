@@ -19,6 +19,7 @@ from fedtheory.algorithms.fedprox import FedProx
 from fedtheory.algorithms.mime import Mime
 from fedtheory.algorithms.scaffnew import Scaffnew
 from fedtheory.algorithms.scaffold import Scaffold
+from fedtheory.algorithms.server_optimisers import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from fedtheory.algorithms.subgradient import Subgradient, subgradient_parameters
 from fedtheory.algorithms.vrl_sgd import VRLSGD
 from fedtheory.errors import no_attribute, suggest
@@ -31,7 +32,10 @@ __all__ = [
     "Compressed",
     "ElasticAggregation",
     "FedAMP",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedAvgM",
     "FedDyn",
     "FedElasticNetDyn",
     "FedElasticNetProx",
@@ -39,6 +43,7 @@ __all__ = [
     "FedGATE",
     "FedMLS",
     "FedProx",
+    "FedYogi",
     "Mime",
     "Scaffnew",
     "Scaffold",
@@ -69,6 +74,10 @@ _ALGORITHMS: dict[str, type[Algorithm]] = {
         APFL,
         FedAMP,
         ElasticAggregation,
+        FedAvgM,
+        FedAdagrad,
+        FedAdam,
+        FedYogi,
     )
 }
 

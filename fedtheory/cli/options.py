@@ -197,7 +197,10 @@ _WORDS: dict[str, str | dict[str, str]] = {
         "fedmls": "lambda, in place of epsilon/G^2. ", "efl": "lambda of the elastic term. ",
         "fedamp": "lambda, by which clients are pulled. ",
     },
-    "elastic_tau": "tau: the server's factors lie between tau and 1 + tau. ",
+    "server_tau": {
+        "elastic-aggregation": "tau: the server's factors lie between tau and 1 + tau. ",
+        "": "tau: the server divides by sqrt(v) + tau, and v begins at tau^2. ",
+    },
     "mu": {
         "fedprox": "The weight mu/2 of ||w - w^t||^2. ",
         "elastic-aggregation": "The share that the moving average over batches keeps. ",
@@ -253,7 +256,7 @@ _WORDS: dict[str, str | dict[str, str]] = {
 }  # fmt: skip
 
 
-RENAMED = {"tau": "elastic_tau"}  # --tau is a problem's: the level of a quantile
+RENAMED = {"tau": "server_tau"}  # --tau is a problem's: the level of a quantile
 WIRE: dict[str, dict[str, Any]] = {  # the options of `algorithms.Compressed`, by the message that a method lets it compress
     "up": {"compressor": None, "client_feedback": True},
     "down": {"down_compressor": None, "server_feedback": True},

@@ -230,7 +230,7 @@ def _build(name: str | None, given: dict[str, Any], seed: int) -> Problem:
 
 def _foreign(key: str, why: str) -> InvalidInput:
     """The error for an option that a problem does not take; --tau may be meant for a method."""
-    more = "; a method's tau is --elastic-tau" if key == "tau" else ""
+    more = "; a method's tau is --server-tau" if key == "tau" else ""
     return InvalidInput(f"--{key.replace('_', '-')} {why}{more}")
 
 

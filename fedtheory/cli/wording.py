@@ -22,7 +22,7 @@ _running: list[tuple[Any, Mapping[str, Any]]] = []
 ALIASES = {
     "num_clients": ("clients",), "share": ("held_out",), "lr": ("local_lr",),
     "decay": ("lr_decay",), "steps": ("local_steps",), "alpha": ("alpha_dirichlet",),
-    "epsilon": ("for_epsilon",), "tau": ("elastic_tau",), "momentum": ("local_momentum",),
+    "epsilon": ("for_epsilon",), "tau": ("server_tau",), "momentum": ("local_momentum",),
 }
 SOLVERS = {"GradientSteps": "gradient", "SGD": "sgd", "Exact": "exact", "LocalSGD": "local-sgd", "Momentum": "momentum", "Adam": "adam"}
 # what to do, in the library's words and in those of an option that must be there

@@ -63,8 +63,12 @@ METHOD_COLOURS = {
     "fedamp": "#BBBBBB",
     "subgradient": "#0B3D2E",
     "scaffnew": "#3366FF",
+    "fedavgm": "#0000EE",
+    "fedadagrad": "#66EE99",
+    "fedadam": "#333366",
+    "fedyogi": "#330033",
 }
-METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8", strict=True))
+METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8H+x1", strict=True))
 METHOD_NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
@@ -80,6 +84,10 @@ METHOD_NAMES = {
     "fedamp": "FedAMP",
     "subgradient": "subgradient steps",
     "scaffnew": "Scaffnew",
+    "fedavgm": "FedAvgM",
+    "fedadagrad": "FedAdagrad",
+    "fedadam": "FedAdam",
+    "fedyogi": "FedYogi",
     "algorithm-1": "Algorithm 1",
     "algorithm-2": "Algorithm 2",
     "algorithm-3": "Algorithm 3",

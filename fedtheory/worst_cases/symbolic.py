@@ -123,7 +123,7 @@ class Symbolic:
     def __abs__(self) -> Any:
         return self.sign * self
 
-    def __call__(self, **numbers: Any) -> Any:
+    def at(self, **numbers: Any) -> Any:
         """Its value where every symbol is a number, by name."""
         at = [_rational(Fraction(numbers[str(name)])) for name in self.of.field.symbols]
         return _fraction(self.of.numer(*at)) / _fraction(self.of.denom(*at))

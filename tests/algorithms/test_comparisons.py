@@ -92,6 +92,8 @@ METHODS = {
     "fedcomgate": algorithms.Compressed(algorithms.FedGATE(0.7), messages.QSGD(3)),
     "apfl": algorithms.APFL(0.4, adaptive=True),
     "fedamp": algorithms.FedAMP(1.0, 0.5, 2.0),
+    "fedavgm": algorithms.FedAvgM(0.4),
+    "fedyogi": algorithms.FedYogi(),
 }
 
 
@@ -158,6 +160,7 @@ def test_incomplete_clients():
         (algorithms.FedGATE(), 3, 6),  # w and the mean message
         (algorithms.APFL(0.5), 3, 3),
         (algorithms.FedAMP(1.0, 0.5, 2.0), 3, 3),
+        (algorithms.FedAdam(), 3, 3),
     ],
     ids=str,
 )

@@ -310,7 +310,7 @@ def test_command_line(tmp_path):
         "2",
         "--held-out",
         "0.3",
-        "--elastic-tau",
+        "--server-tau",
         "0.75",
         "--probe-batch",
         "40",

@@ -144,7 +144,7 @@ def test_the_page_of_a_method_has_exactly_its_options(method):
 def test_an_option_that_is_not_on_the_page_of_a_method_is_refused(method, tmp_path):
     full = listed(page("run", method, "--help-all"))
     values = {
-        "--l1": "1", "--elastic-tau": "1", "--momentum": "0.5", "--set": "ball",
+        "--l1": "1", "--server-tau": "1", "--momentum": "0.5", "--set": "ball",
         "--local-solver": "exact", "--local-steps": "2", "--epochs": "2", "--participants": "1",
         "--inactive": "0.5", "--lr-schedule": "inverse", "--betas": "0.9,0.99",
     }  # fmt: skip
@@ -247,7 +247,7 @@ def test_the_page_of_a_statement(command, statement):
         "--workers",
         "--budget",
         "--engine",
-        "--l1" if "theorem-3.1" != statement else "--elastic-tau",
+        "--l1" if "theorem-3.1" != statement else "--server-tau",
     }
 
 

@@ -36,6 +36,10 @@ OURS = {
         "examples",
     ),
     "fedelasticnet-dyn": (lambda alpha, l1: algorithms.FedElasticNetDyn(l1=l1, l2=alpha), "uniform"),
+    "fedavgm": (lambda beta1, server_lr: algorithms.FedAvgM(beta1, server_lr), "examples"),
+    "fedadagrad": (lambda **given: algorithms.FedAdagrad(**given, aggregation="samples"), "examples"),
+    "fedadam": (lambda **given: algorithms.FedAdam(**given, aggregation="samples"), "examples"),
+    "fedyogi": (lambda **given: algorithms.FedYogi(**given, aggregation="samples"), "examples"),
 }
 WAYS = [(name, local) for name in OURS for local in ("steps", "exact") if local == "steps" or METHODS[name].exact]
 
@@ -44,7 +48,8 @@ WAYS = [(name, local) for name in OURS for local in ("steps", "exact") if local 
 def test_our_methods_are_what_they_are_called(name, local):
     """Two writings that share no line: batched, and a plain loop over clients."""
     make, weighting = OURS[name]
-    check_algorithm(from_algorithm(make, weighting, local), name, local=local)
+    more = {"option": "v-from-tau"} if "v" in METHODS[name].state else {}
+    check_algorithm(from_algorithm(make, weighting, local), name, local=local, **more)
 
 
 def local_work(state, client, rate, steps, slope=lambda y: 0.0):

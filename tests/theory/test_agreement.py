@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from statements_at_hand import instance
 
-from fedtheory.algorithms import FedAvg, FedDyn, FedElasticNetProx, FedProx, Scaffold
+from fedtheory.algorithms import FedAvg, FedAvgM, FedDyn, FedElasticNetProx, FedProx, Scaffold
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.local import LocalObjective
 from fedtheory.participation.cohorts import Bernoulli, Full
@@ -54,6 +54,7 @@ CASES = [
     (method(Scaffold), STEPS), (method(Scaffold, option="gradient", server_lr=Q(2, 3)), STEPS),
     (method(FedDyn, alpha=Q(2, 3)), {}), (method(FedDyn, alpha=Q(2, 3)), STEPS),
     (method(FedElasticNetProx, l1=Q(1, 5), l2=Q(2, 3)), {}), (method(HeavyBall, momentum=Q(1, 3)), STEPS),
+    (method(FedAvgM, momentum=Q(1, 3), server_lr=Q(2, 3)), STEPS),
 ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_arithmetic_is_in_lowest_terms():
     for gone, number in ((LAM - LAM, 0), (2 * LAM / LAM, 2), (F(1, 3) + LAM - LAM, F(1, 3)), (LAM / (3 * LAM), F(1, 3))):
         assert isinstance(gone, F) and gone == number
     assert 1 - LAM == -(LAM - 1) and 1 / (1 / LAM) == LAM and LAM**-1 == 1 / LAM and np.int64(2) * LAM == LAM + LAM
-    assert LAM != 1 and LAM != OTHER and (LAM / (OTHER + 1))(**{"lambda": F(2, 3), "other": 3}) == F(1, 6)
+    assert LAM != 1 and LAM != OTHER and (LAM / (OTHER + 1)).at(**{"lambda": F(2, 3), "other": 3}) == F(1, 6)
     assert sp.sympify(LAM / 2) == sp.Symbol("lambda", positive=True) / 2 and repr(LAM + 1) == "lambda + 1"
     assert LAM.free_symbols == {sp.Symbol("lambda", positive=True)}
     with pytest.raises(TypeError):
@@ -88,7 +88,7 @@ def _at(v, numbers):
     """A vector, or what clients keep of a cohort's round, with numbers for its symbols."""
     if not isinstance(v, Vector):
         return [_at(of, numbers) for of in (v.old, v.new)]
-    number = lambda c: c(**numbers) if isinstance(c, Symbolic) else c  # noqa: E731
+    number = lambda c: c.at(**numbers) if isinstance(c, Symbolic) else c  # noqa: E731
     return Vector(*({name: x for name, c in part.items() if (x := number(c))} for part in v.parts))
 
 
@@ -135,7 +135,7 @@ def test_a_round_in_symbols_is_that_of_the_class_at_every_number(name, everybody
         clients = VectorClients(trace, solvers[1], n, p, 1, {}, [])
         each_has = ("gradients", "stored", "local", "c_k")
         begun = {f: trace.of_clients(v) if f in each_has else trace.of_server(v) for f, v in state.items()}
-        exactly = in_fractions(method, {f: x(**numbers) for f, x in turned.items()})
+        exactly = in_fractions(method, {f: x.at(**numbers) for f, x in turned.items()})
         after = exactly.round(exactly.init(trace.of_server(plain.start), n)._replace(**begun), clients)
         for f in state:
             assert _at(getattr(found, f), numbers) == _at(trace.vector(getattr(after, f)), {})

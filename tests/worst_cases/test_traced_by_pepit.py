@@ -34,9 +34,9 @@ class ByHand:
     def __init__(self, clients, x, **options):
         self.o, self.kept, self.m = options, [0 * x] * clients, 0 * x
 
-    def heavy(self, losses, x, K, h):
-        self.m = self.o["beta"] * self.m + average(walk(losses, x, K, h, lambda k, g: g)) - x
-        return x + self.m
+    def fedavgm(self, losses, x, K, h):
+        self.m = self.o["momentum"] * self.m + average(walk(losses, x, K, h, lambda k, g: g)) - x
+        return x + self.o.get("server_lr", 1) * self.m
 
     def efl(self, losses, x, K, h):
         return average(walk(losses, x, K, h, lambda k, g: g))
@@ -89,8 +89,9 @@ def by_pepit(method, clients, K, rounds, criterion, h, options):
 
 
 CASES = [  # method, options, N, K, T, criterion
-    ("heavy", {"beta": F(1, 2)}, 2, 2, 3, "gap"), ("heavy", {"beta": F(1, 2)}, 3, 1, 2, "gap"),
-    ("heavy", {"beta": F(1, 4)}, 2, 2, 2, "distance"),
+    ("fedavgm", {"momentum": F(1, 2)}, 2, 2, 3, "gap"),
+    ("fedavgm", {"momentum": F(1, 2), "server_lr": F(2, 3)}, 3, 1, 2, "gap"),
+    ("fedavgm", {"momentum": F(1, 4)}, 2, 2, 2, "distance"),
     ("fedgate", {}, 2, 2, 2, "gap"), ("fedgate", {"server_lr": F(1, 2)}, 2, 1, 2, "distance"),
     ("fedgate", {"server_lr": F(3, 2)}, 3, 1, 2, "gradient"), ("fedgate", {}, 2, 3, 1, "gap"),
     ("vrl-sgd", {}, 2, 2, 2, "gap"), ("vrl-sgd", {}, 2, 1, 2, "best-gap"), ("vrl-sgd", {}, 3, 2, 1, "gradient"),
@@ -113,7 +114,7 @@ def test_pepit_has_the_value_of_a_class(method, options, clients, K, rounds, cri
     """A run on its worst losses ends with it."""
     step = F(1, 4)
     found = worst_case(
-        Heavy if method == "heavy" else method, rounds=rounds, local_steps=K, criterion=criterion, clients=clients,
+        method, rounds=rounds, local_steps=K, criterion=criterion, clients=clients,
         step=step, **options,
     )  # fmt: skip
     floats = {name: float(x) if isinstance(x, F) else x for name, x in options.items()}
@@ -124,7 +125,7 @@ def test_pepit_has_the_value_of_a_class(method, options, clients, K, rounds, cri
 
 def test_server_momentum_s_value():
     """Two local steps of 1/4 and half of the last move again, three rounds: the same for any number of clients."""
-    found = worst_case(Heavy, beta=F(1, 2), local_steps=2, rounds=3, step=F(1, 4))
+    found = worst_case("fedavgm", momentum=F(1, 2), local_steps=2, rounds=3, step=F(1, 4))
     assert float(found.bound) == pytest.approx(0.101206427, abs=2e-9) and found.any_number
     assert found.best == pytest.approx(float(found.bound), rel=1e-6)
 
@@ -150,8 +151,8 @@ def expected_by_pepit(method, clients, participants, K, rounds, criterion, h, op
 @pytest.mark.parametrize(
     ("method", "options", "clients", "participants", "K", "rounds", "criterion"),
     [
-        ("heavy", {"beta": F(1, 2)}, 3, 2, 2, 1, "gap"), ("heavy", {"beta": F(1, 2)}, 3, 2, 1, 2, "distance"),
-        ("heavy", {"beta": F(1, 2)}, 2, 1, 1, 2, "gap"), ("heavy", {"beta": F(1, 4)}, 3, 2, 2, 1, "distance"),
+        ("fedavgm", {"momentum": F(1, 2)}, 3, 2, 2, 1, "gap"), ("fedavgm", {"momentum": F(1, 2)}, 3, 2, 1, 2, "distance"),
+        ("fedavgm", {"momentum": F(1, 2)}, 2, 1, 1, 2, "gap"), ("fedavgm", {"momentum": F(1, 4)}, 3, 2, 2, 1, "distance"),
         ("mime", {}, 3, 2, 2, 1, "gap"), ("mime", {}, 3, 2, 2, 1, "distance"), ("mime", {}, 2, 1, 2, 1, "gradient"),
         ("mime", {"momentum": F(1, 2)}, 2, 1, 2, 2, "distance"),
     ],
@@ -159,7 +160,7 @@ def expected_by_pepit(method, clients, participants, K, rounds, criterion, h, op
 def test_pepit_has_the_expectation_over_cohorts(method, options, clients, participants, K, rounds, criterion):
     """Mime's local steps follow the mean of the cohort that was drawn, so that their points are others for each."""
     found = worst_case(
-        Heavy if method == "heavy" else method, rounds=rounds, local_steps=K, criterion=criterion, clients=clients,
+        method, rounds=rounds, local_steps=K, criterion=criterion, clients=clients,
         participants=participants, step=F(1, 4), **options,
     )  # fmt: skip
     floats = {name: float(x) for name, x in options.items()}

@@ -17,7 +17,7 @@ PARTICIPATION = (
     "inactive", "incomplete", "activity", "arrival", "departure", "lr_schedule", "lr_delay",
     "local_steps", "local_lr", "batch_size",
 )
-RENAMED = {"tau": "elastic_tau"}  # a problem has a tau, too
+RENAMED = {"tau": "server_tau"}  # a problem has a tau, too
 
 
 def refuse_others(request: Request, problem: Any, also: Sequence[str] = ()) -> None:

@@ -35,7 +35,7 @@ def test_the_identity_in_symbols_is_that_of_every_number(l1):
         numbers = {"lam": ratio, "rho": spread(n, p), "share": F(p, n), "P": F(100)}
 
         def at(q, numbers=numbers):
-            tables = ({key: c(**numbers) if isinstance(c, Symbolic) else c for key, c in of.items()} for of in (q.gram, q.values))
+            tables = ({key: c.at(**numbers) if isinstance(c, Symbolic) else c for key, c in of.items()} for of in (q.gram, q.values))
             return Quadratic(*({key: c for key, c in of.items() if c} for of in tables), q.constant)
 
         exact = family_of(l1, ratio, spread(n, p), F(p, n), F(p))

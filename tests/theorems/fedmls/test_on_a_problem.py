@@ -222,7 +222,7 @@ def test_a_request_becomes_fedmls_with_theorem_2_s_parameters(lad):
     ("more", "says"),
     [
         ({"l1": 1.0}, "fedmls has no hyperparameter l1=1.0: it takes lam, D"),
-        ({"elastic_tau": 0.5}, "fedmls has no hyperparameter elastic_tau=0.5"),
+        ({"server_tau": 0.5}, "fedmls has no hyperparameter server_tau=0.5"),
         ({"participants": 2}, "participants = 2: FedMLS needs all N = 4 clients in every round; leave it out"),
         ({"mode": "exact"}, "mode = 'exact': a run of FedMLS is exact without noise"),
         ({"batch_size": 3}, "batch_size 3 does not apply to statements about FedMLS: leave it out"),

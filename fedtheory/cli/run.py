@@ -108,7 +108,7 @@ def _descent(made: Made, trajectory: Trajectory) -> float | None:
         return None
     server = np.ones(problem.num_clients) if algorithm.aggregation == "cohort" else np.asarray(problem.sample_counts, dtype=float)
     weighs_as_f = np.allclose(server / server.sum(), problem.weights / np.sum(problem.weights))
-    steps = isinstance(solver, GradientSteps) and solver.steps > 1 and solver.decay == 1
+    steps = isinstance(solver, GradientSteps) and solver.steps > 1 and solver.one_size
     if not (weighs_as_f and steps and isinstance(made.sampling, Full)):
         return None
     return float(solver.lr * (trajectory.metrics["gradient_norm"][-1] ** 2).mean())

@@ -13,7 +13,7 @@ import numpy as np
 from fedtheory.arrays import Array, astype_like, is_numpy, namespace
 from fedtheory.compiled import available, njit
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import check_flags, finite, real_number, require, whole_number
+from fedtheory.inputs import check_flags, finite, real_number, require, step_at, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.sgd import _move
 from fedtheory.problems.base import Problem
@@ -156,8 +156,7 @@ class LocalSGD(LocalSolver):
         InvalidInput
             The schedule gives what is no finite number > 0.
         """
-        value = self.lr(round_index) if callable(self.lr) else self.lr
-        return real_number(f"lr({round_index})", value, above=0, remedy="a schedule must give such numbers")
+        return float(step_at("lr", self.lr, round_index))
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         self.check(problem)

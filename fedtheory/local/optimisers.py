@@ -120,9 +120,15 @@ class Adam(_Remembering):
             real_number(f"betas[{i}]", beta, least=0, below=1)
         object.__setattr__(self, "betas", tuple(self.betas))
         real_number("eps", self.eps, above=0)
-        decay = real_number("decoupled_decay", self.decoupled_decay, least=0)
-        limit = f"with lr = {self.lr!r} it must be below 1/lr"
-        require(self.lr * decay < 1, "decoupled_decay", decay, limit)
+        real_number("decoupled_decay", self.decoupled_decay, least=0)
+        if not callable(self.lr):
+            self.step_size(1)
+
+    def step_size(self, round_index: int) -> Any:
+        lr = super().step_size(round_index)
+        limit = f"with lr = {lr!r} it must be below 1/lr"
+        require(lr * self.decoupled_decay < 1, "decoupled_decay", self.decoupled_decay, limit)
+        return lr
 
     def _step(
         self, problem: Problem, objective: LocalObjective, y: Array, gradient: Array, lr: float, memory: Any

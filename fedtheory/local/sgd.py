@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from fedtheory.arrays import Array, astype_like, namespace
 from fedtheory.errors import InvalidInput, MissingCapability
-from fedtheory.inputs import finite, real_number, require, whole_number
+from fedtheory.inputs import finite, real_number, require, step_at, whole_number
 from fedtheory.local.clipping import SPARED, clipped_direction
 from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, Rows
 from fedtheory.local.quadratic import affine_steps, is_affine
@@ -20,11 +21,33 @@ from fedtheory.randomness import BLOCK
 __all__ = ["SGD", "GradientSteps", "MiniBatchSolver"]
 
 
-def _check_walk(lr: Any, decay: Any, l1: Any) -> None:
-    positive = finite(lr) and lr > 0
-    require(positive, "lr", lr, "the local step size must be a finite number > 0")
-    real_number("decay", decay, above=0, most=1, remedy="the step size's factor a round")
-    require(l1 in ("subgradient", "prox"), "l1", l1, "use 'subgradient' (as printed) or 'prox'")
+class _Walk(LocalSolver):
+    """A solver of steps along gradients, whose size a round decides."""
+
+    lr: float | Callable[[int], float]
+    decay: float
+    l1: Literal["subgradient", "prox"]
+
+    def _check_walk(self) -> None:
+        positive = callable(self.lr) or (finite(self.lr) and self.lr > 0)
+        require(positive, "lr", self.lr, "the local step size must be a finite number > 0, or a callable round -> number")
+        real_number("decay", self.decay, above=0, most=1, remedy="the step size's factor a round")
+        require(self.l1 in ("subgradient", "prox"), "l1", self.l1, "use 'subgradient' (as printed) or 'prox'")
+
+    @property
+    def one_size(self) -> bool:
+        """True if steps are as long in every round."""
+        return not callable(self.lr) and self.decay == 1
+
+    def step_size(self, round_index: int) -> Any:
+        """The step size of a round.
+
+        Raises
+        ------
+        InvalidInput
+            A callable ``lr`` gives what is no finite number > 0.
+        """
+        return step_at("lr", self.lr, round_index) * self.decay ** (round_index - 1)
 
 
 def _with_penalty(objective: LocalObjective, y: Array, gradient: Array, l1: str) -> Array:
@@ -47,19 +70,19 @@ def _move(objective: LocalObjective, y: Array, gradient: Array, lr: float, l1: s
 
 
 @dataclass(frozen=True)
-class GradientSteps(LocalSolver):
+class GradientSteps(_Walk):
     """`steps` full gradient steps on the local objective.
 
     Parameters
     ----------
     steps : int >= 1
-    lr : float > 0
+    lr : float > 0, or a callable round (from 1) -> float
         y <- y - lr * gradient; it has the unit of 1/curvature, and steps are stable for lr < 2/(beta_k + curvature).
     l1 : 'subgradient' or 'prox'
         'subgradient': l1 sign(y - anchor) with sign(0) = 0, as printed (FedElasticNet, Algorithm 2, line 7). 'prox': the soft
         threshold after the smooth step, which gives exact zeros.
     decay : float in (0, 1]
-        In round t the step size is lr * decay**(t - 1).
+        In round t the step size is lr * decay**(t - 1), with lr(t) in place of lr where it is a callable.
 
     Notes
     -----
@@ -67,19 +90,19 @@ class GradientSteps(LocalSolver):
     """
 
     steps: int
-    lr: float
+    lr: float | Callable[[int], float]
     l1: Literal["subgradient", "prox"] = "subgradient"
     decay: float = 1.0
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps, remedy="the number of local steps")
-        _check_walk(self.lr, self.decay, self.l1)
+        self._check_walk()
 
     def solve(self, problem: Problem, objective: LocalObjective, start: Array, rows: Rows) -> LocalResult:
         found = self.solve_slots(problem, objective, start, rows, None)
         if found is not None:
             return found
-        lr = self.lr * self.decay ** (rows.round_index - 1)
+        lr = self.step_size(rows.round_index)
         y = start
         for _ in range(self.steps):
             y = _move(objective, y, problem.client_gradient(y), lr, self.l1)
@@ -92,20 +115,20 @@ class GradientSteps(LocalSolver):
         plain = (not objective.l1 or self.l1 == "prox") and not problem.few_samples
         if not (plain and is_affine(problem, objective, start)):
             return None
-        lr = self.lr * self.decay ** (rows.round_index - 1)
+        lr = self.step_size(rows.round_index)
         result = affine_steps(problem, objective, start, rows, slots, self.steps, lr, lambda some: lr)
         return None if result is None else LocalResult(result.y, step_sum=self.steps * lr)
 
 
 @dataclass(frozen=True)
-class MiniBatchSolver(LocalSolver):
+class MiniBatchSolver(_Walk):
     """A solver that walks through mini-batches: the samples of a step, its size, and the clipping.
 
     The parameters are those of `SGD`.
     """
 
     batch_size: int
-    lr: float
+    lr: float | Callable[[int], float]
     epochs: int | None = None
     steps: int | None = None
     decay: float = 1.0
@@ -120,7 +143,7 @@ class MiniBatchSolver(LocalSolver):
         if len(given) != 1:
             raise InvalidInput(f"epochs = {self.epochs!r}, steps = {self.steps!r}: give exactly one of the two")
         whole_number("epochs" if self.steps is None else "steps", given[0])
-        _check_walk(self.lr, self.decay, self.l1)
+        self._check_walk()
         real_number("epoch_decay", self.epoch_decay, above=0, most=1)
         allowed = self.clip is None or (finite(self.clip) and self.clip > 0)
         require(allowed, "clip", self.clip, "use a finite norm > 0, or None for no clipping")
@@ -138,7 +161,7 @@ class MiniBatchSolver(LocalSolver):
     def schedule(self, samples: int, round_index: int = 1) -> list[tuple[int, int, int, float]]:
         """(epoch, first sample, last sample, step size) of every step of a client with that many samples."""
         batch, out = min(self.batch_size, samples), []
-        base = self.lr * self.decay ** (round_index - 1)
+        base = self.step_size(round_index)
         epochs = self.epochs if self.epochs is not None else -(-cast(int, self.steps) // -(-samples // batch))
         for epoch in range(epochs):
             lr = base * self.epoch_decay**epoch
@@ -211,8 +234,9 @@ class SGD(MiniBatchSolver):
     ----------
     batch_size : int >= 1
         A client with fewer samples uses all of them.
-    lr : float > 0
-        y <- y - lr * gradient; it has the unit of 1/curvature.
+    lr : float > 0, or a callable round (from 1) -> float
+        y <- y - lr * gradient; it has the unit of 1/curvature. A schedule is a callable, as
+        ``lambda t: 0.1 / (1 + t)``.
     epochs, steps : int >= 1
         Exactly one: passes through the client's samples, or steps.
     decay, epoch_decay : float in (0, 1]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configuration"]
 
+ROUNDS = 10_000  # of a schedule, by which two are compared
 TRIED = 64  # samples of all clients, which hold most classes even where samples are sorted by them
 
 
@@ -41,10 +42,23 @@ def _of_samples(inputs: Any, targets: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A dataclass of settings as its name and fields; all else as it is written in Python."""
+    """A dataclass of settings as its name and fields, a schedule by its values, and all else as it is written in Python."""
     if is_dataclass(value):
         return {"": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+    if callable(value):
+        return f"schedule {_digest(_values(value))}"
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def _values(schedule: Any) -> np.ndarray:
+    """A schedule's values in the first rounds, as far as it has any."""
+    found: list[float] = []
+    try:
+        for t in range(1, ROUNDS + 1):
+            found.append(float(schedule(t)))
+    except Exception:  # the end of a list, say: rounds that are asked for are told of where they are
+        pass
+    return np.array(found)
 
 
 def configuration(

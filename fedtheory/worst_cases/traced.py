@@ -349,7 +349,7 @@ class VectorClients(Clients):
         elif isinstance(solver, SubgradientSliding):
             found = self._slid(objective, start, solver)
         else:
-            if not isinstance(solver, GradientSteps) or solver.decay != 1:
+            if not isinstance(solver, GradientSteps) or not solver.one_size:
                 self.trace.read.add("t")  # by which steps may be smaller
             rows = Rows(np.arange(len(self.slots)), np.zeros((1, 1), int), None, None, int(self._round))  # type: ignore[arg-type]
             found = solver.solve(problem, objective, start, rows)

@@ -123,7 +123,7 @@ def steps(case: Case) -> dict[str, Any]:
     if isinstance(solver, LocalSGD):
         plain = solver.batch_size is None and not solver.noise_std and not callable(solver.lr)
     else:
-        plain = isinstance(solver, GradientSteps) and solver.decay == 1
+        plain = isinstance(solver, GradientSteps) and solver.one_size
     if not plain:
         raise InvalidInput(
             "the statement is about full gradient steps of one length: "

@@ -115,7 +115,7 @@ def _local(where: str, about: Any, facts: Facts, solver: Any) -> Any:
     """The local work with the solver's numbers."""
     if isinstance(solver, Exact) and not isinstance(about, GradientSteps):
         return about
-    if not isinstance(about, GradientSteps) or not isinstance(solver, Steps) or solver.decay != 1:
+    if not isinstance(about, GradientSteps) or not isinstance(solver, Steps) or not solver.one_size:
         remedy = ": GradientSteps(steps, lr)" if isinstance(about, GradientSteps) else ""
         raise InvalidInput(f"local work by {named(solver)}: {where} is about {about}{remedy}")
     steps = _number(where, "steps", solver.steps, about.steps, facts)

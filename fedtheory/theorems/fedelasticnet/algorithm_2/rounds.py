@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -181,12 +181,12 @@ def method_in(case: Any) -> Method:
             f"{algorithm}: the statement is about Algorithm 2 as printed, without epsilon, "
             "compressors and option I"
         )
-    if not isinstance(solver, GradientSteps) or solver.decay != 1 or solver.l1 != "subgradient":
+    if not isinstance(solver, GradientSteps) or not solver.one_size or solver.l1 != "subgradient":
         raise InvalidInput(
             f"local solver {solver!r}: line 7 takes B steps of one size, use "
             "fedtheory.local.GradientSteps(B, eta_l)"
         )
-    numbers = float(solver.lr), int(solver.steps), algorithm.server_lr
+    numbers = float(cast(float, solver.lr)), int(solver.steps), algorithm.server_lr
     return Method(algorithm.l1, algorithm.l2, *numbers)
 
 

@@ -256,13 +256,13 @@ def bench(table: str, o: Options) -> None:
         raise suggest(table, (*TABLES, *FIGURES), "table")
     try:
         import torch
-    except ModuleNotFoundError as error:
-        raise MissingCapability("fedtheory bench needs torch: pip install 'fedtheory[torch]'") from error
-    check_options(o)
-    if o.tensorboard is not None:
-        from fedtheory.neural.training_run import summary_writer
 
-        summary_writer()
+        if o.tensorboard is not None:
+            import torch.utils.tensorboard
+    except ModuleNotFoundError as error:
+        lacks = "tensorboard" if "tensorboard" in str(error.name) else "torch"
+        raise MissingCapability(f"fedtheory bench needs {lacks}: pip install 'fedtheory[{lacks}]'") from error
+    check_options(o)
     if o.threads is not None:
         torch.set_num_threads(o.threads)
     if table in FIGURES:

@@ -1,12 +1,8 @@
-"""A training run's record: checkpoints, TensorBoard's scalars, Ctrl-C, and the result."""
+"""What a training run has done: it is handed to the user, and kept in checkpoints."""
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtheory.arrays import astype_like, to_numpy
-from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
-from fedtheory.provenance import provenance
+from fedtheory.errors import InvalidInput
 from fedtheory.simulation import checkpoints
-from fedtheory.simulation.simulate import Resume
+from fedtheory.simulation.resume import Resume
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,10 +22,9 @@ if TYPE_CHECKING:
     from fedtheory.neural.flat import GivenModule
     from fedtheory.neural.problem import NeuralProblem
 
-__all__ = ["Log", "TrainingRun", "board_in", "patient", "summary_writer"]
+__all__ = ["TrainingRun", "scalars"]
 
 _MODELS = "clients' last models"  # beside the state's fields in a checkpoint
-SECONDS = 60.0  # between two checkpoints, unless told otherwise
 
 
 @dataclass
@@ -89,134 +83,47 @@ class TrainingRun:
             raise InvalidInput(f"this run has no trained module, because {why}: use problem.module(x) for a model x that you have")
         return self.given.filled(self.final.x, device, dtype)
 
+    # --- checkpoints ------------------------------------------------------------------------------
+    def _save(self, path: Path, at: Resume) -> None:
+        """Keep the state after a round, and what was measured up to it."""
+        state = at.state._asdict() | ({} if at.models is None else {_MODELS: at.models})
+        about = {"parts": self.provenance["parts"], "seconds": self.seconds}
+        configuration = self.provenance["configuration"]
+        checkpoints.save(path, checkpoints.Checkpoint(at.round_index, configuration, self.metrics, state, about))
 
-def summary_writer() -> Any:
-    """TensorBoard's writer. Raises `MissingCapability` where it is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingCapability(
-            f"scalars for TensorBoard need tensorboard, which cannot be imported ({error}): pip install 'fedtheory[tensorboard]'"
-        ) from error
-    return SummaryWriter
-
-
-@contextmanager
-def board_in(folder: Path | str | None, past: int) -> Iterator[Any]:
-    """TensorBoard's writer, or None."""
-    if folder is None:
-        yield None
-        return
-    with summary_writer()(str(folder), purge_step=past + 1 if past else None) as writer:
-        yield writer
-
-
-@contextmanager
-def patient() -> Iterator[Callable[[], bool]]:
-    """Lets a round end after Ctrl-C: yields whether one came. A second one interrupts at once;
-    where it is ignored, it stays so."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if before in (None, signal.SIG_IGN):  # not Python's, or a background job's, which nobody means to interrupt: leave it
-        yield asked.is_set
-        return
-
-    def ask(number: int, frame: Any) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before if callable(before) else signal.default_int_handler)
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-class Log:
-    """The record of a run: what it has done, and what is kept of it after every round."""
-
-    def __init__(self, rounds: int, seed: int, configuration: dict[str, Any], checkpoint: Path | str | None, every: int | None) -> None:
-        self.rounds, self.seed, self.configuration = rounds, seed, configuration
-        self.checkpoint, self.every = checkpoint, every
-        self.past: Resume | None = None
-        self.parts: list[dict[str, Any]] = []
-        self.seconds: list[float] = []
-        self.measured: dict[str, np.ndarray] = {}
-        self.saved = self.round_began = 0.0
-        self._before = 0  # seconds that are those of earlier parts
-
-    @property
-    def done(self) -> int:
-        """Rounds of earlier parts."""
-        return 0 if self.past is None else self.past.round_index
-
-    @property
-    def last(self) -> int:
-        """Rounds done by now."""
-        return self.done + len(self.seconds) - self._before
-
-    def go_on(self, checkpoint: Path | str, algorithm: Algorithm, problem: NeuralProblem, own_start: bool) -> None:
-        """Begin where the checkpoint stands. Raises `CheckpointError` where it is another run's, or
-        beyond the rounds asked for."""
+    def _go_on(self, path: Path, algorithm: Algorithm, problem: NeuralProblem, own_start: bool) -> Resume:
+        """Take up what a checkpoint holds. Raises `CheckpointError` where it is another run's."""
         import torch
 
         from fedtheory.neural import memory
 
-        found = checkpoints.load(checkpoint)
-        checkpoints.compare(checkpoint, found.configuration, self.configuration, own_start)
+        found, mine = checkpoints.load(path), self.provenance["configuration"]
+        checkpoints.compare(path, found.configuration, mine, own_start)
         before = found.configuration.get("problem", {})
-        began = {k: before[k] for k in ("start",) if k in before}  # kept when a run goes on
-        self.configuration = self.configuration | {"problem": self.configuration["problem"] | began}
+        mine["problem"] |= {k: before[k] for k in ("start",) if k in before}  # kept when a run goes on
         with memory.explained(partial(memory.of_state, algorithm, problem), problem.device):
             shapes = algorithm.init(torch.empty(1, problem.dim, dtype=problem.dtype, device="meta"), problem.num_clients)
             models = found.fields.get(_MODELS)
             held = replace(found, fields={k: v for k, v in found.fields.items() if k != _MODELS})
             state = held.state(problem.like_array(), shapes)
-            last = None if models is None else astype_like(models, problem.like_array())
-            self.past = Resume(found.round_index, state, measured := dict(found.metrics), last)
-        self.parts, self.seconds = list(found.about["parts"]), list(found.about["seconds"])
-        self.measured = measured
-        if self.done > self.rounds:
-            raise CheckpointError(
-                f"{checkpoint} is at round {self.done}, beyond rounds = {self.rounds}: ask for as many, or name another file"
-            )
+            models = None if models is None else astype_like(models, problem.like_array())
+        self.rounds, self.metrics, self.seconds = found.round_index, dict(found.metrics), list(found.about["seconds"])
+        self.provenance["parts"] = list(found.about["parts"])
+        return Resume(self.rounds, state, self.metrics, models)
 
-    def begin(self, problem: NeuralProblem) -> None:
-        """A new part of the run, on this machine, and its clocks."""
-        import torch
 
-        made_with = provenance(self.seed, str(problem.device), str(problem.dtype).removeprefix("torch."), "torch")
-        machine = {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}
-        self.parts.append({"first_round": self.done + 1, "last_round": self.done, **machine})
-        self._before = len(self.seconds)
-        self.saved = self.round_began = time.perf_counter()
+def scalars(folder: Path | str) -> Callable[[Resume], None]:
+    """An ``on_round`` of `train` that writes every number for TensorBoard."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    def note(self, at: Resume, interrupted: Callable[[], bool], board: Any) -> bool:
-        """Take what a round measured, write it for TensorBoard, and the checkpoint where it is due;
-        whether the run is to end here."""
-        now, t, stop = time.perf_counter(), at.round_index, interrupted()
-        self.measured = {} if at.metrics is None else at.metrics
-        self.seconds.append(now - self.round_began)
-        for name, values in self.measured.items() if board is not None else ():
-            if values.ndim == 2 and np.isfinite(values[t, 0]):
-                board.add_scalar(name, float(values[t, 0]), t)
-        due = now - self.saved >= SECONDS if self.every is None else t % self.every == 0
-        if self.checkpoint is not None and (due or stop or t == self.rounds):
-            self._save(self.checkpoint, at)
-        return stop
+    board: Any = None
 
-    def _save(self, checkpoint: Path | str, at: Resume) -> None:
-        self.parts[-1]["last_round"] = at.round_index
-        about = {"parts": self.parts, "seconds": self.seconds}
-        state = dict(zip(at.state._fields, at.state, strict=True)) | ({} if at.models is None else {_MODELS: at.models})
-        checkpoints.save(checkpoint, checkpoints.Checkpoint(at.round_index, self.configuration, self.measured, state, about))
-        self.saved = time.perf_counter()
+    def write(at: Resume) -> None:
+        nonlocal board
+        board = board or SummaryWriter(str(folder), purge_step=at.round_index)  # rounds that are made again
+        for name, values in (at.metrics or {}).items():
+            if values.ndim == 2 and np.isfinite(values[-1, 0]):
+                board.add_scalar(name, float(values[-1, 0]), at.round_index)
+        board.flush()
 
-    def run(self, rounds: int, metrics: dict[str, np.ndarray], final: Any, given: GivenModule) -> TrainingRun:
-        """Return what is handed to the user after so many rounds."""
-        self.parts[-1]["last_round"] = rounds
-        made_with = {"seed": self.seed, "parts": self.parts, "configuration": self.configuration}
-        return TrainingRun(rounds, metrics, final, self.seconds, made_with, given)
+    return write

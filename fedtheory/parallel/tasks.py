@@ -19,7 +19,7 @@ from fedtheory.parallel.engine import Engine
 from fedtheory.parallel.engines import chosen_engine
 from fedtheory.parallel.worker import Done, one_thread, software, work_through
 
-__all__ = ["as_finished", "interrupted"]
+__all__ = ["as_finished", "held_back", "interrupted"]
 
 TRIES = 3  # of a task whose worker was lost
 TOGETHER = 0.1  # seconds: shorter tasks are sent several at once, so that sending them costs little beside doing them
@@ -34,7 +34,7 @@ def interrupted(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def _held_back() -> Iterator[Callable[[], bool]]:
+def held_back() -> Iterator[Callable[[], bool]]:
     """True if there was a Ctrl-C, asked where it can be served; a second one is raised at once."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
@@ -128,7 +128,7 @@ def _on_engine(engine: Engine, work: Callable[[Any], Any], tasks: Sequence[Any],
             some = [todo.popleft() for _ in range(1 if alone else parcels.size(len(todo), workers))]
             waiting[engine.submit(work_through, expected, work, [tasks[i] for i in some])] = some
 
-    with _held_back() as asked_to_stop:
+    with held_back() as asked_to_stop:
         try:
             while todo or waiting:
                 try:

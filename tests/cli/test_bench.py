@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -233,22 +234,24 @@ def test_a_killed_table_goes_on_in_the_middle_of_a_run_and_a_finished_one_begins
     """On the digits, whose runs share their names; in this process, or on an engine that does not see its folder."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from fedtheory.neural import training_run
+    from fedtheory.neural import training
     from fedtheory.parallel import use_engine
 
     args = ("fedelasticnet-table2", "--quick", "--split", "iid", "--rounds", 3, "--method", "feddyn,fedprox", "--out")
     call(*args, tmp_path / "whole", "--threads", 1)
-    monkeypatch.setattr(training_run, "SECONDS", 0.0)
-    real, seen, deaths = training_run.Log.note, [], [Killed]
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    real, seen, deaths = training.simulate, [], [Killed]
 
-    def killed(self, at, *more):
-        stop = real(self, at, *more)
-        seen.append(at.round_index)
-        if seen == [1, 2, 3, 1, 2] and deaths:
-            raise deaths.pop()
-        return stop
+    def killed(*args, checkpoint, **options):
+        def after(at):
+            checkpoint(at)
+            seen.append(at.round_index)
+            if seen == [1, 2, 3, 1, 2] and deaths:
+                raise deaths.pop()
 
-    monkeypatch.setattr(training_run.Log, "note", killed)
+        return real(*args, checkpoint=after, **options)
+
+    monkeypatch.setattr(training, "simulate", killed)
 
     def run(folder):
         if not elsewhere:
@@ -265,6 +268,14 @@ def test_a_killed_table_goes_on_in_the_middle_of_a_run_and_a_finished_one_begins
     seen.clear()
     run(tmp_path / "cut")
     assert seen == [1, 2, 3] * 2 and not list((tmp_path / "cut").rglob("*.sqlite"))
+
+
+def test_a_board_that_is_not_installed_is_told_before_any_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    asked = ("fedelasticnet-table2", "--quick", "--out", tmp_path, "--tensorboard", tmp_path / "board")
+    assert "needs tensorboard: pip install 'fedtheory[tensorboard]'" in command_line.refused("bench", *asked)
+    assert not list(tmp_path.iterdir())
 
 
 def test_ctrl_c_writes_what_there_is(tmp_path, monkeypatch):

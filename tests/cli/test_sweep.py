@@ -181,13 +181,13 @@ def test_a_killed_sweep_goes_on_in_the_middle_of_a_cell(spec, tmp_path, monkeypa
 
 def test_so_does_one_of_networks_and_a_damaged_checkpoint_is_named(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    from fedtheory.neural import training_run
+    from fedtheory.neural import training
 
     (tmp_path / "n.toml").write_text(NETWORK.format(rounds=5, dtype='"float32"', more=""))
     sweep = ("sweep", tmp_path / "n.toml", "--workers", 1, "--no-figures", "--out")
     call(*sweep, tmp_path / "whole")
-    monkeypatch.setattr(training_run, "SECONDS", 0.0)
-    seen = killed_in(monkeypatch, training_run.Log, "_save", 3)
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    seen = killed_in(monkeypatch, training.TrainingRun, "_save", 3)
     with pytest.raises(Killed):
         call(*sweep, tmp_path / "cut")
     (kept,) = (tmp_path / "cut").rglob("*.ckpt")

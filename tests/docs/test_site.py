@@ -5,6 +5,7 @@ The whole site is built by `make docs`; here is what can be known of it without 
 
 from __future__ import annotations
 
+import csv
 import fnmatch
 import importlib
 import re
@@ -14,6 +15,7 @@ import types
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import click
 import matplotlib.pyplot as plt
@@ -156,6 +158,8 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
     if name == "your/network.md":
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("MPLBACKEND", "Agg")
+        board = MagicMock()
+        monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=board))
     for code in blocks(text_of(DOCS / name), "python"):
         if "torch" in code:
             pytest.importorskip("torch").manual_seed(0)
@@ -165,6 +169,11 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
         assert "fedelasticnet/theorem-3.1 [repaired, sign rule]: holds" in printed
         assert load_svmlight("FILE.svmlight").features.tolist() == [[0, 2], [0, 5]]
     if name == "your/network.md":
+        made, told = list(csv.DictReader(Path("run.csv").open())), board.return_value.add_scalar.call_args_list
+        first, metrics = names["run"].metrics, names["again"].metrics
+        assert made == [{"round": str(t), **{name: str(v[t, 0]) for name, v in first.items()}} for t in (1, 2, 3)]
+        assert [c.args for c in told] == [(name, metrics[name][t, 0], t) for t in (1, 2, 3) for name in metrics]
+        board.assert_called_once_with("board", purge_step=1)
         start, end, size = map(float, re.search(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", printed).groups())
         assert end < start / 3 and size == 4 * 32 + 33
         drawn = {line.get_label(): line.get_ydata() for line in names["plt"].gca().get_lines()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ torch = pytest.importorskip("torch")
 from training_runs import METHOD, Cut, cut_after, go, make, same  # noqa: E402
 
 from fedtheory.neural.training import RECORD  # noqa: E402
+from fedtheory.neural.training_run import scalars  # noqa: E402
 from fedtheory.simulation import checkpoints  # noqa: E402
 
 
@@ -141,11 +141,11 @@ def test_nowhere_to_write_is_told_before_any_round(problem, tmp_path):
 # --- the rest -------------------------------------------------------------------------------------
 def test_bad_input_is_refused_before_work(problem, tmp_path):
     for error, message, options in (
-        (InvalidInput, "every = 0", {"every": 0}),
-        (InvalidInput, "is a folder", {"checkpoint": tmp_path}),
+        (InvalidInput, "every is 0", {"every": 0}),
+        (DataFileError, "cannot be read .Is a directory", {"checkpoint": tmp_path}),
         (InvalidInput, "rounds is 0", {"rounds": 0}),
         (InvalidInput, "rounds is '3': it must be an integer", {"rounds": "3"}),
-        (InvalidInput, "checkpoint = 5: use a path", {"checkpoint": 5}),
+        (InvalidInput, "checkpoint = 5: give the name of a file", {"checkpoint": 5}),
         (InvalidInput, r"algorithm = 'feddyn' of type str: .*get\('feddyn'\)", {"method": "feddyn"}),
         (InvalidInput, r"sampling = 3 of type int: .*Uniform\(3\)", {"sampling": 3}),
         (MissingCapability, "without test samples for 'test_accuracy'", {"problem": make(test=False), "record": RECORD}),
@@ -174,28 +174,20 @@ def test_evaluation_every_other_round(problem):
     np.testing.assert_array_equal(some["drift"], every["drift"])
 
 
-def test_tensorboard_missing_is_said(problem, tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name.startswith(("tensorboard", "torch.utils.tensorboard")):
-            raise ModuleNotFoundError("No module named 'tensorboard'")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingCapability, match=r"pip install 'fedtheory\[tensorboard\]'"):
-        go(problem, 2, tensorboard=tmp_path)
-
-
 def test_tensorboard_gets_every_metric(problem, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    path = tmp_path / "run.ckpt"
+    path, write = tmp_path / "run.ckpt", scalars(tmp_path / "board")
+
+    def both(at):
+        write(at)
+        cut_after(3)(at)
+
     with pytest.raises(Cut):
-        go(problem, 4, checkpoint=path, every=2, tensorboard=tmp_path / "board", on_round=cut_after(3))
+        go(problem, 4, checkpoint=path, every=2, on_round=both)
     time.sleep(1.1)  # event files are told apart by the second
-    run = go(problem, 4, checkpoint=path, tensorboard=tmp_path / "board")
+    run = go(problem, 4, checkpoint=path, on_round=scalars(tmp_path / "board"))
     events = EventAccumulator(str(tmp_path / "board"))
     events.Reload()
     for name, values in run.metrics.items():

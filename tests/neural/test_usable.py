@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import namedtuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -193,26 +195,24 @@ def test_own_metrics_are_in_checkpoints(digits, tmp_path):
 
 
 def test_tensorboard_gets_the_numbers(digits, tmp_path, monkeypatch):
-    from fedtheory.neural import training_run
+    from fedtheory.neural.training_run import scalars
+
+    told = []
 
     class Writer:
         def __init__(self, folder, purge_step):
-            self.told = []
-            Writer.last = self
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
+            told.append((folder, purge_step))
 
         def add_scalar(self, name, value, t):
-            self.told.append((name, value, t))
+            told.append((name, value, t))
 
-    monkeypatch.setattr(training_run, "summary_writer", lambda: Writer)
-    run = go(digits, 2, record=("drift",), metrics=OWN, tensorboard=tmp_path)
-    expected = [(name, run.metrics[name][t, 0], t) for t in (1, 2) for name in ("drift", "right")]
-    assert Writer.last.told == expected
+        def flush(self):
+            told.append("written")
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    run = go(digits, 2, record=("drift",), metrics=OWN, on_round=scalars(tmp_path))
+    rounds = [[*((name, run.metrics[name][t, 0], t) for name in ("drift", "right")), "written"] for t in (1, 2)]
+    assert told == [(str(tmp_path), 1), *rounds[0], *rounds[1]]
 
 
 Pair = namedtuple("Pair", "mean scale")
@@ -277,7 +277,16 @@ def test_metrics_that_cannot_be_are_told_before_any_round(digits):
         go(make(test=False), 2, metrics={"f1": lambda o, t: 1.0})
 
 
-# --- without a test set ---------------------------------------------------------------------------
+# --- what the default measures --------------------------------------------------------------------
+@pytest.mark.parametrize("method", [algorithms.FedMLS(1.0, 1.0, 3, 9.0, 1.0), algorithms.Subgradient(0.1)], ids=lambda m: m.name)
+def test_the_default_leaves_out_local_models_where_there_are_none(method):
+    problem = NeuralProblem(nn.Linear(6, 3), INPUTS, LABELS, CLIENTS, test=(INPUTS, LABELS))
+    run = go(problem, 3, method, sampling=None)
+    assert list(run.metrics) == [name for name in RECORD if name not in ("drift", "update_entropy")]
+    with pytest.raises(MissingCapability, match="does not train local models, so there is no 'drift'"):
+        go(problem, 3, method, sampling=None, record=("drift",))
+
+
 def test_without_a_test_set_the_default_leaves_the_tests_out_and_says_so_once(digits):
     problem = make(test=False)
     with pytest.warns(UserWarning, match="no test set, so that test accuracy and loss are not measured") as told:

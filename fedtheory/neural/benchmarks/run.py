@@ -95,6 +95,7 @@ def run_preset(
     Raises whatever training raises but divergence, which is a result: the rounds before it stay.
     """
     from fedtheory.neural.training import RECORD, train
+    from fedtheory.neural.training_run import scalars
 
     problem = preset.make_problem(data, preset.seed, **options)
     stem = None if folder is None else folder / "runs" / preset.name
@@ -106,7 +107,7 @@ def run_preset(
         preset.make_solver(problem.sample_counts), preset.seed,
         tuple(dict.fromkeys(RECORD + _MORE.get(preset.paper, ()) + preset.more)), checkpoint=path,
         evaluate_every=evaluate_every,
-        tensorboard=None if tensorboard is None else tensorboard / preset.name, progress=progress,
+        on_round=None if tensorboard is None else scalars(tensorboard / preset.name), progress=progress,
         label=label or preset.name,
     )
     try:

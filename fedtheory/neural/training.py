@@ -7,13 +7,21 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCapability
 from fedtheory.inputs import file_path, flag, whole_number
+from fedtheory.local import SGD
+from fedtheory.local.objective import LocalSolver
+from fedtheory.neural import culprits, memory
+from fedtheory.neural.evaluation import classifies_unseen, has_accuracy
 from fedtheory.neural.identity import configuration
+from fedtheory.neural.own_metrics import Metric, OwnMetrics, check_own_metrics
+from fedtheory.neural.problem import NeuralProblem
 from fedtheory.neural.training_run import TrainingRun
 from fedtheory.parallel import Progress, held_back
 from fedtheory.participation.cohorts import Full, Sampling
@@ -24,12 +32,6 @@ from fedtheory.simulation.metrics import OF_UPDATES, TESTED
 from fedtheory.simulation.rounds import Kept
 from fedtheory.simulation.simulate import Resume, check_run, check_start, simulate
 
-if TYPE_CHECKING:
-    from fedtheory.algorithms.base import Algorithm
-    from fedtheory.local.objective import LocalSolver
-    from fedtheory.neural.own_metrics import Metric
-    from fedtheory.neural.problem import NeuralProblem
-
 __all__ = ["RECORD", "TrainingRun", "configuration", "train"]
 
 RECORD = (
@@ -37,8 +39,6 @@ RECORD = (
     "entropy_2", "entropy_pooled", "update_entropy", "bits_up", "bits_down", "bits",
 )
 SECONDS = 60.0  # between two checkpoints, unless told otherwise
-
-
 NO_LABELS = (
     "test_accuracy is the share of labels that outputs (b, ..., classes) are largest for, and the test targets are no labels of such "
     "outputs: leave it out of record, and measure your own with metrics={name: callable(outputs, targets)}"
@@ -51,8 +51,6 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem, algorithm: A
 
     That the accuracy of what looks like classes is left out is told, unless there are metrics of the user's `own`.
     """
-    from fedtheory.neural.evaluation import classifies_unseen, has_accuracy
-
     classified, told = has_accuracy(problem), ""
     if record is None:
         local = getattr(algorithm, "local_work", "") not in ("sliding", "none")
@@ -139,11 +137,6 @@ def train(
     -----
     A warning says so where the objective, or without it the test loss, ends above its start.
     """
-    from fedtheory.local import SGD
-    from fedtheory.neural import culprits, memory
-    from fedtheory.neural.own_metrics import OwnMetrics, check_own_metrics
-    from fedtheory.neural.problem import NeuralProblem
-
     if not isinstance(problem, NeuralProblem):
         raise InvalidInput(f"{type(problem).__name__} is no NeuralProblem: use fedtheory.simulate, whose runs can be resumed as well")
     flag("resume", resume), flag("progress", progress)
@@ -168,7 +161,9 @@ def train(
     own = OwnMetrics(own_metrics, record, rounds, evaluate_every, run.metrics)
     if path is not None:
         checkpoints.check_writable(path)
-    part = {"first_round": done + 1, "last_round": done, **_machine(problem, seed)}
+    made_with = provenance(seed, str(problem.device), str(problem.dtype).removeprefix("torch."), "torch")
+    machine = {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}
+    part = {"first_round": done + 1, "last_round": done, **machine}
     run.provenance["parts"].append(part)
     problem.compiling.shown = progress
     saved = began = time.perf_counter()
@@ -216,21 +211,11 @@ def train(
     return run
 
 
-def _machine(problem: NeuralProblem, seed: int) -> dict[str, Any]:
-    """Return what a part of a run is computed with."""
-    import torch
-
-    made_with = provenance(seed, str(problem.device), str(problem.dtype).removeprefix("torch."), "torch")
-    return {"engine": type(problem.engine).__name__, "threads": torch.get_num_threads(), **made_with}
-
-
 def _warn_of_the_end(method: str, measured: Mapping[str, np.ndarray]) -> None:
     """Warn where the objective, or without it the test loss, ends above its start."""
     name = next((n for n in ("objective", "test_loss") if n in measured), None)
-    if name is None:
-        return
-    values = measured[name][:, 0]
-    at = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), 0))  # the last round that was measured
-    if values[at[-1]] > values[0]:
+    values = np.zeros(1) if name is None else measured[name][:, 0]
+    last = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), 0))  # that was measured, of every round
+    if values[last[-1]] > values[0]:
         remedy = "lower the step size, or raise the weight of the penalty where the method has one"
-        warnings.warn(f"{method}: {how_it_ended(values[at], what=name)} If it was to fall, {remedy}", UserWarning, stacklevel=3)
+        warnings.warn(f"{method}: {how_it_ended(values[last], what=str(name))} If it was to fall, {remedy}", UserWarning, stacklevel=3)

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
+from fedtheory.algorithms.base import Algorithm
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import InvalidInput
+from fedtheory.neural import memory
+from fedtheory.neural.flat import GivenModule
+from fedtheory.neural.problem import NeuralProblem
 from fedtheory.simulation import checkpoints
 from fedtheory.simulation.resume import Resume
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from fedtheory.algorithms.base import Algorithm
-    from fedtheory.neural.flat import GivenModule
-    from fedtheory.neural.problem import NeuralProblem
 
 __all__ = ["TrainingRun", "scalars"]
 
@@ -93,10 +92,6 @@ class TrainingRun:
 
     def _go_on(self, path: Path, algorithm: Algorithm, problem: NeuralProblem, own_start: bool) -> Resume:
         """Take up what a checkpoint holds. Raises `CheckpointError` where it is another run's."""
-        import torch
-
-        from fedtheory.neural import memory
-
         found, mine = checkpoints.load(path), self.provenance["configuration"]
         checkpoints.compare(path, found.configuration, mine, own_start)
         before = found.configuration.get("problem", {})

@@ -237,9 +237,8 @@ def test_a_target_that_is_nan_is_named_where_the_loss_takes_it():
     problem = made(loss=lambda o, t: (o[:, 0] - t).square().mean(), targets=with_one(ROWS[:, 0], 13, np.nan))
     for record, where in (["objective"], "round 0"), (["drift"], "round 1 at client 1"):
         said = rf"^diverged in {where}: the loss <lambda> is nan on sample 13 \(its target is nan\) at the start already: clean or drop"
-        with pytest.raises(Diverged, match=said) as raised:
+        with pytest.raises(Diverged, match=said):
             trained(problem, record=record)
-        assert isinstance(raised.value.__cause__, Diverged)
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,11 @@ def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any],
     if problem.test is None:
         raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
     once = None if keep is None else lambda outputs, _: keep(outputs)
-    mass, labels = problem.loss.mass(problem.test[1]), problem.loss.labels
+    mass, labels = problem.loss.mass(problem.test[1][:]), problem.loss.labels
     if mass is None:
         total, kept = sums(problem, points, *problem.test, keep=once)
         return to_numpy(total) / len(problem.test[1]), kept
-    counted = (problem.test[1] != (labels or (1, None))[1]).reshape(len(mass), -1).any(dim=1)
+    counted = (problem.test[1][:] != (labels or (1, None))[1]).reshape(len(mass), -1).any(dim=1)
     with np.errstate(invalid="ignore"):  # a test set of ignored labels has no mean, as in torch
         shares = np.stack([own / own.sum() for own in (to_numpy(counted).astype(float), to_numpy(mass).astype(float))])
     total, kept = sums(problem, points, *problem.test, shares=shares, keep=once)
@@ -159,7 +159,7 @@ def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor |
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
     if problem.tested is None:
         return _by_label(problem, x, personal)
-    counted: np.ndarray = to_numpy((problem.test[1] != _ignored(problem)).reshape(len(problem.test[1]), -1).any(dim=1))
+    counted: np.ndarray = to_numpy((problem.test[1][:] != _ignored(problem)).reshape(len(problem.test[1]), -1).any(dim=1))
     tested = [own[counted[own]] for own in problem.tested]
     clients = [k for k, own in enumerate(tested) if len(own)]
     if not clients:
@@ -213,7 +213,7 @@ def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | N
 
 def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """On the common test set, its labels as frequent as among each client's own samples."""
-    ignored, held, tested = _ignored(problem), to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
+    ignored, held, tested = _ignored(problem), to_numpy(problem.targets[:]), to_numpy(problem.test[1][:])  # type: ignore[index]
     real = np.flatnonzero(tested != ignored)
     tested, classes = tested[real], int(max(held.max(), tested.max())) + 1
     there = np.bincount(tested, minlength=classes)

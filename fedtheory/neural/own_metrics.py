@@ -94,7 +94,7 @@ class OwnMetrics:
         shared = {"test_accuracy": hits, "test_loss": losses}
         found = {name: np.array([shared[name]]) for name in self.shared}
         for name, compute in self.metrics.items():
-            value = _value(name, compute, outputs, mapped(torch.Tensor.cpu, problem.test[1]))[None]  # type: ignore[index]  # checked before work
+            value = _value(name, compute, outputs, mapped(torch.Tensor.cpu, problem.test[1][:]))[None]  # type: ignore[index]  # checked before work
             before = self.kept[name].shape[1:] if name in self.kept else value.shape
             if value.shape != before:
                 raise InvalidInput(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_number, require, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import MiniBatchSolver
 from fedtheory.neural import evaluation, fisher, memory, sensitivity
@@ -25,13 +26,20 @@ from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, own_copy, unmoved
 from fedtheory.neural.losses import Loss
-from fedtheory.neural.parts import Parts, check_alike, made, repeated
+from fedtheory.neural.parts import made, repeated
 from fedtheory.neural.plans import Plans
-from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
+from fedtheory.neural.samples import (
+    as_samples,
+    check_counted,
+    check_finite,
+    check_held,
+    own_tests,
+    sample_numbers,
+)
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
-from fedtheory.neural.trials import check_labels, check_model, check_order, check_samples, check_tested
+from fedtheory.neural.trials import check_ends, check_model
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
 
@@ -114,8 +122,11 @@ class NeuralProblem(Problem):
         test_clients: Sequence[Any] | None = None, device: str = "cpu", dtype: str = "float32",
         engine: str = "auto", autocast: str | None = None, augment: str | None = None,
         rows_at_once: int | None = None, name: str = "neural network", precision: str = "highest",
+        samples_on: str | None = None,
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
+        require(samples_on in (None, "cpu"), "samples_on", samples_on, "use 'cpu', or None for the device")
+        self.on_host = samples_on is not None
         self.precision = check_precision(precision, self.device, self.dtype)
         given = own_copy(module)
         self.flat = FlatModule(unmoved(copy.deepcopy(given).to(self.device, self.dtype)))
@@ -123,11 +134,8 @@ class NeuralProblem(Problem):
         Loss(loss)  # refuses what is none
         if isinstance(loss, torch.nn.Module):  # class weights lie where the module does
             loss = copy.deepcopy(loss).to(self.device, self.dtype)
-        if not (isinstance(ridge, int | float | np.floating) and 0 <= ridge < float("inf")):
-            raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
-        if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
-            raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
-        self.ridge, self.rows_at_once = float(ridge), rows_at_once
+        self.ridge = real_number("ridge", ridge, least=0)
+        self.rows_at_once = None if rows_at_once is None else whole_number("rows_at_once", rows_at_once, least=1)
         self.walks, self.batch_plans = Walks(), Plans(ahead=self.device.type == "cuda")
         self.compiling = Compiling()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
@@ -135,12 +143,17 @@ class NeuralProblem(Problem):
         self.sample_counts = np.array([len(c) for c in self._clients])
         self.most_samples = max(map(len, self._clients), default=0)  # of a client, also for subsets
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
-        check_held(self._clients, len(self.inputs), len(self.targets), isinstance(inputs, tuple))
+        check_held(self._clients, len(self.inputs), len(self.targets))
         self.num_clients, self.dim = len(self._clients), self.flat.dim
         self.weights = check_weights(weights, self.sample_counts)
         check_augment(augment, self.inputs)
         self.augment = augment
-        self.test = None if test is None else self._of_test(test)
+        self.test: tuple[Any, Any] | None = None
+        if test is not None:
+            x, t = test
+            self.test = self._samples("test inputs", x, small=True), self._samples("test targets", t)
+            counts = [*map(len, self.test)]
+            require(counts[0] == counts[1] > 0, "test", counts, "give one target a sample, at least one")
         tests = 0 if self.test is None else len(self.test[1])
         self._tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
@@ -148,24 +161,18 @@ class NeuralProblem(Problem):
         largest = max(self._clients, key=len)
         first = torch.from_numpy(largest[np.linspace(0, len(largest) - 1, min(TRIED, len(largest))).astype(int)]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
-        sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
+        sets = {"": (self.inputs, self.targets)} | ({} if self.test is None else {"test ": self.test})
         with exact_kernels(self.device):
             self.flat.settle(few[0])
-            self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
-            self._check_finite()
-            if self.loss.weighted and isinstance(self.targets, Parts):
-                raise InvalidInput(
-                    f"targets have several parts, and the loss {self.loss.name} takes one tensor: "
-                    "give a loss of your own"
-                )
-            check_targets(self.flat, self.loss, few[0], sets, self._clients)
+            self.loss = known_loss(loss, [t for _, t in sets.values()], self.flat, *few)
+            for what, (x, t) in sets.items():
+                check_finite(f"{what}inputs", x)
+                if self.loss.weighted:  # a loss of the user's own may understand others
+                    check_finite(f"{what}targets", t)
             own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
-            check_model(own, loss, few, (self.inputs, self.targets))
-            check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
-            if not isinstance(loss, str):
-                check_labels(self.flat.module, loss, self.inputs, self.targets, self._clients)
-            if self.test is not None:
-                check_tested(self.flat, self.loss, self.test, TRIED)
+            check_model(own, loss, few)
+            check_ends(self.flat.module, loss, sets, np.unique(np.concatenate(self._clients)))
+            check_counted(self.loss, self.targets, self._clients)
             self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     @classmethod
@@ -188,10 +195,10 @@ class NeuralProblem(Problem):
         InvalidInput
             What cannot be made tensors, as `samples_of` says; `clients` with a list of Datasets, or without one.
         """
-        of_clients = isinstance(dataset, list | tuple)
-        if of_clients == (clients is not None):
-            how = "a list of Datasets, which says whose samples are whose, and clients" if of_clients else "one Dataset and no clients"
-            raise InvalidInput(f"{how}: give one Dataset with clients=[sample numbers of each], or a list of Datasets without")
+        require(
+            isinstance(dataset, list | tuple) == (clients is None), "clients", clients,
+            "give one Dataset with clients=[sample numbers of each], or a list of Datasets without",
+        )
         inputs, targets, dealt = samples_of_all(dataset, target, progress)
         if test is not None:
             tested = samples_of_all(test, target, progress)
@@ -199,33 +206,11 @@ class NeuralProblem(Problem):
         return cls(module, inputs, targets, clients if dealt is None else dealt, loss, **options)  # type: ignore[arg-type]  # one is given
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Any:
-        def one(name: str, values: Any) -> Tensor:
+        def one(name: str, values: Any) -> Any:
             with memory.explained(lambda: memory.of_samples(name, values, self.dtype), self.device):
-                return as_samples(name, values, self.device, self.dtype, small, mask=name != what)
+                return as_samples(name, values, self.device, self.dtype, small, mask=name != what, on_host=self.on_host)
 
         return made(what, values, one)
-
-    def _check_finite(self) -> None:
-        """Targets may be whatever a loss of the user's own understands; those of the named ones are numbers."""
-        given = {"inputs": self.inputs, "targets": self.targets}
-        if self.test is not None:
-            given |= {"test inputs": self.test[0], "test targets": self.test[1]}
-        for what, values in given.items():
-            if what.endswith("inputs") or self.loss.weighted:
-                check_finite(what, values)
-
-    def _of_test(self, test: Any) -> tuple[Any, Any]:
-        if not isinstance(test, tuple | list) or len(test) != 2:
-            raise InvalidInput(f"test is a {type(test).__name__}: give the pair (inputs, targets)")
-        inputs, targets = self._samples("test inputs", test[0], small=True), self._samples("test targets", test[1])
-        check_order((self.inputs, self.targets), (inputs, targets))
-        check_alike(self.inputs, inputs, "inputs")
-        check_alike(self.targets, targets, "targets")
-        if len(inputs) != len(targets):
-            raise InvalidInput(f"test has {len(inputs)} inputs and {len(targets)} targets: give one target a sample")
-        if not len(inputs):
-            raise InvalidInput("test has no samples: give at least one, or leave test out")
-        return inputs, targets
 
     @property
     def client_samples(self) -> list[np.ndarray]:

@@ -160,7 +160,7 @@ def train(
     A warning says so where the objective, or without it the test loss, ends above its start.
     """
     from fedtheory.local import SGD, Exact
-    from fedtheory.neural import culprits, memory
+    from fedtheory.neural import memory, trials
     from fedtheory.neural.own_metrics import OwnMetrics, check_own_metrics
 
     check_algorithm(algorithm)
@@ -218,7 +218,7 @@ def train(
                 )
         except Diverged as error:
             error.measured = log.run(log.last, dict(log.measured), None, problem.given)
-            if (told := culprits.not_finite(problem, start, error.client)) is None:
+            if (told := trials.not_finite(problem, start, error.client)) is None:
                 raise
             where = f"diverged in round {error.round_index}" + ("" if error.client is None else f" at client {error.client}")
             from_start = Diverged(f"{where}: {told}", error.round_index, error.client, error.scenario)

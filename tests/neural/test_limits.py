@@ -110,8 +110,8 @@ def test_parameters_without_a_gradient_stay(tmp_path):
     [
         (lambda o, t: nn.functional.cross_entropy(o, t, reduction="none"), r"\(4,\).*scalar tensor"),
         (lambda o, t: 1.0, "float.*scalar tensor"),
-        (lambda o, t: torch.tensor(1.0), "no gradient"),
-        (lambda o, t: o @ t.double(), "fails on inputs"),
+        (lambda o, t: torch.tensor(1.0), "does not require grad"),
+        (lambda o, t: o @ t.double(), "fails on a batch of inputs"),
     ],
     ids=["vector", "number", "constant", "failing"],
 )

@@ -112,7 +112,7 @@ def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int) -> None
     if not clients or not all(map(len, clients)):
         who = next((f"client {k}" for k, c in enumerate(clients) if not len(c)), "clients")
         raise InvalidInput(f"{who} has no samples: leave it out, or deal samples to it")
-    _check_range("client", clients, inputs)
+    _check_range(clients, inputs)
     for k, c in enumerate(clients):
         found, counts = np.unique(c, return_counts=True)
         if len(found) < len(c):
@@ -120,11 +120,11 @@ def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int) -> None
             raise InvalidInput(f"client {k} {told}: name each once; repeat a row that is to count twice")
 
 
-def _check_range(what: str, clients: Sequence[np.ndarray], samples: int) -> None:
+def _check_range(clients: Sequence[np.ndarray], samples: int, kind: str = "sample") -> None:
     for k, c in enumerate(clients):
         wrong = c[(c < 0) | (c >= samples)]
         if len(wrong):
-            raise InvalidInput(f"{what} {k} names sample {wrong[0]} of {samples}: samples count from 0")
+            raise InvalidInput(f"client {k} names {kind} {wrong[0]} of {samples}: samples count from 0")
 
 
 def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> list[np.ndarray]:
@@ -137,7 +137,7 @@ def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> li
     if len(own) != num_clients or not any(map(len, own)):
         given = f"{len(own)} entries, {sum(map(len, own))} samples in all"
         raise InvalidInput(f"test_clients has {given}: give {num_clients}, not all of them empty")
-    _check_range("test_clients: client", own, samples)
+    _check_range(own, samples, "test sample")
     return own
 
 

@@ -61,9 +61,10 @@ NO_LABELS = (
 def _recorded(record: Sequence[str] | None, problem: NeuralProblem, own: bool) -> tuple[str, ...]:
     """The names of the metrics to record; where none are given, those of `RECORD` that the problem has the samples for.
 
-    That the accuracy of what looks like classes is left out is told, unless there are metrics of the user's `own`.
+    That the accuracy of labels is left out, as outputs have several parts, is told, unless there are metrics of the user's `own`.
     """
-    from fedtheory.neural.evaluation import classifies_unseen, has_accuracy
+    from fedtheory.neural.evaluation import has_accuracy
+    from fedtheory.neural.parts import has_labels
 
     classified = has_accuracy(problem)
     if record is None:
@@ -76,7 +77,7 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem, own: bool) -
                 UserWarning,
                 stacklevel=3,  # train's caller
             )
-        elif not classified and not own and classifies_unseen(problem):
+        elif not classified and not own and has_labels(problem.test[1]) and not problem.flat.has_rows:
             warnings.warn(f"test accuracy is not measured: {NO_LABELS}", UserWarning, stacklevel=3)
     names = Kept(record).record  # type: ignore[arg-type]  # which checks the names
     if "test_accuracy" in names and problem.test is not None and not classified:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,22 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["configuration"]
 
-AT_ONCE = 2**24  # numbers that are read at a time
 TRIED = 64  # samples of all clients, which hold most classes even where samples are sorted by them
 
 
 def _digest(*arrays: Any) -> str:
-    """The digest of arrays and samples, of as many rows at a time as there is room for."""
-    from fedtheory.neural.parts import OnHost
+    from fedtheory.neural.parts import OnHost, pieces
 
     out = hashlib.blake2b(digest_size=16)
     for array in arrays:
         host = array if isinstance(array, OnHost) else np.ascontiguousarray(to_numpy(array))
         out.update(f"{str(host.dtype).removeprefix('torch.')}{tuple(host.shape)}".encode())
-        rows = max(1, AT_ONCE // max(1, math.prod(host.shape[1:])))
-        for first in range(0, len(host), rows):
-            part = np.ascontiguousarray(to_numpy(host[first : first + rows]))
-            out.update(part.data.cast("B") if part.size else b"")
+        for _, part in pieces(host):
+            whole = np.ascontiguousarray(to_numpy(part))
+            out.update(whole.data.cast("B") if whole.size else b"")
     return out.hexdigest()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -12,8 +13,11 @@ from fedtheory.errors import InvalidInput
 
 __all__ = [
     "OnHost", "Parts", "described", "gathered", "has_labels", "is_several", "made", "mapped", "named",
-    "repeated", "tensors", "unpacked",
+    "pieces", "repeated", "tensors", "unpacked",
 ]
+
+
+AT_ONCE = 2**24  # numbers of a piece
 
 
 class Parts:
@@ -96,6 +100,13 @@ def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:
     if not isinstance(samples, Parts):
         return [(what, samples)]
     return [(f"{what}[{key!r}]", t) for key, t in samples.items()]
+
+
+def pieces(samples: Any) -> Iterator[tuple[int, Any]]:
+    """A tensor's samples in pieces of some millions of numbers, each with the number of its first."""
+    rows = max(1, AT_ONCE // max(1, math.prod(samples.shape[1:])))
+    for first in range(0, len(samples), rows):
+        yield first, samples[first : first + rows]
 
 
 def tensors(samples: Any) -> list[Tensor]:

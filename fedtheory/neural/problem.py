@@ -68,6 +68,10 @@ class NeuralProblem(Problem):
         given them as they came. Those of the type and on the device that are needed are not copied,
         as data sets are large. Write into neither them nor the problem's `inputs`, `targets` and
         `test`: torch has no tensors that are read-only.
+    samples_on : None or 'cpu'
+        Where samples lie: on the device, or, where they do not fit it, in main memory, test samples
+        too, and memory-mapped arrays in their files. Each batch is then brought to the device;
+        steps are neither compiled nor recorded.
     clients : N sequences of sample numbers, each once, or a `fedtheory.problems.Partition`
         Clients may share samples: those that hold the same ones are alike.
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs,
@@ -102,12 +106,9 @@ class NeuralProblem(Problem):
     ------
     InvalidInput
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be
-        anything); no clients or empty ones, sample numbers out of range or named twice by a client,
-        test_clients for another number of clients, CUDA asked for where there is none; no module,
-        one
-        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar
-        or has no gradient; autocast of another name, or with dtype='float64'; 'tf32' but for
-        float32 on a GPU; augment of what are no images.
+        anything); no clients or empty ones, sample numbers out of range or named twice by a client;
+        no module, one without sizes (lazy layers), or what torch says of module and loss on a few
+        samples; options of other names, or that need a GPU, single precision or images.
     MissingCapability
         Running statistics that change, random numbers but for dropout, complex parameters; an
         engine that cannot do this module.
@@ -189,11 +190,6 @@ class NeuralProblem(Problem):
         clients : N sequences of sample numbers, or a `Partition`; None with a list of Datasets
         test : a Dataset, or a list of one for each client, whose own test samples they are; or None
         options : what else `NeuralProblem` takes
-
-        Raises
-        ------
-        InvalidInput
-            What cannot be made tensors, as `samples_of` says; `clients` with a list of Datasets, or without one.
         """
         require(
             isinstance(dataset, list | tuple) == (clients is None), "clients", clients,
@@ -282,12 +278,11 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def client_gradient(self, y: Tensor) -> Tensor:
-        full = [self._full(self._clients[k], y[k], gradient=True) for k in range(len(y))]
-        return torch.stack(full) + self.ridge * y
+        return torch.stack([self._full(self._clients[k], at, "gradients") for k, at in enumerate(y)]) + self.ridge * y
 
     @memory.computed_there
     def client_value(self, y: Tensor) -> Tensor:
-        values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
+        values = torch.stack([self._full(self._clients[k], at, "values") for k, at in enumerate(y)])
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
     def smoothness(self) -> np.ndarray:
@@ -321,23 +316,21 @@ class NeuralProblem(Problem):
         other.weights = weights_after(self, other.sample_counts)
         return other
 
-    def _full(self, samples: np.ndarray, y: Tensor, gradient: bool) -> Tensor:
+    def _full(self, samples: np.ndarray, y: Tensor, kind: str) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
-        total = 0.0
-        mass = evaluation.counts(self, samples)
+        total, mass = torch.zeros((), device=self.device), evaluation.counts(self, samples)
+        compute = self.engine.gradient if kind == "gradients" else self.engine.value
         piece = evaluation.alike(len(samples))
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]
-            compute = self.engine.gradient if gradient else self.engine.value
 
-            def some(points: slice, compute: Any = compute, x: Any = x, t: Any = t) -> Tensor:
+            def some(points: slice, x: Any = x, t: Any = t) -> Tensor:
                 z = y[points]
                 return compute(z, Batch(repeated(x, len(z)), repeated(t, len(z))))
 
-            kind = "gradients" if gradient else "values"
-            found = memory.in_chunks(self, len(y), None, some, kind)
-            total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
+            found = torch.cat(memory.in_chunks(self, len(y), None, some, kind))
+            total = total + float(mass[a : a + piece].sum() / mass.sum()) * found
         return total
 
     @memory.computed_there
@@ -350,13 +343,7 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
-        """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy': (S,), 'test_loss': (S,)}.
-
-        Raises
-        ------
-        MissingCapability
-            The problem was made without test samples.
-        """
+        """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy': (S,), 'test_loss': (S,)}."""
         self.like(x)
         means, _ = evaluation.on_test_set(self, x.reshape(-1, self.dim))
         return {"test_accuracy": means[:, 0], "test_loss": means[:, 1]}
@@ -367,17 +354,8 @@ class NeuralProblem(Problem):
         models (S, d) -> (S,).
 
         Without `test_clients`, each client's test set is the common one, weighted so that its
-        labels are as frequent as among the client's own samples.
-
-        Parameters
-        ----------
-        personal : (S, N, d) or None
-            The clients' own models, where they have some.
-
-        Raises
-        ------
-        MissingCapability
-            No test samples, or none that are classified.
+        labels are as frequent as among the client's own samples. `personal` (S, N, d) are the
+        clients' own models, where they have some.
         """
         return evaluation.accuracy_of_clients(self, x, personal)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,13 +12,12 @@ from torch import Tensor
 
 from fedtheory.errors import InvalidInput
 from fedtheory.neural.losses import Loss
-from fedtheory.neural.parts import OnHost, has_labels, named
+from fedtheory.neural.parts import OnHost, has_labels, named, pieces
 from fedtheory.problems.partitions import Partition
 
 __all__ = ["as_samples", "check_counted", "check_finite", "check_held", "own_tests", "sample_numbers"]
 
 SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
-AT_ONCE = 2**24  # numbers that are looked at at a time
 
 
 def as_samples(
@@ -88,9 +86,7 @@ def check_finite(what: str, values: Any) -> None:
     """Raise `InvalidInput` that names the first NaN or infinity, in the dtype that the network
     computes in."""
     for name, tensor in named(what, values):
-        rows = max(1, AT_ONCE // max(1, math.prod(tensor.shape[1:])))
-        for first in range(0, len(tensor), rows) if tensor.is_floating_point() else ():
-            part = tensor[first : first + rows]
+        for first, part in pieces(tensor) if tensor.is_floating_point() else ():
             if not part.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(part)):
                 continue  # a NaN is passed on by both ends, which take no memory
             place = torch.nonzero(~torch.isfinite(part))[0].tolist()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, DataLoader, TensorDataset, default_collate
+from torch.utils.data import ConcatDataset, TensorDataset, default_collate
 
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import flag, require
@@ -16,8 +16,6 @@ from fedtheory.neural import memory
 from fedtheory.parallel import Progress
 
 __all__ = ["samples_of", "samples_of_all"]
-
-PIECE = 256  # items that are put together at a time
 
 
 def samples_of(dataset: Any, target: Any = None, progress: bool = True) -> tuple[Any, Any]:
@@ -50,24 +48,19 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True) -> tuple
     flag("progress", progress)
     if type(dataset) is TensorDataset:
         return _split(dataset.tensors, target)
-    count, entries = len(dataset), set[str]()
+    count, items = len(dataset), []
     require(count > 0, "dataset", dataset, "it has no items; give at least one")
-
-    def together(items: list[Any]) -> tuple[Any, Any]:
-        entries.update(_entries(item) for item in items)
-        if len(entries) > 1:  # torch would leave out what the first item lacks
-            raise InvalidInput(f"items have {' or '.join(sorted(entries))}: give all the same entries")
-        return _split(default_collate([_with_arrays(item) for item in items]), target)
-
-    pieces = []
     with (
         memory.explained(lambda: f"{count:,} samples are read: use fewer, or smaller ones", torch.device("cpu")),
         Progress(count, "reading the dataset", progress) as bar,
     ):
-        for piece in DataLoader(dataset, PIECE, collate_fn=together, generator=torch.Generator()):
-            pieces.append(piece)
-            bar.update(min(len(pieces) * PIECE, count))
-        return _joined([x for x, _ in pieces]), _joined([t for _, t in pieces])
+        for i in range(count):
+            items.append(_with_arrays(dataset[i]))
+            bar.update(i + 1)
+        entries = {_entries(item) for item in items}
+        if len(entries) > 1:  # torch would leave out what the first item lacks
+            raise InvalidInput(f"items have {' or '.join(sorted(entries))}: give all the same entries")
+        return _split(default_collate(items), target)
 
 
 def samples_of_all(given: Any, target: Any = None, progress: bool = True) -> tuple[Any, Any, list[np.ndarray] | None]:
@@ -103,12 +96,3 @@ def _split(items: Any, target: Any) -> tuple[Any, Any]:
         )
     *inputs, last = items
     return (inputs[0] if len(inputs) == 1 else tuple(inputs)), last
-
-
-def _joined(parts: list[Any]) -> Any:
-    """One after another."""
-    if isinstance(parts[0], Mapping):
-        return {entry: _joined([p[entry] for p in parts]) for entry in parts[0]}
-    if isinstance(parts[0], tuple):
-        return tuple(_joined(list(entry)) for entry in zip(*parts, strict=True))
-    return torch.cat(parts)

@@ -3,6 +3,7 @@ looked at before work starts."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import math
@@ -50,7 +51,10 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
         if named.labels is not None and not has_labels(targets):
             named.slope = None  # the compiled steps take labels, and no probabilities
         return named
-    outputs, module = _tried(flat, inputs), _as_module(loss)
+    module = _as_module(loss)
+    outputs: Any = None
+    with contextlib.suppress(Exception), torch.no_grad():  # which `check_model` tells
+        outputs = flat.call(flat.initial(), inputs)
     one = isinstance(outputs, torch.Tensor) and isinstance(targets, torch.Tensor)
     if one and isinstance(module, BROADCAST):
         for part in sets:
@@ -234,13 +238,3 @@ def _look_at(loss: Any, outputs: Any, targets: Any) -> None:
 
 def _warn(said: str) -> None:
     warnings.warn(said, stacklevel=5)  # NeuralProblem's caller
-
-
-def _tried(flat: FlatModule, inputs: Any) -> Any:
-    """The module's outputs, or None where it fails, which `check_model` tells."""
-    device = flat.initial().device
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            return flat.call(flat.initial(), inputs)
-    except Exception:
-        return None

@@ -47,58 +47,42 @@ def _both(module: nn.Module, loss: Loss) -> str:
     return f"{type(module).__name__} with the loss {loss.name}"
 
 
-def check_model(
-    module: nn.Module, loss: Any = "cross_entropy", sample: tuple[Any, Any] | None = None
-) -> None:
-    """Refuse what cannot be trained here, before anything is.
-
-    Parameters
-    ----------
-    loss : name or callable, as `NeuralProblem` takes it
-    sample : (inputs, targets), as `NeuralProblem` has them, or None
-        A small batch, on which the loss is evaluated.
+def check_model(module: nn.Module, loss: Any, sample: tuple[Any, Any]) -> None:
+    """Refuse what cannot be trained here, before anything is, on a small batch (inputs, targets).
 
     Raises
     ------
     MissingCapability
-        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a
-        forward pass that draws at random but for dropout, or changes its samples; complex
-        parameters; gradients that are others once the parameters come from outside.
+        Another buffer than of BatchNorm that changes; a forward pass that draws at random but for
+        dropout, changes its samples, or computes something else each time; gradients that are
+        others once the parameters come from outside.
     InvalidInput
-        No torch module; no parameters, or some without a size yet (lazy layers); a module that
-        cannot take the inputs, or a loss that fails on its outputs, is not a scalar, or not
-        differentiable.
-    UnknownName
-        No loss of that name.
+        A module that cannot take the inputs, or a loss that fails on its outputs, is not a scalar,
+        or not differentiable.
     """
     flat, measure = FlatModule(module), Loss(loss)
-    if sample is None:
-        return
     given = " and ".join(described(w, part) for w, part in zip(("inputs", "targets"), sample, strict=True))
     inputs, targets = sample = tuple(mapped(lambda t: t.clone(), part) for part in sample)
     versions = [t._version for part in sample for t in tensors(part)]
     kept = {name: value.clone() for name, value in module.named_buffers()}
-    device = tensors(inputs)[0].device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        with (
-            failing_is_told(f"{_both(module, measure)} fails on a batch of {given}"),
-            KeyedDropout() as dropout,  # its masks follow from keys
-            drawing_nothing(module, device),
-        ):
-            positional, by_name = arguments(inputs)
-            outputs = module(*positional, **by_name)
-            value = measure(outputs, targets)
-        if versions != [t._version for part in sample for t in tensors(part)]:
-            raise MissingCapability(
-                f"{type(module).__name__} or its loss changes the samples it is given in place, "
-                "which every client would then see: give its first layer inplace=False, and write "
-                "x = x / 2 for x /= 2"
-            )
-        _check_repeats(module, inputs, outputs)
-        with failing_is_told(f"the backward pass of {_both(module, measure)} fails"):
-            if dropout.shares and value.requires_grad:
-                _check_backward(module, measure, sample)
-            _check_gradient(flat, measure, sample)
+    with (
+        failing_is_told(f"{_both(module, measure)} fails on a batch of {given}"),
+        KeyedDropout() as dropout,  # its masks follow from keys
+        drawing_nothing(module, tensors(inputs)[0].device),
+    ):
+        positional, by_name = arguments(inputs)
+        outputs = module(*positional, **by_name)
+        value = measure(outputs, targets)
+    if versions != [t._version for part in sample for t in tensors(part)]:
+        raise MissingCapability(
+            f"{type(module).__name__} or its loss changes the samples it is given in place, which every client would then see: "
+            "give its first layer inplace=False, and write x = x / 2 for x /= 2"
+        )
+    _check_repeats(module, inputs, outputs)
+    with failing_is_told(f"the backward pass of {_both(module, measure)} fails"):
+        if dropout.shares and value.requires_grad:
+            _check_backward(module, measure, sample)
+        _check_gradient(flat, measure, sample)
     for name, held in kept.items():
         if not torch.equal(module.get_buffer(name), held):
             raise MissingCapability(
@@ -123,11 +107,13 @@ def _check_repeats(module: nn.Module, inputs: Any, outputs: Any) -> None:
 def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -> None:
     """Raise `MissingCapability` where a backward pass computes dropout again, without the key that the forward pass had."""
     parameters, found = [p for p in module.parameters() if p.requires_grad], []
-    for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
-        torch.manual_seed(seed)
-        key = torch.zeros((), dtype=torch.int64, device=parameters[0].device)
-        outputs = computed(module, mapped(torch.clone, sample[0]), key)  # dropout may be in place
-        found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))
+    device = parameters[0].device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
+            torch.manual_seed(seed)
+            key = torch.zeros((), dtype=torch.int64, device=device)
+            outputs = computed(module, mapped(torch.clone, sample[0]), key)  # dropout may be in place
+            found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))
     if not all(a is b or torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)):
         raise MissingCapability(
             f"a backward pass of {type(module).__name__} computes dropout again (torch.utils.checkpoint?), with other masks than the "
@@ -248,7 +234,7 @@ def failed_in_a_round(problem: NetworkOnSamples, error: Exception, start: Tensor
 
 def failed_where_measured(problem: NetworkOnSamples, error: Exception, tested: bool) -> Exception:
     """Return the error to raise for one on the test set or on the clients' samples."""
-    where = f"fails on the {'test samples' if tested else 'samples'}: {type(error).__name__}: {error}"
+    where = f"fails on the {'test ' * tested}samples: {type(error).__name__}: {error}"
     return InvalidInput(f"{_both(problem.flat.module, problem.loss)} {where}")
 
 

@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from fedtheory.neural import samples as sample_module  # noqa: E402
-from fedtheory.neural import sgd  # noqa: E402
+from fedtheory.neural import parts, sgd  # noqa: E402
 from fedtheory.neural.parts import OnHost  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -148,7 +147,7 @@ def test_a_step_brings_its_batch_and_nothing_is_compiled_or_recorded(monkeypatch
 def test_a_memory_map_is_neither_copied_nor_read_whole_for_a_step(tmp_path, monkeypatch):
     """A quarter of a gigabyte, in a file with holes, of which the clients hold sixty rows."""
     count, path = 2**20, tmp_path / "rows"
-    monkeypatch.setattr(sample_module, "AT_ONCE", 2**20)
+    monkeypatch.setattr(parts, "AT_ONCE", 2**20)
     writer = np.memmap(path, np.float64, "w+", shape=(count, 32))
     held = np.sort(np.random.default_rng(1).choice(count, N, replace=False))
     writer[held, :5] = ROWS
@@ -173,7 +172,7 @@ def test_a_memory_map_is_neither_copied_nor_read_whole_for_a_step(tmp_path, monk
 
 
 def test_what_is_not_finite_is_found_in_any_chunk(monkeypatch):
-    monkeypatch.setattr(sample_module, "AT_ONCE", 35)
+    monkeypatch.setattr(parts, "AT_ONCE", 35)
     hurt = ROWS.copy()
     hurt[43, 2] = 1e300
     for where in ("cpu", None):

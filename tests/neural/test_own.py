@@ -12,8 +12,8 @@ from fedtheory.problems import partitions
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from fedtheory.neural import trials  # noqa: E402
 from fedtheory.neural.engines.base import Batch  # noqa: E402
+from fedtheory.neural.flat import FlatModule  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 CLIENTS = [range(0, 15), range(15, 40)]
@@ -95,7 +95,7 @@ def lazy() -> nn.Module:
 
 
 def test_lazy_layers_need_a_forward_pass_first():
-    for refuse in (problem, trials.check_model):
+    for refuse in (problem, FlatModule):
         with pytest.raises(InvalidInput, match=r"0\.weight has no size yet.*run one forward pass first, module\(inputs\[:2\]\)"):
             refuse(lazy())
     module = lazy()
@@ -112,7 +112,7 @@ def network_size() -> int:
     [(lambda x: x, "module is a function"), (nn.ReLU, "module is the class ReLU"), ("mlp", "module is a str")],
 )
 def test_what_is_no_module_is_refused(module, words):
-    for refuse in (problem, trials.check_model):
+    for refuse in (problem, FlatModule):
         with pytest.raises(InvalidInput, match=f"{words}: give a torch.nn.Module"):
             refuse(module)
 
@@ -134,7 +134,7 @@ class Fourier(nn.Module):
 
 @pytest.mark.parametrize("trained", [True, False])
 def test_complex_modules_are_refused(trained):
-    for refuse in (problem, trials.check_model):
+    for refuse in (problem, FlatModule):
         with pytest.raises(MissingCapability, match=r"phase is torch\.complex64: .*real numbers"):
             refuse(Fourier(trained))
 

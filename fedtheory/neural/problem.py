@@ -17,7 +17,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import real_number, require, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import MiniBatchSolver
-from fedtheory.neural import evaluation, fisher, memory, sensitivity
+from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_kernels
@@ -291,11 +291,11 @@ class NeuralProblem(Problem):
         )
 
     def check_output(self) -> None:
-        sensitivity.check_output(self)
+        fisher.check_output(self)
 
     @memory.computed_there
     def client_output_gradient(self, y: Tensor, first: int, last: int) -> Tensor:
-        return sensitivity.output_gradient(self, y, first, last)
+        return fisher.output_gradient(self, y, first, last)
 
     def layers(self, kind: str = "module") -> list[slice]:
         check_layers(kind)

@@ -56,9 +56,13 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
     with contextlib.suppress(Exception), torch.no_grad():  # which `check_model` tells
         outputs = flat.call(flat.initial(), inputs)
     one = isinstance(outputs, torch.Tensor) and isinstance(targets, torch.Tensor)
-    if one and isinstance(module, BROADCAST):
-        for part in sets:
-            _check_shapes(type(module).__name__, outputs, part)
+    for part in sets if one and outputs.ndim and isinstance(module, BROADCAST) else ():
+        shapes = [f"(b{''.join(f', {n}' for n in t.shape[1:])})" for t in (outputs, part)]
+        if shapes[0] != shapes[1]:  # outputs (b, 1) and targets (b,), say
+            raise InvalidInput(
+                f"{type(module).__name__} of outputs {shapes[0]} and targets {shapes[1]}: torch would take every output with every "
+                "target; give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)"
+            )
     if one and module is not None:
         module = copy.deepcopy(module).to(outputs.device, outputs.dtype)
         made = _of_labels(module, sets, outputs) if has_labels(targets) else _of_values(module, sets, outputs)
@@ -174,16 +178,6 @@ def _same(made: Loss, plain: Loss, outputs: Tensor, targets: Tensor) -> bool:
     except Exception:
         return False
     return bool(torch.isclose(a, b, rtol=1e-4, atol=1e-6)) or not bool(torch.isfinite(b))
-
-
-def _check_shapes(name: str, outputs: Tensor, targets: Any) -> None:
-    """Raise `InvalidInput` where torch would take every output with every target: outputs (b, 1) and targets (b,), say."""
-    wanted, given = tuple(outputs.shape[1:]), tuple(targets.shape[1:])
-    if wanted != given and outputs.ndim > 0:
-        raise InvalidInput(
-            f"{name} of outputs {('b', *wanted)} and targets {('b', *given)}: torch would broadcast one to the other; give targets of "
-            "the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)".replace("'b'", "b")
-        )
 
 
 def _look_at(loss: Any, outputs: Any, targets: Any) -> None:

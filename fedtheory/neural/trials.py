@@ -174,11 +174,10 @@ def check_ends(module: nn.Module, loss: Any, sets: Mapping[str, tuple[Any, Any]]
         told = " and ".join(described(w, part) for w, part in zip(("inputs", "targets"), few, strict=True))
         which = f"{what}samples {', '.join(map(str, numbers[:30].tolist()))}{', ...' * (len(numbers) > 30)} ({told})"
         with torch.no_grad(), failing_is_told(f"{_both(module, measure)} fails on {which}"):
-            outputs = computed(own, few[0])
             try:
-                measure(outputs, few[1])
+                measure(computed(own, few[0]), few[1])
             except RuntimeError as error:
-                if "same device" not in str(error):  # as of constants that a loss keeps on a GPU
+                if "same device" not in str(error):  # as of constants that they keep on a GPU
                     raise
 
 

@@ -244,7 +244,7 @@ def test_the_classes_of_a_sequence_stay_on_torchs_axis():
 @pytest.mark.parametrize("loss", [nn.MSELoss(), functional.mse_loss, nn.L1Loss(), nn.HuberLoss(), nn.SmoothL1Loss()])
 def test_targets_that_torch_broadcasts_are_refused(loss):
     """Outputs (b, 1) and targets (b,): torch compares all pairs, and warns."""
-    with pytest.raises(InvalidInput, match=r"of outputs \(b, 1\) and targets \(b,\).*targets\[:, None\]"):
+    with pytest.raises(InvalidInput, match=r"of outputs \(b, 1\) and targets \(b\).*targets\[:, None\]"):
         problem(loss, VALUES[:, 0], nn.Linear(6, 1))
     problem(loss, VALUES[:, :1], nn.Linear(6, 1))
 

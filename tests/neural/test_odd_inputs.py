@@ -135,7 +135,7 @@ def test_test_targets_of_another_shape_are_told_before_any_work(loss):
 
 
 def test_test_targets_that_torch_would_broadcast():
-    with pytest.raises(InvalidInput, match=r"outputs \(b, 1\) and targets \(b,\)"):
+    with pytest.raises(InvalidInput, match=r"outputs \(b, 1\) and targets \(b\)"):
         NeuralProblem(nn.Linear(6, 1), X, X[:, :1], CLIENTS, nn.MSELoss(), test=(X, X[:, 0]))
 
 

@@ -48,7 +48,8 @@ def _both(module: nn.Module, loss: Loss) -> str:
 
 
 def check_model(module: nn.Module, loss: Any, sample: tuple[Any, Any]) -> None:
-    """Refuse what cannot be trained here, before anything is, on a small batch (inputs, targets).
+    """Refuse what cannot be trained here, before anything is, on a small batch (inputs, targets); the
+    module's own parameters are changed.
 
     Raises
     ------
@@ -125,23 +126,18 @@ def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) ->
     """Raise `MissingCapability` where a module has another gradient once its parameters come from
     outside, as clients' models do."""
     inputs, targets = sample
-    pieces = {name: p.detach().requires_grad_() for name, p in flat.views(0.9 * flat.initial()).items()}  # not the module's own point
-    own = dict(flat.module.named_parameters())
-    mine, before = [own[name] for name in pieces], [(own[name].detach().clone(), own[name].grad) for name in pieces]
+    pieces = {name: p.detach().requires_grad_() for name, p in flat.views(0.9 * flat.initial()).items()}
+    parameters = dict(flat.module.named_parameters())
+    mine = [parameters[name] for name in pieces]
+    with torch.no_grad():
+        for p, piece in zip(mine, pieces.values(), strict=True):
+            p.copy_(piece)  # not the module's own point, of which it may have kept something
+            p.grad = None
     with KeyedDropout(), torch.enable_grad():
-        try:
-            for p, piece in zip(mine, pieces.values(), strict=True):
-                p.data.copy_(piece.detach())
-                p.grad = None
-            measure(computed(flat.module, inputs), targets).backward()
-            wanted = [p.grad for p in mine]
-        finally:
-            for p, (value, gradient) in zip(mine, before, strict=True):
-                p.data.copy_(value)
-                p.grad = gradient
+        measure(computed(flat.module, inputs), targets).backward()  # of which nested backward passes are a part
         with flat.holding(pieces):
             found = torch.autograd.grad(measure(flat.run(pieces, inputs), targets), list(pieces.values()), allow_unused=True)
-    pairs = [(a, b) for a, b in zip(wanted, found, strict=True) if a is not None]
+    pairs = [(p.grad, b) for p, b in zip(mine, found, strict=True) if p.grad is not None]
     off = math.sqrt(sum(float((a if b is None else a - b).square().sum()) for a, b in pairs))
     size = math.sqrt(sum(float(a.square().sum()) for a, _ in pairs))
     if math.isfinite(size) and not off <= 1e-3 * size + 1e-6:

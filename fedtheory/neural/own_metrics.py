@@ -37,12 +37,16 @@ def check_own_metrics(metrics: Any, problem: NeuralProblem) -> dict[str, Metric]
         The problem has no test samples.
     """
     found: dict[str, Metric] = {} if metrics is None else metrics
-    named = isinstance(found, Mapping) and all(isinstance(n, str) and callable(f) for n, f in found.items())
-    require(named, "metrics", metrics, "give functions by name, as {'f1': lambda outputs, targets: ...}")
+    named = isinstance(found, Mapping) and all(isinstance(n, str) for n in found)
+    how = "give functions by name, as {'f1': lambda outputs, targets: ...}"
+    require(named and all(map(callable, found.values())), "metrics", metrics, how)
     for name in found:
-        require(name not in METRICS, "metrics", name, "a metric that `record` takes has this name; use another")
+        taken = "a metric that `record` takes has this name; use another"
+        require(name not in METRICS, "metrics", name, taken)
     if found and problem.test is None:
-        raise MissingCapability(f"metrics {sorted(found)} need test samples: give the problem test=(inputs, targets)")
+        raise MissingCapability(
+            f"metrics {sorted(found)} need test samples: give the problem test=(inputs, targets)"
+        )
     return dict(found)
 
 
@@ -73,8 +77,9 @@ class OwnMetrics:
 
     def _keep(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         kept = self.kept.setdefault(name, np.full((self.rounds + 1, *shape), np.nan))
-        alike = "it must be the same after all rounds; name all classes, as with labels=range(classes)"
-        require(kept.shape[1:] == shape, f"metrics[{name!r}] of shape {shape[1:]}, before", kept.shape[2:], alike)
+        alike = "it must be the same after all rounds; name all classes, labels=range(classes)"
+        said = f"metrics[{name!r}] of shape {shape[1:]}, before"
+        require(kept.shape[1:] == shape, said, kept.shape[2:], alike)
         return kept
 
     def measure(self, problem: NeuralProblem, t: int, x: Tensor) -> None:
@@ -83,9 +88,12 @@ class OwnMetrics:
             return
         (hits, losses), outputs = _tested(problem, x)
         found = {"test_accuracy": hits, "test_loss": losses}
-        targets = mapped(torch.Tensor.cpu, problem.test[1][:])  # type: ignore[index]  # checked before work
+        assert problem.test is not None  # which is checked before work
+        targets = mapped(torch.Tensor.cpu, problem.test[1][:])
+        for name, compute in self.metrics.items():
+            found[name] = _value(name, compute, outputs, targets)
         for name in (*self.shared, *self.metrics):
-            value = np.array(found[name]) if name in found else _value(name, self.metrics[name], outputs, targets)
+            value = np.array(found[name])
             self._keep(name, (1, *value.shape))[t] = value
 
     def joined(self, t: int, measured: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -97,29 +105,35 @@ class OwnMetrics:
 @memory.computed_there
 def _tested(problem: NeuralProblem, x: Tensor) -> tuple[np.ndarray, Any]:
     """Mean hit and loss (2,), and the outputs of all n test samples at x (1, d)."""
-    means, pieces = on_test_set(problem, x, partial(trees.tree_map_only, torch.Tensor, torch.Tensor.cpu))
+    on_host = partial(trees.tree_map_only, torch.Tensor, torch.Tensor.cpu)
+    means, pieces = on_test_set(problem, x, on_host)
     leaves, structures = zip(*(trees.tree_flatten(piece) for piece in pieces), strict=True)
     count = len(problem.test[1])  # type: ignore[index]  # checked before work
-    tensors = [isinstance(p, torch.Tensor) and p.ndim > 0 for p in leaves[-1]]
-    rows = [sum(len(piece[i]) for piece in leaves) == count for i, is_one in enumerate(tensors) if is_one]
-    if not any(rows):
+    whole = [
+        torch.cat(parts) if isinstance(parts[-1], torch.Tensor) and parts[-1].ndim else parts[-1]
+        for parts in zip(*leaves, strict=True)
+    ]
+    if not any(isinstance(leaf, torch.Tensor) and leaf.shape[:1] == (count,) for leaf in whole):
         raise InvalidInput(
-            f"metrics of your own see the outputs of all {count} test samples, one row each, and none of what "
-            f"{type(problem.flat.module).__name__} returns has the samples on its first axis: return (b, ...)"
+            f"metrics of your own see the outputs of all {count} test samples, one row each, and "
+            f"none of what {type(problem.flat.module).__name__} returns has the samples on its "
+            "first axis: return (b, ...)"
         )
-    whole = [torch.cat(parts) if is_one else parts[-1] for parts, is_one in zip(zip(*leaves, strict=True), tensors, strict=True)]
     return means[0], trees.tree_unflatten(whole, structures[-1])
 
 
 def _value(name: str, compute: Metric, outputs: Any, targets: Any) -> np.ndarray:
     """Return what the metric's function returns, as a float64 array. Raises `InvalidInput` where it
     fails, or returns no numbers."""
-    own = [trees.tree_map_only(torch.Tensor, torch.Tensor.clone, part) for part in (outputs, unpacked(targets))]  # it may write there
+    copied = partial(trees.tree_map_only, torch.Tensor, torch.Tensor.clone)  # it may write there
     shape = f" {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else ""
-    given = f"the outputs, a {type(outputs).__name__}{shape}, and {described('the targets', targets)}"
+    what = f"the outputs, a {type(outputs).__name__}{shape}"
+    given = f"{what}, and {described('the targets', targets)}"
     with failing_is_told(f"metrics[{name!r}] fails on the test set, on {given}, on the CPU"):
-        found = compute(*own)
-        value = np.asarray(found.detach().cpu().to(torch.float64) if isinstance(found, torch.Tensor) else found)
+        found = compute(copied(outputs), copied(unpacked(targets)))
+        is_one = isinstance(found, torch.Tensor)
+        value = np.asarray(found.detach().cpu().to(torch.float64) if is_one else found)
         if value.dtype.kind not in "biuf":
-            raise TypeError(f"it returns a {type(found).__name__}, and must return a number or an array of numbers")
+            what = f"it returns a {type(found).__name__}"
+            raise TypeError(f"{what}, and must return a number or an array of numbers")
     return value.astype(float)

@@ -12,8 +12,8 @@ from torch import Tensor
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "OnHost", "Parts", "described", "gathered", "has_labels", "is_several", "made", "mapped", "named",
-    "pieces", "repeated", "tensors", "unpacked",
+    "OnHost", "Parts", "described", "gathered", "has_labels", "is_several", "made", "mapped",
+    "named", "pieces", "repeated", "tensors", "unpacked",
 ]
 
 
@@ -91,7 +91,7 @@ def made(what: str, values: Any, one: Callable[[str, Any], Any]) -> Any:
     counts = {name: len(t) for name, t in named(what, samples)}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise InvalidInput(f"{told} samples: give every part of {what} one entry a sample, (n, ...)")
+        raise InvalidInput(f"{told} samples: give all of {what} one entry a sample, (n, ...)")
     return samples
 
 
@@ -103,7 +103,7 @@ def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:
 
 
 def pieces(samples: Any) -> Iterator[tuple[int, Any]]:
-    """A tensor's samples in pieces of some millions of numbers, each with the number of its first."""
+    """A tensor's samples in pieces of some millions of numbers, and the number of their first."""
     rows = max(1, AT_ONCE // max(1, math.prod(samples.shape[1:])))
     for first in range(0, len(samples), rows):
         yield first, samples[first : first + rows]

@@ -126,7 +126,8 @@ class NeuralProblem(Problem):
         samples_on: str | None = None,
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
-        require(samples_on in (None, "cpu"), "samples_on", samples_on, "use 'cpu', or None for the device")
+        where = "use 'cpu', or None for the device"
+        require(samples_on in (None, "cpu"), "samples_on", samples_on, where)
         self.on_host = samples_on is not None
         self.precision = check_precision(precision, self.device, self.dtype)
         given = own_copy(module)
@@ -136,7 +137,8 @@ class NeuralProblem(Problem):
         if isinstance(loss, torch.nn.Module):  # class weights lie where the module does
             loss = copy.deepcopy(loss).to(self.device, self.dtype)
         self.ridge = real_number("ridge", ridge, least=0)
-        self.rows_at_once = None if rows_at_once is None else whole_number("rows_at_once", rows_at_once, least=1)
+        at_once = rows_at_once
+        self.rows_at_once = None if at_once is None else whole_number("rows_at_once", at_once)
         self.walks, self.batch_plans = Walks(), Plans(ahead=self.device.type == "cuda")
         self.compiling = Compiling()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
@@ -152,9 +154,10 @@ class NeuralProblem(Problem):
         self.test: tuple[Any, Any] | None = None
         if test is not None:
             x, t = test
-            self.test = self._samples("test inputs", x, small=True), self._samples("test targets", t)
-            counts = [*map(len, self.test)]
-            require(counts[0] == counts[1] > 0, "test", counts, "give one target a sample, at least one")
+            t = self._samples("test targets", t)
+            self.test = self._samples("test inputs", x, small=True), t
+            counts, how = [*map(len, self.test)], "give one target a sample, at least one"
+            require(counts[0] == counts[1] > 0, "test", counts, how)
         tests = 0 if self.test is None else len(self.test[1])
         self._tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
@@ -162,7 +165,8 @@ class NeuralProblem(Problem):
         largest = max(self._clients, key=len)
         first = torch.from_numpy(largest[np.linspace(0, len(largest) - 1, min(TRIED, len(largest))).astype(int)]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
-        sets = {"": (self.inputs, self.targets)} | ({} if self.test is None else {"test ": self.test})
+        sets = {"": (self.inputs, self.targets)}
+        sets |= {} if self.test is None else {"test ": self.test}
         with exact_kernels(self.device):
             self.flat.settle(few[0])
             self.loss = known_loss(loss, [t for _, t in sets.values()], self.flat, *few)
@@ -170,7 +174,7 @@ class NeuralProblem(Problem):
                 check_finite(f"{what}inputs", x)
                 if self.loss.weighted:  # a loss of the user's own may understand others
                     check_finite(f"{what}targets", t)
-            own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
+            own = copy.deepcopy(self.flat.module)  # which is changed; weight_norm keeps its weight
             check_model(own, loss, few)
             check_ends(self.flat.module, loss, sets, np.unique(np.concatenate(self._clients)))
             check_counted(self.loss, self.targets, self._clients)
@@ -204,7 +208,8 @@ class NeuralProblem(Problem):
     def _samples(self, what: str, values: Any, small: bool = False) -> Any:
         def one(name: str, values: Any) -> Any:
             with memory.explained(lambda: memory.of_samples(name, values, self.dtype), self.device):
-                return as_samples(name, values, self.device, self.dtype, small, mask=name != what, on_host=self.on_host)
+                mask = name != what
+                return as_samples(name, values, self.device, self.dtype, small, mask, self.on_host)
 
         return made(what, values, one)
 
@@ -278,7 +283,8 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def client_gradient(self, y: Tensor) -> Tensor:
-        return torch.stack([self._full(self._clients[k], at, "gradients") for k, at in enumerate(y)]) + self.ridge * y
+        full = [self._full(self._clients[k], at, "gradients") for k, at in enumerate(y)]
+        return torch.stack(full) + self.ridge * y
 
     @memory.computed_there
     def client_value(self, y: Tensor) -> Tensor:
@@ -343,7 +349,8 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
-        """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy': (S,), 'test_loss': (S,)}."""
+        """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy':
+        (S,), 'test_loss': (S,)}."""
         self.like(x)
         means, _ = evaluation.on_test_set(self, x.reshape(-1, self.dim))
         return {"test_accuracy": means[:, 0], "test_loss": means[:, 1]}

@@ -15,7 +15,9 @@ from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import OnHost, has_labels, named, pieces
 from fedtheory.problems.partitions import Partition
 
-__all__ = ["as_samples", "check_counted", "check_finite", "check_held", "own_tests", "sample_numbers"]
+__all__ = [
+    "as_samples", "check_counted", "check_finite", "check_held", "own_tests", "sample_numbers",
+]
 
 SMALL = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
@@ -54,7 +56,7 @@ def as_samples(
 
 
 def _of_array(values: Any, read_only: bool) -> Tensor:
-    """A tensor in the array's own memory, but where torch lacks its dtype or may not write there."""
+    """A tensor in the array's own memory, but where torch lacks its dtype or may not write."""
     array = np.asarray(values)
     kind = array.dtype.newbyteorder("=")
     kind = np.dtype(np.float64) if kind.kind == "f" and kind.itemsize > 8 else kind
@@ -112,15 +114,16 @@ def check_held(clients: Sequence[np.ndarray], inputs: int, targets: int) -> None
     for k, c in enumerate(clients):
         found, counts = np.unique(c, return_counts=True)
         if len(found) < len(c):
-            told = f"names sample {found[counts.argmax()]} {counts.max()} times"
-            raise InvalidInput(f"client {k} {told}: name each once; repeat a row that is to count twice")
+            told = f"client {k} names sample {found[counts.argmax()]} {counts.max()} times"
+            raise InvalidInput(f"{told}: name each once; repeat a row that is to count twice")
 
 
 def _check_range(clients: Sequence[np.ndarray], samples: int, kind: str = "sample") -> None:
     for k, c in enumerate(clients):
         wrong = c[(c < 0) | (c >= samples)]
         if len(wrong):
-            raise InvalidInput(f"client {k} names {kind} {wrong[0]} of {samples}: samples count from 0")
+            told = f"client {k} names {kind} {wrong[0]} of {samples}"
+            raise InvalidInput(f"{told}: samples count from 0")
 
 
 def own_tests(test_clients: Iterable[Any], num_clients: int, samples: int) -> list[np.ndarray]:
@@ -145,6 +148,6 @@ def check_counted(loss: Loss, targets: Any, clients: Sequence[np.ndarray]) -> No
     for k, held in enumerate(clients):
         if not bool((mass[torch.from_numpy(held).to(mass.device)] > 0).any()):
             raise InvalidInput(
-                f"client {k}: all its labels are ignored (ignore_index), or have weight 0: leave it "
-                "out, or deal it samples that count"
+                f"client {k}: all its labels are ignored (ignore_index), or have weight 0: leave "
+                "it out, or deal it samples that count"
             )

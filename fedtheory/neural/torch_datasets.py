@@ -49,9 +49,10 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True) -> tuple
     if type(dataset) is TensorDataset:
         return _split(dataset.tensors, target)
     count, items = len(dataset), []
+    told = f"{count:,} samples are read: use fewer, or smaller ones"
     require(count > 0, "dataset", dataset, "it has no items; give at least one")
     with (
-        memory.explained(lambda: f"{count:,} samples are read: use fewer, or smaller ones", torch.device("cpu")),
+        memory.explained(lambda: told, torch.device("cpu")),
         Progress(count, "reading the dataset", progress) as bar,
     ):
         for i in range(count):
@@ -59,7 +60,8 @@ def samples_of(dataset: Any, target: Any = None, progress: bool = True) -> tuple
             bar.update(i + 1)
         entries = {_entries(item) for item in items}
         if len(entries) > 1:  # torch would leave out what the first item lacks
-            raise InvalidInput(f"items have {' or '.join(sorted(entries))}: give all the same entries")
+            found = " or ".join(sorted(entries))
+            raise InvalidInput(f"items have {found}: give all the same entries")
         return _split(default_collate(items), target)
 
 
@@ -68,7 +70,8 @@ def samples_of_all(given: Any, target: Any = None, progress: bool = True) -> tup
     if not isinstance(given, list | tuple):
         return *samples_of(given, target, progress), None
     ends = np.cumsum([0, *map(len, given)])
-    return *samples_of(ConcatDataset(given), target, progress), [np.arange(a, b) for a, b in pairwise(ends)]
+    inputs, targets = samples_of(ConcatDataset(given), target, progress)
+    return inputs, targets, [np.arange(a, b) for a, b in pairwise(ends)]
 
 
 def _with_arrays(item: Any) -> Any:
@@ -89,10 +92,11 @@ def _split(items: Any, target: Any) -> tuple[Any, Any]:
     """(inputs, targets) of items that are put together."""
     if isinstance(items, Mapping) and target in items:
         return {name: value for name, value in items.items() if name != target}, items[target]
-    if isinstance(items, Mapping) or target is not None or not isinstance(items, tuple | list) or len(items) < 2:
+    if target is not None or not isinstance(items, tuple | list) or len(items) < 2:
         raise InvalidInput(
-            f"items have {_entries(items)}, and target = {target!r}: give pairs (input, target), longer tuples, or dicts, whose entry "
-            "that is the target is named; the others are the inputs"
+            f"items have {_entries(items)}, and target = {target!r}: give pairs (input, target), "
+            "longer tuples, or dicts, whose entry that is the target is named; the others are the "
+            "inputs"
         )
     *inputs, last = items
     return (inputs[0] if len(inputs) == 1 else tuple(inputs)), last

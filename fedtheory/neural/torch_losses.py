@@ -31,6 +31,9 @@ FUNCTIONS: list[tuple[Any, type[nn.Module]]] = [
     (functional.smooth_l1_loss, nn.SmoothL1Loss),
     (functional.binary_cross_entropy_with_logits, nn.BCEWithLogitsLoss),
 ]
+SHAPED = (
+    "give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)"
+)
 BROADCAST = (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss)
 
 
@@ -60,13 +63,14 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
         shapes = [f"(b{''.join(f', {n}' for n in t.shape[1:])})" for t in (outputs, part)]
         if shapes[0] != shapes[1]:  # outputs (b, 1) and targets (b,), say
             raise InvalidInput(
-                f"{type(module).__name__} of outputs {shapes[0]} and targets {shapes[1]}: torch would take every output with every "
-                "target; give targets of the outputs' shape, targets[:, None] or targets.reshape(outputs.shape)"
+                f"{type(module).__name__} of outputs {shapes[0]} and targets {shapes[1]}: torch "
+                f"would take every output with every target; {SHAPED}"
             )
     if one and module is not None:
         module = copy.deepcopy(module).to(outputs.device, outputs.dtype)
-        made = _of_labels(module, sets, outputs) if has_labels(targets) else _of_values(module, sets, outputs)
-        if made is not None and (made.labels == (-1, None) or _same(made, Loss(module), outputs, targets)):
+        known = _of_labels if has_labels(targets) else _of_values
+        made = known(module, sets, outputs)
+        if made is not None and (made.labels == (-1, None) or _same(made, module, outputs, targets)):
             return made
     _look_at(loss, outputs, targets)
     return Loss(loss)
@@ -75,14 +79,16 @@ def known_loss(loss: Any, sets: Sequence[Any], flat: FlatModule, inputs: Any, ta
 def _as_module(loss: Any) -> nn.Module | None:
     """A loss of torch's that is a mean over the batch, given as a module, a function, or a partial
     of one; None of all else."""
-    found, given = (loss.func, loss.keywords) if isinstance(loss, functools.partial) and not loss.args else (loss, {})
+    partial = isinstance(loss, functools.partial) and not loss.args
+    found, given = (loss.func, loss.keywords) if partial else (loss, {})
     kind = next((module for function, module in FUNCTIONS if function is found), None)
     if kind is not None:
         try:
             loss = kind(**given)
         except TypeError:  # options that the function alone has
             return None
-    if type(loss).__module__ != "torch.nn.modules.loss" or getattr(loss, "reduction", None) != "mean":
+    ours = type(loss).__module__ == "torch.nn.modules.loss"
+    if not ours or getattr(loss, "reduction", None) != "mean":
         return None
     changed = "forward" in vars(loss) or loss._forward_hooks or loss._forward_pre_hooks
     return None if changed else loss
@@ -91,14 +97,15 @@ def _as_module(loss: Any) -> nn.Module | None:
 def _options(module: nn.Module) -> dict[str, Any]:
     """The options of a loss that are none of its defaults."""
     usual = {**vars(type(module)()), "reduction": "mean"}
-    given = {name: value for name, value in vars(module).items() if not name.startswith("_")}
-    found = {name: value for name, value in given.items() if name != "training" and value != usual.get(name)}
-    return found | {name: value for name, value in module._buffers.items() if value is not None}
+    own = {n: v for n, v in vars(module).items() if not n.startswith("_") and n != "training"}
+    tensors = {n: v for n, v in module._buffers.items() if v is not None}
+    return {n: v for n, v in own.items() if v != usual.get(n)} | tensors
 
 
 def _said(module: nn.Module, options: dict[str, Any]) -> str:
-    told = (f"{n}={v.tolist() if isinstance(v, torch.Tensor) else v!r}" for n, v in sorted(options.items()))
-    return f"{type(module).__name__}({', '.join(told)})" if options else type(module).__name__
+    plain = {n: v.tolist() if isinstance(v, torch.Tensor) else v for n, v in options.items()}
+    told = ", ".join(f"{n}={plain[n]!r}" for n in sorted(plain))
+    return f"{type(module).__name__}({told})" if told else type(module).__name__
 
 
 def _entries(module: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
@@ -131,7 +138,8 @@ def _of_labels(module: nn.Module, sets: Sequence[Any], outputs: Tensor) -> Loss 
     weight: Any = options.get("weight")
     # where a sample whose class has no weight still has a loss, that of smoothing, there is no mean
     # of weighted samples
-    if weight is not None and bool((weight < 0).any() | ((weight == 0).any() & bool(module.label_smoothing))):
+    least = math.inf if weight is None else float(weight.min())
+    if least < 0 or (least == 0 and module.label_smoothing):
         return None
     if not any(bool((t[:] == ignored).any()) for t in sets):
         options.pop("ignore_index", None)
@@ -167,12 +175,14 @@ def _slope(module: Any, options: dict[str, Any], outputs: Tensor) -> Slope | Non
         return Slope(1, 1 / module.beta, float(module.beta))
     if kind is nn.BCEWithLogitsLoss:
         positive = options.get("pos_weight")
-        return Slope(2, 1.0, 0.0, () if positive is None else tuple(positive.expand(outputs.shape[1]).tolist()))
+        every = () if positive is None else positive.expand(outputs.shape[1]).tolist()
+        return Slope(2, 1.0, 0.0, tuple(every))
     return None
 
 
-def _same(made: Loss, plain: Loss, outputs: Tensor, targets: Tensor) -> bool:
-    """True if both have the same mean on a few samples; where torch refuses, or has none, it is asked again later."""
+def _same(made: Loss, plain: nn.Module, outputs: Tensor, targets: Tensor) -> bool:
+    """True if both have the same mean on a few samples; where torch refuses, or has none, it is
+    asked again later."""
     try:
         a, b = made(outputs, targets), plain(outputs, targets)
     except Exception:
@@ -205,9 +215,10 @@ def _look_at(loss: Any, outputs: Any, targets: Any) -> None:
         value = None if outputs is None else of(outputs, targets)
     if isinstance(value, torch.Tensor) and value.requires_grad:
         raise InvalidInput(
-            "the loss depends on parameters that it holds itself, whose copies the clients would not train: keep them in the module, "
-            "let forward return what the loss needs of them, (outputs, penalty), or set requires_grad_(False) on what is constant; "
-            "ridge= is half a squared norm"
+            "the loss depends on parameters that it holds itself, whose copies the clients would "
+            "not train: keep them in the module, let forward return what the loss needs of them, "
+            "(outputs, penalty), or set requires_grad_(False) on what is constant; ridge= is half "
+            "a squared norm"
         )
     leaves = tree_leaves((outputs, targets))
     if all(isinstance(t, torch.Tensor) and t.ndim for t in leaves):
@@ -215,18 +226,19 @@ def _look_at(loss: Any, outputs: Any, targets: Any) -> None:
         both = number(*tree_map(lambda t: torch.cat([t, t]), (outputs, targets)))
         if once != 0 and math.isclose(both, 2 * once, rel_tol=1e-5):
             _warn(
-                f"the loss of a batch is {once:.4g}, and {both:.4g} where the batch has every sample twice: a sum, and it must be the "
-                "mean over the batch, or clients and test sets are weighted by the sizes of the pieces they come in"
+                f"the loss of a batch is {once:.4g}, and {both:.4g} where the batch has every "
+                "sample twice: a sum, and it must be the mean over the batch, or clients and test "
+                "sets are weighted by the sizes of the pieces they come in"
             )
         paired = len(leaves) == 2 and len(targets) > 1 and targets.is_floating_point()
         if paired and {outputs.shape, targets.shape} == {targets.shape[:1], (len(targets), 1)}:
             alike = number(outputs.reshape(targets.shape), targets)
-            if once == again and not math.isclose(once, alike, rel_tol=1e-4, abs_tol=1e-6) and math.isfinite(alike):
+            differs = not math.isclose(once, alike, rel_tol=1e-4, abs_tol=1e-6)
+            if once == again and differs and math.isfinite(alike):
                 _warn(
-                    f"the loss of outputs {tuple(outputs.shape)} and targets {tuple(targets.shape)} is "
-                    f"{once:.4g}, and of outputs of the targets' shape {alike:.4g}: torch takes every output "
-                    "with every target; give targets of the outputs' shape, targets[:, None] or "
-                    "targets.reshape(outputs.shape)"
+                    f"the loss of outputs {tuple(outputs.shape)} and targets "
+                    f"{tuple(targets.shape)} is {once:.4g}, and of outputs of the targets' shape "
+                    f"{alike:.4g}: torch takes every output with every target; {SHAPED}"
                 )
 
 

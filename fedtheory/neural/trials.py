@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 PLACES = 64  # numbers a sample, of which each place is looked at by itself
-CLASSES = 100  # labels of which a sample each is tried
+CLASSES = 100  # labels of which a sample each is tried: of more, the first and the last fifty
 
 
 @contextmanager
@@ -47,9 +47,14 @@ def _both(module: nn.Module, loss: Loss) -> str:
     return f"{type(module).__name__} with the loss {loss.name}"
 
 
+def _shapes(sample: tuple[Any, Any]) -> str:
+    return f"{described('inputs', sample[0])} and {described('targets', sample[1])}"
+
+
 def check_model(module: nn.Module, loss: Any, sample: tuple[Any, Any]) -> None:
-    """Refuse what cannot be trained here, before anything is, on a small batch (inputs, targets); the
-    module's own parameters are changed.
+    """Refuse what cannot be trained here, before anything is, on a small batch (inputs, targets).
+
+    The module's own parameters are changed.
 
     Raises
     ------
@@ -62,12 +67,11 @@ def check_model(module: nn.Module, loss: Any, sample: tuple[Any, Any]) -> None:
         or not differentiable.
     """
     flat, measure = FlatModule(module), Loss(loss)
-    given = " and ".join(described(w, part) for w, part in zip(("inputs", "targets"), sample, strict=True))
     inputs, targets = sample = tuple(mapped(lambda t: t.clone(), part) for part in sample)
     versions = [t._version for part in sample for t in tensors(part)]
     kept = {name: value.clone() for name, value in module.named_buffers()}
     with (
-        failing_is_told(f"{_both(module, measure)} fails on a batch of {given}"),
+        failing_is_told(f"{_both(module, measure)} fails on a batch of {_shapes(sample)}"),
         KeyedDropout() as dropout,  # its masks follow from keys
         drawing_nothing(module, tensors(inputs)[0].device),
     ):
@@ -76,8 +80,9 @@ def check_model(module: nn.Module, loss: Any, sample: tuple[Any, Any]) -> None:
         value = measure(outputs, targets)
     if versions != [t._version for part in sample for t in tensors(part)]:
         raise MissingCapability(
-            f"{type(module).__name__} or its loss changes the samples it is given in place, which every client would then see: "
-            "give its first layer inplace=False, and write x = x / 2 for x /= 2"
+            f"{type(module).__name__} or its loss changes the samples it is given in place, which "
+            "every client would then see: give its first layer inplace=False, and write x = x / 2 "
+            "for x /= 2"
         )
     _check_repeats(module, inputs, outputs)
     with failing_is_told(f"the backward pass of {_both(module, measure)} fails"):
@@ -113,8 +118,9 @@ def _check_backward(module: nn.Module, measure: Loss, sample: tuple[Any, Any]) -
         for seed in (0, 1, 2):  # of torch's own numbers, which checkpoints keep and draw from
             torch.manual_seed(seed)
             key = torch.zeros((), dtype=torch.int64, device=device)
-            outputs = computed(module, mapped(torch.clone, sample[0]), key)  # dropout may be in place
-            found.append(torch.autograd.grad(measure(outputs, sample[1]), parameters, allow_unused=True))
+            outputs = computed(module, mapped(torch.clone, sample[0]), key)  # it may be in place
+            value = measure(outputs, sample[1])
+            found.append(torch.autograd.grad(value, parameters, allow_unused=True))
     if not all(a is b or torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)):
         raise MissingCapability(
             f"a backward pass of {type(module).__name__} computes dropout again (torch.utils.checkpoint?), with other masks than the "
@@ -126,7 +132,8 @@ def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) ->
     """Raise `MissingCapability` where a module has another gradient once its parameters come from
     outside, as clients' models do."""
     inputs, targets = sample
-    pieces = {name: p.detach().requires_grad_() for name, p in flat.views(0.9 * flat.initial()).items()}
+    views = flat.views(0.9 * flat.initial())
+    pieces = {name: p.detach().requires_grad_() for name, p in views.items()}
     parameters = dict(flat.module.named_parameters())
     mine = [parameters[name] for name in pieces]
     with torch.no_grad():
@@ -134,9 +141,10 @@ def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) ->
             p.copy_(piece)  # not the module's own point, of which it may have kept something
             p.grad = None
     with KeyedDropout(), torch.enable_grad():
-        measure(computed(flat.module, inputs), targets).backward()  # of which nested backward passes are a part
+        measure(computed(flat.module, inputs), targets).backward()  # nested passes included
         with flat.holding(pieces):
-            found = torch.autograd.grad(measure(flat.run(pieces, inputs), targets), list(pieces.values()), allow_unused=True)
+            value = measure(flat.run(pieces, inputs), targets)
+            found = torch.autograd.grad(value, list(pieces.values()), allow_unused=True)
     pairs = [(p.grad, b) for p, b in zip(mine, found, strict=True) if p.grad is not None]
     off = math.sqrt(sum(float((a if b is None else a - b).square().sum()) for a, b in pairs))
     size = math.sqrt(sum(float(a.square().sum()) for a, _ in pairs))
@@ -147,7 +155,9 @@ def _check_gradient(flat: FlatModule, measure: Loss, sample: tuple[Any, Any]) ->
         )
 
 
-def check_ends(module: nn.Module, loss: Any, sets: Mapping[str, tuple[Any, Any]], held: np.ndarray) -> None:
+def check_ends(
+    module: nn.Module, loss: Any, sets: Mapping[str, tuple[Any, Any]], held: np.ndarray
+) -> None:
     """Raise `InvalidInput` where module or loss fail on samples with the largest or the smallest
     whole number, or of a label.
 
@@ -166,12 +176,12 @@ def check_ends(module: nn.Module, loss: Any, sets: Mapping[str, tuple[Any, Any]]
     measure = Loss(copy.deepcopy(loss).cpu() if isinstance(loss, nn.Module) else loss)
     for what, (inputs, targets) in sets.items():
         numbers = _ends(inputs, targets, np.arange(len(targets)) if what else held)
-        few = tuple(mapped(partial(_picked, numbers), part) for part in (inputs, targets))
-        told = " and ".join(described(w, part) for w, part in zip(("inputs", "targets"), few, strict=True))
-        which = f"{what}samples {', '.join(map(str, numbers[:30].tolist()))}{', ...' * (len(numbers) > 30)} ({told})"
+        x, t = (mapped(partial(_picked, numbers), part) for part in (inputs, targets))
+        some = ", ".join(map(str, numbers[:30].tolist())) + ", ..." * (len(numbers) > 30)
+        which = f"{what}samples {some} ({_shapes((x, t))})"
         with torch.no_grad(), failing_is_told(f"{_both(module, measure)} fails on {which}"):
             try:
-                measure(computed(own, few[0]), few[1])
+                measure(computed(own, x), t)
             except RuntimeError as error:
                 if "same device" not in str(error):  # as of constants that they keep on a GPU
                     raise
@@ -189,8 +199,8 @@ def _ends(inputs: Any, targets: Any, held: np.ndarray) -> Tensor:
     for t in filter(_is_whole, map(_whole, tensors(targets))):
         flat = t[torch.from_numpy(held).to(t.device)].reshape(len(held), -1)
         first = np.unique(to_numpy(flat), return_index=True)[1] // flat.shape[1]
-        few = first if len(first) <= CLASSES else np.r_[first[: CLASSES // 2], first[-CLASSES // 2 :]]
-        ends |= {*held[few].tolist()}
+        some = np.arange(len(first)) if len(first) <= CLASSES else np.r_[:50, -50:0]
+        ends |= {*held[first[some]].tolist()}
     return torch.tensor(sorted(ends))
 
 
@@ -207,7 +217,9 @@ def _picked(numbers: Tensor, t: Tensor | OnHost) -> Tensor:
     return t[numbers.to(t.device)].cpu()
 
 
-def failed_in_a_round(problem: NetworkOnSamples, error: Exception, start: Tensor, rows: Rows) -> Exception:
+def failed_in_a_round(
+    problem: NetworkOnSamples, error: Exception, start: Tensor, rows: Rows
+) -> Exception:
     """Return the error to raise for one in the local steps of `rows` from start (N, B, d).
 
     It names the round, and the client whose loss fails where its steps began, if there is one. An
@@ -218,13 +230,15 @@ def failed_in_a_round(problem: NetworkOnSamples, error: Exception, start: Tensor
     who = [n for n in range(len(rows.clients)) if rows.valid[n].any()]
     for n in who if "CUDA error" not in str(error) else ():
         try:
-            problem.subset(np.array([n])).client_value(start[n, int(rows.valid[n].argmax())][None, None])
+            point = start[n, int(rows.valid[n].argmax())]
+            problem.subset(np.array([n])).client_value(point[None, None])
         except Exception:  # whatever a user's module or loss raises
             return InvalidInput(f"round {rows.round_index}, client {rows.clients[n]}: {told}")
     if problem.loss.weighted:
         return error
+    one = "one of the clients" if len(who) > 1 else "client"
     clients = ", ".join(str(rows.clients[n]) for n in who)
-    return InvalidInput(f"round {rows.round_index}, {'one of the clients' if len(who) > 1 else 'client'} {clients}: {told}")
+    return InvalidInput(f"round {rows.round_index}, {one} {clients}: {told}")
 
 
 def failed_where_measured(problem: NetworkOnSamples, error: Exception, tested: bool) -> Exception:
@@ -239,10 +253,12 @@ def not_finite(problem: NetworkOnSamples, start: Any, client: int | None) -> str
     y = torch.as_tensor(start).reshape(1, 1, -1).to(problem.flat.initial())
     for k in range(problem.num_clients) if client is None else [client]:
         own = problem.subset(np.array([k]))
-        for what, compute in (("loss", own.client_value), ("gradient of the loss", own.client_gradient)):
+        kernels = {"loss": own.client_value, "gradient of the loss": own.client_gradient}
+        for what, compute in kernels.items():
             if not bool(torch.isfinite(compute(y)).all()):
                 return (
-                    f"the {what} {problem.loss.name} is not finite at client {k} at the start already, before any step: clean its "
-                    "samples and targets, or let the loss and the module be finite there, as log(z + 1e-8) and sqrt(z + 1e-8) are"
+                    f"the {what} {problem.loss.name} is not finite at client {k} at the start "
+                    "already, before any step: clean its samples and targets, or let the loss and "
+                    "the module be finite there, as log(z + 1e-8) and sqrt(z + 1e-8) are"
                 )
     return None

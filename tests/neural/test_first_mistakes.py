@@ -27,9 +27,9 @@ CLIENTS = [np.arange(0, 9), np.arange(9, 20), np.arange(20, 30)]
 SOLVER = local.SGD(4, 0.1, epochs=1)
 
 
-def mlp(drop: float = 0.0) -> nn.Module:
+def mlp(drop: float = 0.0, inplace: bool = False) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(drop), nn.Linear(4, 3))
+    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(drop, inplace), nn.Linear(4, 3))
 
 
 def made(module=None, loss="cross_entropy", inputs=ROWS, targets=LABELS, **options) -> NeuralProblem:
@@ -184,6 +184,14 @@ class Returning(nn.Module):
         (mlp, {"targets": LABELS[:, None]}, "0D or 1D target tensor expected"),
         (mlp, {"targets": LABELS * 1.0, "loss": nn.CrossEntropyLoss()}, "expected target dtype to be Long or Byte, but got Float"),
         (mlp, {"targets": np.eye(3, dtype=int)[LABELS]}, "Expected floating point type for target with class probabilities"),
+        (mlp, {"loss": lambda o, t: functional.cross_entropy(o, t, torch.ones(3).double())}, "expected scalar type Float"),
+        (lambda: nn.Linear(5, 1), {"loss": nn.BCEWithLogitsLoss(), "targets": LABELS[:, None]}, "can't be cast to"),
+        (lambda: nn.Linear(5, 1), {"loss": nn.BCEWithLogitsLoss(), "targets": LABELS / 2}, "Target size .* must be the same"),
+        (mlp, {"loss": lambda o, t: torch.tensor(1.0)}, "the backward pass of Sequential with .*does not require grad"),
+        (lambda: mlp(0.4, inplace=True), {}, "the backward pass of Sequential .*modified by an inplace operation"),
+        (mlp, {"loss": 3}, "the loss int fails on a batch.*'int' object is not callable"),
+        (mlp, {"loss": lambda outputs: outputs.sum()}, "TypeError: .*1 positional argument"),
+        (mlp, {"loss": nn.MSELoss}, "the loss MSELoss fails on a batch of.*Boolean value of Tensor"),
         (mlp, {"test": (ROWS[:, :2], LABELS)}, r"fails on test samples 0, .*inputs \(\d+, 2\).*shapes cannot be multiplied"),
         (mlp, {"test": (ROWS, LABELS * 1.0)}, "fails on test samples 0, .*expected target dtype to be Long"),
         (mlp, {"test": (ROWS, ROWS), "loss": "squared_error", "targets": ROWS[:, :3]}, "fails on test samples 0, .*invalid for input"),

@@ -164,24 +164,6 @@ def test_a_device_is_named(device):
         problem(device=device)
 
 
-# --- losses ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("loss", "words"),
-    [
-        (3, "the loss int fails on a batch.*'int' object is not callable"),
-        (lambda outputs: outputs.sum(), "fails on a batch.*TypeError: .*1 positional argument"),
-        (nn.CrossEntropyLoss, "the loss CrossEntropyLoss fails on a batch of.*Boolean value of Tensor"),
-        (nn.MSELoss, "the loss MSELoss fails on a batch of.*Boolean value of Tensor"),
-        (lambda outputs, targets: outputs.logits.sum(), "fails on a batch.*AttributeError"),
-        (lambda outputs, targets: {"a": outputs}["b"], "fails on a batch.*KeyError: 'b'"),
-    ],
-    ids=["number", "signature", "class", "another class", "attribute", "key"],
-)
-def test_losses_that_cannot_be_called_so_are_refused(loss, words):
-    with pytest.raises(InvalidInput, match=words):
-        problem(loss=loss)
-
-
 # --- samples --------------------------------------------------------------------------------------
 @each(
     ("options", "words"),

@@ -87,25 +87,6 @@ def test_sums_of_ones_own_are_noticed():
         made(linear(), lambda o, t: 0 * o.sum() + o.std())  # of the batch, and no mean either
 
 
-@pytest.mark.parametrize(
-    "module, targets, loss, said",
-    [
-        (nn.Linear(5, 1), LABELS[:, None], nn.BCEWithLogitsLoss(), "can't be cast to the desired output type Long"),
-        (nn.Sequential(nn.Linear(5, 1), nn.Sigmoid()), LABELS / 2, nn.BCELoss(), "target size .* is different to the input size"),
-        (nn.Linear(5, 3), LABELS, lambda o, t: functional.cross_entropy(o, t, torch.ones(3)), "expected scalar type Double"),
-        (
-            nn.Sequential(nn.Linear(5, 9), nn.ReLU(), nn.Dropout(0.4, inplace=True), nn.Linear(9, 3)), LABELS, "cross_entropy",
-            "the backward pass of Sequential with the loss cross_entropy fails: .*modified by an inplace operation",
-        ),
-        (nn.Linear(5, 3), LABELS, lambda o, t: torch.tensor(1.0), "the backward pass.*does not require grad"),
-    ],
-    ids=["whole numbers", "shapes", "dtypes", "in place", "constant"],
-)  # fmt: skip
-def test_what_torch_refuses_is_told_before_any_work(module, targets, loss, said):
-    with pytest.raises(InvalidInput, match=said):
-        made(module, loss, targets=targets)
-
-
 @pytest.mark.parametrize("loss", ["cross_entropy", nn.CrossEntropyLoss()], ids=["name", "module"])
 @pytest.mark.parametrize("soft", [np.eye(3)[LABELS], 0.7 * np.eye(3)[LABELS] + 0.1], ids=["one-hot", "soft"])
 def test_probabilities_as_targets_train_a_chain_on_small_batches_as_the_loop_does(loss, soft):

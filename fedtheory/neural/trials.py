@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 PLACES = 64  # numbers a sample, of which each place is looked at by itself
+WIDEST = 2**20  # numbers from the least to the largest label, if each of them is looked for
 CLASSES = 100  # labels of which a sample each is tried: of more, the first and the last fifty
 
 
@@ -197,10 +198,15 @@ def _ends(inputs: Any, targets: Any, held: np.ndarray) -> Tensor:
             flat = torch.stack([flat.amin(dim=1), flat.amax(dim=1)], dim=1)
         ends |= {*flat.argmax(dim=0).tolist(), *flat.argmin(dim=0).tolist()}
     for t in filter(_is_whole, map(_whole, tensors(targets))):
-        flat = t[torch.from_numpy(held).to(t.device)].reshape(len(held), -1)
-        first = np.unique(to_numpy(flat), return_index=True)[1] // flat.shape[1]
-        some = np.arange(len(first)) if len(first) <= CLASSES else np.r_[:50, -50:0]
-        ends |= {*held[first[some]].tolist()}
+        values = to_numpy(t[torch.from_numpy(held).to(t.device)]).reshape(len(held), -1)
+        least, most = int(values.min()), int(values.max())
+        if most - least < WIDEST:
+            one = np.full(most - least + 1, -1)
+            one[values.astype(np.int64) - least] = held[:, None]
+            one = one[one >= 0]
+            ends |= {*(one if len(one) <= CLASSES else np.r_[one[:50], one[-50:]]).tolist()}
+        else:
+            ends |= {*held[[values.min(axis=1).argmin(), values.max(axis=1).argmax()]].tolist()}
     return torch.tensor(sorted(ends))
 
 

@@ -252,8 +252,8 @@ class _Step:
 
 def of_problem(problem: NetworkOnSamples, weighted: bool) -> Walks | None:
     """Return the recordings of a problem; None where its steps are not recorded. They are on a GPU,
-    with images as they are, and a loss that takes the weights it needs."""
-    if problem.device.type != "cuda" or problem.augment is not None:
+    with images as they are, samples on it, and a loss that takes the weights it needs."""
+    if problem.device.type != "cuda" or problem.augment is not None or problem.on_host:
         return None
     if weighted and (not problem.loss.weighted or problem.flat.depends_on_batch):
         return None

@@ -18,7 +18,7 @@ from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import has_labels
 from fedtheory.neural.threads import in_pieces
 
-__all__ = ["accuracy_of_clients", "alike", "classifies_unseen", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
+__all__ = ["accuracy_of_clients", "alike", "counts", "has_accuracy", "objective", "on_test_set", "sums"]
 
 ON_GPU = 4096  # samples of a piece
 MOST, IN_CACHE = 1000, 6 * 2**20  # on a CPU: so many at most, and bytes of the largest layer's outputs, which the next layer reads
@@ -142,11 +142,11 @@ def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any],
     if problem.test is None:
         raise MissingCapability("this problem has no test samples: give test=(inputs, targets)")
     once = None if keep is None else lambda outputs, _: keep(outputs)
-    mass, labels = problem.loss.mass(problem.test[1]), problem.loss.labels
+    mass, labels = problem.loss.mass(problem.test[1][:]), problem.loss.labels
     if mass is None:
         total, kept = sums(problem, points, *problem.test, keep=once)
         return to_numpy(total) / len(problem.test[1]), kept
-    counted = (problem.test[1] != (labels or (1, None))[1]).reshape(len(mass), -1).any(dim=1)
+    counted = (problem.test[1][:] != (labels or (1, None))[1]).reshape(len(mass), -1).any(dim=1)
     with np.errstate(invalid="ignore"):  # a test set of ignored labels has no mean, as in torch
         shares = np.stack([own / own.sum() for own in (to_numpy(counted).astype(float), to_numpy(mass).astype(float))])
     total, kept = sums(problem, points, *problem.test, shares=shares, keep=once)
@@ -155,21 +155,42 @@ def on_test_set(problem: NetworkOnSamples, points: Tensor, keep: Callable[[Any],
 
 def accuracy_of_clients(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
     """`NeuralProblem.evaluate_clients`: server models (S, d), personal ones (S, N, d) -> (S,)."""
-    if problem.test is None or not has_labels(problem.test[1]) or (problem.tested is None and problem.test[1].ndim != 1):
+    test, tested, clients = problem.test, problem.tested, problem.client_samples
+    if test is None or not has_labels(test[1]) or (tested is None and test[1].ndim != 1):
         raise MissingCapability("accuracy by label needs test samples with one label each: give test=(inputs, labels)")
-    if problem.tested is None:
-        return _by_label(problem, x, personal)
-    counted: np.ndarray = to_numpy((problem.test[1] != _ignored(problem)).reshape(len(problem.test[1]), -1).any(dim=1))
-    tested = [own[counted[own]] for own in problem.tested]
-    clients = [k for k, own in enumerate(tested) if len(own)]
-    if not clients:
-        return np.full(len(x), np.nan)
-    if personal is not None:
-        each = [_each_hit(problem, personal[:, k], tested[k]).mean(dim=1) for k in clients]
-        return to_numpy(torch.stack(each)).mean(axis=0)
-    ends = np.cumsum([len(tested[k]) for k in clients])[:-1]  # one pass over all of them
-    hits = to_numpy(_each_hit(problem, x, np.concatenate(tested)))
-    return np.array([np.mean([own.mean() for own in np.split(of_model, ends)]) for of_model in hits])
+    ignored = (problem.loss.labels or (-1, None))[1]
+    ignored, labels = -1 if ignored is None else ignored, to_numpy(test[1][:])
+    counted = (labels != ignored).reshape(len(labels), -1).any(axis=1)
+    real, held, there = np.flatnonzero(counted), labels[:0], np.zeros(0, int)
+    if tested is None:
+        held = to_numpy(problem.targets[:])
+        there = np.bincount(labels[real], minlength=int(held.max()) + 1)
+
+    def shares(k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the client's test samples, and what each counts."""
+        if tested is not None:
+            own = tested[k][counted[tested[k]]]
+            return own, np.full(len(own), 1 / max(len(own), 1))
+        mine = held[clients[k]]
+        each = np.bincount(mine[mine != ignored], minlength=len(there)) * (there > 0)
+        return real, (each / max(each.sum(), 1) / np.maximum(there, 1))[labels[real]]
+
+    def hits(points: Tensor, numbers: np.ndarray) -> np.ndarray:
+        _, kept = sums(problem, points, *test, numbers, keep=partial(_hits, problem))
+        return np.stack([to_numpy(torch.cat(kept[m :: len(points)])) for m in range(len(points))])
+
+    total, everybody, count = np.zeros(len(x)), np.zeros(len(labels)), 0
+    for k in range(problem.num_clients):
+        numbers, share = shares(k)
+        count += len(numbers) > 0
+        if personal is None:
+            np.add.at(everybody, numbers, share)
+        elif len(numbers):
+            total += hits(personal[:, k], numbers) @ share
+    used = np.flatnonzero(everybody)
+    if len(used):
+        total = hits(x, used) @ everybody[used]
+    return total / count if count else np.full(len(x), np.nan)
 
 
 def has_accuracy(problem: NetworkOnSamples) -> bool:
@@ -180,55 +201,6 @@ def has_accuracy(problem: NetworkOnSamples) -> bool:
     with torch.no_grad():
         outputs = problem.engine.outputs(problem.flat.initial(), inputs[:2])
     return bool(torch.isfinite(_hits(problem, outputs, targets[:2])).all())
-
-
-def classifies_unseen(problem: NetworkOnSamples) -> bool:
-    """True if test targets look like classes whose hits are not counted: labels beside outputs of
-    several parts, or probabilities."""
-    if problem.test is None:
-        return False
-    inputs, targets = problem.test
-    if has_labels(targets):
-        return not problem.flat.has_rows
-    with torch.no_grad():
-        outputs = problem.engine.outputs(problem.flat.initial(), inputs[:2])
-    if not all(isinstance(t, torch.Tensor) and t.ndim > 1 and t.shape[1] > 1 for t in (outputs, targets)):
-        return False
-    sums = targets.sum(dim=1)
-    return outputs.shape[1:] == targets.shape[1:] and bool((targets >= 0).all()) and bool(((sums - 1).abs() < 1e-4).all())
-
-
-def _ignored(problem: NetworkOnSamples) -> int:
-    """The label that does not count, or one that no class has."""
-    ignored = (problem.loss.labels or (-1, None))[1]
-    return -1 if ignored is None else ignored
-
-
-def _each_hit(problem: NetworkOnSamples, points: Tensor, samples: np.ndarray | None) -> Tensor:
-    """(M, m), on the device."""
-    inputs, targets = problem.test  # type: ignore[misc]  # the caller has looked
-    _, kept = sums(problem, points, inputs, targets, samples, keep=partial(_hits, problem))
-    return torch.stack([torch.cat(kept[m :: len(points)]) for m in range(len(points))])
-
-
-def _by_label(problem: NetworkOnSamples, x: Tensor, personal: Tensor | None) -> np.ndarray:
-    """On the common test set, its labels as frequent as among each client's own samples."""
-    ignored, held, tested = _ignored(problem), to_numpy(problem.targets), to_numpy(problem.test[1])  # type: ignore[index]
-    real = np.flatnonzero(tested != ignored)
-    tested, classes = tested[real], int(max(held.max(), tested.max())) + 1
-    there = np.bincount(tested, minlength=classes)
-    own = (held[c] for c in problem.client_samples)
-    share = np.stack([np.bincount(labels[labels != ignored], minlength=classes) for labels in own]) * (there > 0)
-    share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
-
-    def accuracies(points: Tensor) -> np.ndarray:
-        """(M, classes)"""
-        hits = to_numpy(_each_hit(problem, points, real))
-        return np.stack([np.bincount(tested, of_model, classes) for of_model in hits]) / np.maximum(there, 1)
-
-    if personal is None:
-        return (accuracies(x) @ share.T).mean(axis=1)
-    return np.mean([accuracies(personal[:, k]) @ own for k, own in enumerate(share)], axis=0)
 
 
 def objective(problem: NetworkOnSamples, weights: np.ndarray, x: Tensor) -> Tensor:

@@ -1,9 +1,11 @@
-"""Fisher diagonals of a network: means of squared gradients, sample by sample."""
+"""Fisher diagonals of a network, means of squared gradients, and the sensitivities of its output that
+Elastic Aggregation measures."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ from fedtheory.neural.engines.base import Batch, Loop
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import described, has_labels
 
-__all__ = ["check_fisher", "fisher_diagonal"]
+__all__ = ["check_fisher", "check_output", "fisher_diagonal", "output_gradient"]
 
 ENTRIES = 2**26  # numbers in the gradients of one piece of samples
 
@@ -70,3 +72,34 @@ def _one(problem: NetworkOnSamples, held: Any, point: Tensor, kind: str) -> Tens
 
     piece = max(1, ENTRIES // len(point))
     return sum(memory.in_chunks(problem, len(held), piece, some, "fisher")) / len(held)
+
+
+def check_output(problem: NetworkOnSamples) -> None:
+    """Raise `MissingCapability` where the module's output is no tensor (b, ...), whose norm `output_gradient` takes."""
+    if not problem.flat.has_rows:
+        what = f"the output of {type(problem.flat.module).__name__} is not one tensor with a row for each sample"
+        raise MissingCapability(f"{what}, of which this method takes the norm: return one, or use another method")
+
+
+def output_gradient(problem: NetworkOnSamples, y: Tensor, first: int, last: int) -> Tensor:
+    """`Problem.client_output_gradient` of a network: (N, B, d) -> (N, B, d)."""
+    held = [c[first:last] for c in problem.client_samples]
+    counts = np.array([len(c) for c in held])
+    rows = np.flatnonzero(counts)
+    out = torch.zeros_like(y)
+    if not len(rows):
+        return out
+    index = np.empty((len(rows), counts.max()), dtype=np.int64)
+    for r, k in enumerate(rows):
+        index[r], index[r, : counts[k]] = held[k][0], held[k]  # padded with its first sample, without a part in the mean
+    points = y.shape[1]
+    where = torch.from_numpy(index).to(problem.device).repeat_interleave(points, dim=0)
+    real = torch.from_numpy(counts[rows]).repeat_interleave(points)
+    flat = y[torch.from_numpy(rows).to(problem.device)].reshape(-1, problem.dim)
+
+    def piece(part: slice) -> Tensor:
+        return problem.engine.output_gradient(flat[part], problem.inputs[where[part]], real[part])
+
+    found = memory.in_chunks(problem, len(flat), None, piece, "outputs")
+    out[torch.from_numpy(rows).to(problem.device)] = torch.cat(found).reshape(len(rows), points, problem.dim)
+    return out

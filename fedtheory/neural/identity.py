@@ -24,11 +24,15 @@ TRIED = 64  # samples of all clients, which hold most classes even where samples
 
 
 def _digest(*arrays: Any) -> str:
+    from fedtheory.neural.parts import OnHost, pieces
+
     out = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        host = np.ascontiguousarray(to_numpy(array))
-        out.update(f"{host.dtype}{host.shape}".encode())
-        out.update(host.data.cast("B") if host.size else b"")
+        host = array if isinstance(array, OnHost) else np.ascontiguousarray(to_numpy(array))
+        out.update(f"{str(host.dtype).removeprefix('torch.')}{tuple(host.shape)}".encode())
+        for _, part in pieces(host):
+            whole = np.ascontiguousarray(to_numpy(part))
+            out.update(whole.data.cast("B") if whole.size else b"")
     return out.hexdigest()
 
 

@@ -32,6 +32,7 @@ class NetworkOnSamples(Protocol):
     ridge: float  # the weight decay that belongs to the loss
     inputs: Any  # all clients' samples: (n, ...) tensors, or `Parts`
     targets: Any
+    on_host: bool  # whether samples stay in main memory, and batches come to the device
     sample_counts: np.ndarray  # (N,), of each client
     most_samples: int  # of a client, also of those that a subset has left out
     test: tuple[Any, Any] | None  # test inputs and targets
@@ -42,6 +43,9 @@ class NetworkOnSamples(Protocol):
     batch_plans: Any  # `plans.Plans`: the next round's mini-batches, where they were made ahead
     compiling: Any  # `engines.compiled.Compiling`: the wait for compiled steps
     fitting: dict[str, int]  # of each kind of work that memory was short for, how much fitted it
+
+    def subset(self, clients: np.ndarray) -> Any:
+        """The problem of these clients alone."""
 
     @property
     def client_samples(self) -> list[np.ndarray]:

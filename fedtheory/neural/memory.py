@@ -12,9 +12,9 @@ import torch
 
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import FedTheoryError
-from fedtheory.neural.culprits import failed_in_a_round, failed_where_measured
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.trials import failed_in_a_round, failed_where_measured
 
 __all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "is_memory_error", "of_samples", "of_state", "rows_at_once"]
 

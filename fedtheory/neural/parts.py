@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,9 +12,12 @@ from torch import Tensor
 from fedtheory.errors import InvalidInput
 
 __all__ = [
-    "Parts", "check_alike", "described", "gathered", "has_labels", "is_several", "made", "mapped",
-    "named", "repeated", "tensors", "unpacked",
+    "OnHost", "Parts", "described", "gathered", "has_labels", "is_several", "made", "mapped",
+    "named", "pieces", "repeated", "tensors", "unpacked",
 ]
+
+
+AT_ONCE = 2**24  # numbers of a piece
 
 
 class Parts:
@@ -42,33 +46,52 @@ class Parts:
         return len(tensors(self)[0])
 
 
+class OnHost:
+    """Samples (n, ...) in main memory, memory-mapped perhaps; those asked for come to the device.
+
+    Parameters
+    ----------
+    held : Tensor (n, ...)
+    device, dtype : of what comes
+    """
+
+    def __init__(self, held: Tensor, device: torch.device, dtype: torch.dtype) -> None:
+        self.held, self.device, self.dtype = held.cpu(), device, dtype
+        self.shape, self.ndim = held.shape, held.ndim
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        found = self.held[index.cpu() if isinstance(index, Tensor) else index]
+        if self.device.type == "cuda":  # a copy from pinned memory does not wait
+            found = found.pin_memory()
+        return found.to(self.device, non_blocking=True).to(self.dtype)
+
+    def index_select(self, axis: int, index: Tensor) -> Tensor:
+        return self[index]
+
+
 def is_several(values: Any) -> bool:
     """True if samples are several tensors: a dict or its kin, or a tuple of arrays or tensors."""
     return isinstance(values, Mapping) or (isinstance(values, tuple) and bool(values) and all(hasattr(v, "ndim") for v in values))
 
 
-def made(what: str, values: Any, one: Callable[[str, Any], Tensor]) -> Tensor | Parts:
+def made(what: str, values: Any, one: Callable[[str, Any], Any]) -> Any:
     """one(name, values) of a tensor, or of every part, which must have as many samples."""
     if not is_several(values):
         return one(what, values)
-    if not values:
-        raise InvalidInput(f"{what} is an empty dict: give at least one array or tensor (n, ...)")
     by_name = isinstance(values, Mapping)
-    for name in values if by_name else ():
-        if not isinstance(name, str):
-            raise InvalidInput(
-                f"{what} has the key {name!r}: a dict's entries are keyword arguments; use texts, "
-                "or a tuple"
-            )
     entries = values.items() if by_name else enumerate(values)
-    parts: dict[Any, Tensor] = {key: one(f"{what}[{key!r}]", v) for key, v in entries}
+    parts: dict[Any, Any] = {key: one(f"{what}[{key!r}]", v) for key, v in entries}
     samples = Parts(parts if by_name else tuple(parts.values()))
     counts = {name: len(t) for name, t in named(what, samples)}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise InvalidInput(
-            f"{told} samples: give every part of {what} one entry a sample, (n, ...)"
-        )
+        raise InvalidInput(f"{told} samples: give all of {what} one entry a sample, (n, ...)")
     return samples
 
 
@@ -79,18 +102,11 @@ def named(what: str, samples: Any) -> list[tuple[str, Tensor]]:
     return [(f"{what}[{key!r}]", t) for key, t in samples.items()]
 
 
-def _keys(samples: Any) -> Any:
-    if not isinstance(samples, Parts):
-        return None
-    return sorted(samples.given) if isinstance(samples.given, dict) else len(samples.given)
-
-
-def check_alike(train: Any, test: Any, what: str) -> None:
-    """Raise `InvalidInput` unless the test samples have the parts of the clients' samples."""
-    given = [_keys(s) for s in (train, test)]
-    if given[0] != given[1]:
-        told = ["one tensor" if g is None else f"a tuple of {g}" if isinstance(g, int) else f"a dict of {', '.join(g)}" for g in given]
-        raise InvalidInput(f"the clients' {what} are {told[0]}, the test {what} {told[1]}: give both the same parts")
+def pieces(samples: Any) -> Iterator[tuple[int, Any]]:
+    """A tensor's samples in pieces of some millions of numbers, and the number of their first."""
+    rows = max(1, AT_ONCE // max(1, math.prod(samples.shape[1:])))
+    for first in range(0, len(samples), rows):
+        yield first, samples[first : first + rows]
 
 
 def tensors(samples: Any) -> list[Tensor]:
@@ -120,7 +136,7 @@ def unpacked(samples: Any) -> Any:
 
 def has_labels(targets: Any) -> bool:
     """True if targets are one tensor of whole numbers."""
-    return isinstance(targets, torch.Tensor) and not targets.is_floating_point()
+    return isinstance(targets, Tensor | OnHost) and not targets.is_floating_point()
 
 
 def described(what: str, samples: Any) -> str:

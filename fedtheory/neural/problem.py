@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from fedtheory.arrays import to_numpy
 from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.inputs import real_number, require, whole_number
 from fedtheory.local.objective import LocalObjective, LocalResult, Rows
 from fedtheory.local.sgd import MiniBatchSolver
-from fedtheory.neural import evaluation, fisher, memory, sensitivity
+from fedtheory.neural import evaluation, fisher, memory
 from fedtheory.neural.augment import check_augment
 from fedtheory.neural.captured import Walks
 from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_kernels
@@ -25,13 +26,20 @@ from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
 from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, own_copy, unmoved
 from fedtheory.neural.losses import Loss
-from fedtheory.neural.parts import Parts, check_alike, made, repeated
+from fedtheory.neural.parts import made, repeated
 from fedtheory.neural.plans import Plans
-from fedtheory.neural.samples import as_samples, check_finite, check_held, check_targets, own_tests, sample_numbers
+from fedtheory.neural.samples import (
+    as_samples,
+    check_counted,
+    check_finite,
+    check_held,
+    own_tests,
+    sample_numbers,
+)
 from fedtheory.neural.sgd import walk
 from fedtheory.neural.torch_datasets import samples_of_all
 from fedtheory.neural.torch_losses import known_loss
-from fedtheory.neural.trials import check_labels, check_model, check_order, check_samples, check_tested
+from fedtheory.neural.trials import check_ends, check_model
 from fedtheory.problems.base import Problem, check_layers, check_weights, weights_after
 from fedtheory.problems.checks import check_samples as check_selected
 
@@ -60,6 +68,10 @@ class NeuralProblem(Problem):
         given them as they came. Those of the type and on the device that are needed are not copied,
         as data sets are large. Write into neither them nor the problem's `inputs`, `targets` and
         `test`: torch has no tensors that are read-only.
+    samples_on : None or 'cpu'
+        Where samples lie: on the device, or, where they do not fit it, in main memory, test samples
+        too, and memory-mapped arrays in their files. Each batch is then brought to the device;
+        steps are neither compiled nor recorded.
     clients : N sequences of sample numbers, each once, or a `fedtheory.problems.Partition`
         Clients may share samples: those that hold the same ones are alike.
     loss : 'cross_entropy', 'squared_error', 'mean_squared_error', or callable(outputs,
@@ -94,12 +106,9 @@ class NeuralProblem(Problem):
     ------
     InvalidInput
         Samples that are no real numbers, or not finite (targets of a loss of one's own may be
-        anything); no clients or empty ones, sample numbers out of range or named twice by a client,
-        test_clients for another number of clients, CUDA asked for where there is none; no module,
-        one
-        without sizes (lazy layers) or that fails on the first samples, a loss that is not a scalar
-        or has no gradient; autocast of another name, or with dtype='float64'; 'tf32' but for
-        float32 on a GPU; augment of what are no images.
+        anything); no clients or empty ones, sample numbers out of range or named twice by a client;
+        no module, one without sizes (lazy layers), or what torch says of module and loss on a few
+        samples; options of other names, or that need a GPU, single precision or images.
     MissingCapability
         Running statistics that change, random numbers but for dropout, complex parameters; an
         engine that cannot do this module.
@@ -114,8 +123,12 @@ class NeuralProblem(Problem):
         test_clients: Sequence[Any] | None = None, device: str = "cpu", dtype: str = "float32",
         engine: str = "auto", autocast: str | None = None, augment: str | None = None,
         rows_at_once: int | None = None, name: str = "neural network", precision: str = "highest",
+        samples_on: str | None = None,
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
+        where = "use 'cpu', or None for the device"
+        require(samples_on in (None, "cpu"), "samples_on", samples_on, where)
+        self.on_host = samples_on is not None
         self.precision = check_precision(precision, self.device, self.dtype)
         given = own_copy(module)
         self.flat = FlatModule(unmoved(copy.deepcopy(given).to(self.device, self.dtype)))
@@ -123,11 +136,9 @@ class NeuralProblem(Problem):
         Loss(loss)  # refuses what is none
         if isinstance(loss, torch.nn.Module):  # class weights lie where the module does
             loss = copy.deepcopy(loss).to(self.device, self.dtype)
-        if not (isinstance(ridge, int | float | np.floating) and 0 <= ridge < float("inf")):
-            raise InvalidInput(f"ridge = {ridge!r}: it must be a finite number >= 0")
-        if rows_at_once is not None and (not isinstance(rows_at_once, int | np.integer) or rows_at_once < 1):
-            raise InvalidInput(f"rows_at_once = {rows_at_once!r}: use an integer >= 1, or None for as many as fit the memory")
-        self.ridge, self.rows_at_once = float(ridge), rows_at_once
+        self.ridge = real_number("ridge", ridge, least=0)
+        at_once = rows_at_once
+        self.rows_at_once = None if at_once is None else whole_number("rows_at_once", at_once)
         self.walks, self.batch_plans = Walks(), Plans(ahead=self.device.type == "cuda")
         self.compiling = Compiling()
         self.fitting: dict[str, int] = {}  # where memory was short: how much of which work fitted it, for subsets too
@@ -135,12 +146,18 @@ class NeuralProblem(Problem):
         self.sample_counts = np.array([len(c) for c in self._clients])
         self.most_samples = max(map(len, self._clients), default=0)  # of a client, also for subsets
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
-        check_held(self._clients, len(self.inputs), len(self.targets), isinstance(inputs, tuple))
+        check_held(self._clients, len(self.inputs), len(self.targets))
         self.num_clients, self.dim = len(self._clients), self.flat.dim
         self.weights = check_weights(weights, self.sample_counts)
         check_augment(augment, self.inputs)
         self.augment = augment
-        self.test = None if test is None else self._of_test(test)
+        self.test: tuple[Any, Any] | None = None
+        if test is not None:
+            x, t = test
+            t = self._samples("test targets", t)
+            self.test = self._samples("test inputs", x, small=True), t
+            counts, how = [*map(len, self.test)], "give one target a sample, at least one"
+            require(counts[0] == counts[1] > 0, "test", counts, how)
         tests = 0 if self.test is None else len(self.test[1])
         self._tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
         if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
@@ -148,24 +165,19 @@ class NeuralProblem(Problem):
         largest = max(self._clients, key=len)
         first = torch.from_numpy(largest[np.linspace(0, len(largest) - 1, min(TRIED, len(largest))).astype(int)]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]
-        sets = {"targets": self.targets} | ({} if self.test is None else {"test": self.test[1]})
+        sets = {"": (self.inputs, self.targets)}
+        sets |= {} if self.test is None else {"test ": self.test}
         with exact_kernels(self.device):
             self.flat.settle(few[0])
-            self.loss = known_loss(loss, list(sets.values()), self.flat, *few)
-            self._check_finite()
-            if self.loss.weighted and isinstance(self.targets, Parts):
-                raise InvalidInput(
-                    f"targets have several parts, and the loss {self.loss.name} takes one tensor: "
-                    "give a loss of your own"
-                )
-            check_targets(self.flat, self.loss, few[0], sets, self._clients)
-            own = copy.deepcopy(self.flat.module)  # what it computes may stay in it: weight_norm keeps its weight
-            check_model(own, loss, few, (self.inputs, self.targets))
-            check_samples(self.flat.module, {"inputs": self.inputs} | ({} if self.test is None else {"the test inputs": self.test[0]}))
-            if not isinstance(loss, str):
-                check_labels(self.flat.module, loss, self.inputs, self.targets, self._clients)
-            if self.test is not None:
-                check_tested(self.flat, self.loss, self.test, TRIED)
+            self.loss = known_loss(loss, [t for _, t in sets.values()], self.flat, *few)
+            for what, (x, t) in sets.items():
+                check_finite(f"{what}inputs", x)
+                if self.loss.weighted:  # a loss of the user's own may understand others
+                    check_finite(f"{what}targets", t)
+            own = copy.deepcopy(self.flat.module)  # which is changed; weight_norm keeps its weight
+            check_model(own, loss, few)
+            check_ends(self.flat.module, loss, sets, np.unique(np.concatenate(self._clients)))
+            check_counted(self.loss, self.targets, self._clients)
             self.engine = engine_for(engine, self.flat, self.loss, *few, autocast)
 
     @classmethod
@@ -182,16 +194,11 @@ class NeuralProblem(Problem):
         clients : N sequences of sample numbers, or a `Partition`; None with a list of Datasets
         test : a Dataset, or a list of one for each client, whose own test samples they are; or None
         options : what else `NeuralProblem` takes
-
-        Raises
-        ------
-        InvalidInput
-            What cannot be made tensors, as `samples_of` says; `clients` with a list of Datasets, or without one.
         """
-        of_clients = isinstance(dataset, list | tuple)
-        if of_clients == (clients is not None):
-            how = "a list of Datasets, which says whose samples are whose, and clients" if of_clients else "one Dataset and no clients"
-            raise InvalidInput(f"{how}: give one Dataset with clients=[sample numbers of each], or a list of Datasets without")
+        require(
+            isinstance(dataset, list | tuple) == (clients is None), "clients", clients,
+            "give one Dataset with clients=[sample numbers of each], or a list of Datasets without",
+        )
         inputs, targets, dealt = samples_of_all(dataset, target, progress)
         if test is not None:
             tested = samples_of_all(test, target, progress)
@@ -199,33 +206,12 @@ class NeuralProblem(Problem):
         return cls(module, inputs, targets, clients if dealt is None else dealt, loss, **options)  # type: ignore[arg-type]  # one is given
 
     def _samples(self, what: str, values: Any, small: bool = False) -> Any:
-        def one(name: str, values: Any) -> Tensor:
+        def one(name: str, values: Any) -> Any:
             with memory.explained(lambda: memory.of_samples(name, values, self.dtype), self.device):
-                return as_samples(name, values, self.device, self.dtype, small, mask=name != what)
+                mask = name != what
+                return as_samples(name, values, self.device, self.dtype, small, mask, self.on_host)
 
         return made(what, values, one)
-
-    def _check_finite(self) -> None:
-        """Targets may be whatever a loss of the user's own understands; those of the named ones are numbers."""
-        given = {"inputs": self.inputs, "targets": self.targets}
-        if self.test is not None:
-            given |= {"test inputs": self.test[0], "test targets": self.test[1]}
-        for what, values in given.items():
-            if what.endswith("inputs") or self.loss.weighted:
-                check_finite(what, values)
-
-    def _of_test(self, test: Any) -> tuple[Any, Any]:
-        if not isinstance(test, tuple | list) or len(test) != 2:
-            raise InvalidInput(f"test is a {type(test).__name__}: give the pair (inputs, targets)")
-        inputs, targets = self._samples("test inputs", test[0], small=True), self._samples("test targets", test[1])
-        check_order((self.inputs, self.targets), (inputs, targets))
-        check_alike(self.inputs, inputs, "inputs")
-        check_alike(self.targets, targets, "targets")
-        if len(inputs) != len(targets):
-            raise InvalidInput(f"test has {len(inputs)} inputs and {len(targets)} targets: give one target a sample")
-        if not len(inputs):
-            raise InvalidInput("test has no samples: give at least one, or leave test out")
-        return inputs, targets
 
     @property
     def client_samples(self) -> list[np.ndarray]:
@@ -297,12 +283,12 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def client_gradient(self, y: Tensor) -> Tensor:
-        full = [self._full(self._clients[k], y[k], gradient=True) for k in range(len(y))]
+        full = [self._full(self._clients[k], at, "gradients") for k, at in enumerate(y)]
         return torch.stack(full) + self.ridge * y
 
     @memory.computed_there
     def client_value(self, y: Tensor) -> Tensor:
-        values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
+        values = torch.stack([self._full(self._clients[k], at, "values") for k, at in enumerate(y)])
         return values + self.ridge / 2 * (y * y).sum(dim=-1)
 
     def smoothness(self) -> np.ndarray:
@@ -311,11 +297,11 @@ class NeuralProblem(Problem):
         )
 
     def check_output(self) -> None:
-        sensitivity.check_output(self)
+        fisher.check_output(self)
 
     @memory.computed_there
     def client_output_gradient(self, y: Tensor, first: int, last: int) -> Tensor:
-        return sensitivity.output_gradient(self, y, first, last)
+        return fisher.output_gradient(self, y, first, last)
 
     def layers(self, kind: str = "module") -> list[slice]:
         check_layers(kind)
@@ -336,23 +322,21 @@ class NeuralProblem(Problem):
         other.weights = weights_after(self, other.sample_counts)
         return other
 
-    def _full(self, samples: np.ndarray, y: Tensor, gradient: bool) -> Tensor:
+    def _full(self, samples: np.ndarray, y: Tensor, kind: str) -> Tensor:
         """Mean loss (B,) or its gradient (B, d) over all samples of one client at B points."""
-        total = 0.0
-        mass = evaluation.counts(self, samples)
+        total, mass = torch.zeros((), device=self.device), evaluation.counts(self, samples)
+        compute = self.engine.gradient if kind == "gradients" else self.engine.value
         piece = evaluation.alike(len(samples))
         for a in range(0, len(samples), piece):
             part = torch.from_numpy(samples[a : a + piece]).to(self.device)
             x, t = self.inputs[part], self.targets[part]
-            compute = self.engine.gradient if gradient else self.engine.value
 
-            def some(points: slice, compute: Any = compute, x: Any = x, t: Any = t) -> Tensor:
+            def some(points: slice, x: Any = x, t: Any = t) -> Tensor:
                 z = y[points]
                 return compute(z, Batch(repeated(x, len(z)), repeated(t, len(z))))
 
-            kind = "gradients" if gradient else "values"
-            found = memory.in_chunks(self, len(y), None, some, kind)
-            total = total + float(mass[a : a + piece].sum() / mass.sum()) * torch.cat(found)
+            found = torch.cat(memory.in_chunks(self, len(y), None, some, kind))
+            total = total + float(mass[a : a + piece].sum() / mass.sum()) * found
         return total
 
     @memory.computed_there
@@ -365,13 +349,8 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def evaluate(self, x: Tensor) -> dict[str, np.ndarray]:
-        """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy': (S,), 'test_loss': (S,)}.
-
-        Raises
-        ------
-        MissingCapability
-            The problem was made without test samples.
-        """
+        """Test accuracy (a share) and mean test loss of server models (S, d): {'test_accuracy':
+        (S,), 'test_loss': (S,)}."""
         self.like(x)
         means, _ = evaluation.on_test_set(self, x.reshape(-1, self.dim))
         return {"test_accuracy": means[:, 0], "test_loss": means[:, 1]}
@@ -382,17 +361,8 @@ class NeuralProblem(Problem):
         models (S, d) -> (S,).
 
         Without `test_clients`, each client's test set is the common one, weighted so that its
-        labels are as frequent as among the client's own samples.
-
-        Parameters
-        ----------
-        personal : (S, N, d) or None
-            The clients' own models, where they have some.
-
-        Raises
-        ------
-        MissingCapability
-            No test samples, or none that are classified.
+        labels are as frequent as among the client's own samples. `personal` (S, N, d) are the
+        clients' own models, where they have some.
         """
         return evaluation.accuracy_of_clients(self, x, personal)
 

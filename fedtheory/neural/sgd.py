@@ -77,7 +77,7 @@ def _places(plan: Plan, part: slice, columns: int) -> tuple[Any, Any]:
 
 def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective) -> bool:
     """True if the rows are walked by compiled code, one after the other."""
-    plain = isinstance(solver, SGD) and problem.augment is None
+    plain = isinstance(solver, SGD) and problem.augment is None and not problem.on_host
     return plain and fits(problem.engine, problem.device.type, objective.curvature)
 
 
@@ -95,7 +95,8 @@ def _steps(
         terms = penalty.terms(solver.clip, solver.clip_spares)
         walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, drawn, stop)
         return
-    samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1))).to(device)  # (T, R, b)
+    samples = torch.from_numpy(np.ascontiguousarray(plan.samples[part].swapaxes(0, 1)))  # (T, R, b)
+    samples = samples if problem.on_host else samples.to(device)
     weights = None if plan.full.all() else torch.from_numpy(plan.weights[part]).to(device, y.dtype)
     lrs, lengths = plan.lr[part].T, plan.lengths[part]
     how = None if plan.how is None else torch.from_numpy(plan.how[part]).to(device)
@@ -110,7 +111,7 @@ def _steps(
     walking = (lengths > np.arange(lengths.max())[:, None]).sum(axis=1).tolist()  # rows at each step
     rows, bound = y, engine.bind(y)
     with torch.no_grad():
-        targets = problem.targets[samples]
+        targets = None if problem.on_host else problem.targets[samples]
         for j, r in enumerate(walking):
             if stop.is_set():
                 return
@@ -121,7 +122,8 @@ def _steps(
             if how is not None:
                 x = augmented(x.flatten(0, 1), how[:r, j].reshape(-1, 3)).reshape(x.shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
-            batch = Batch(x, targets[j, :r], w, None if keys is None else keys[j, :r])
+            t = gathered(problem.targets, samples[j, :r]) if targets is None else targets[j, :r]
+            batch = Batch(x, t, w, None if keys is None else keys[j, :r])
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else steps[j, :r]

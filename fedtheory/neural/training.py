@@ -17,10 +17,11 @@ from fedtheory.errors import CheckpointError, Diverged, InvalidInput, MissingCap
 from fedtheory.inputs import file_path, flag, whole_number
 from fedtheory.local import SGD
 from fedtheory.local.objective import LocalSolver
-from fedtheory.neural import culprits, memory
-from fedtheory.neural.evaluation import classifies_unseen, has_accuracy
+from fedtheory.neural import memory, trials
+from fedtheory.neural.evaluation import has_accuracy
 from fedtheory.neural.identity import configuration
 from fedtheory.neural.own_metrics import Metric, OwnMetrics, check_own_metrics
+from fedtheory.neural.parts import has_labels
 from fedtheory.neural.problem import NeuralProblem
 from fedtheory.neural.training_run import TrainingRun
 from fedtheory.parallel import Progress, held_back
@@ -49,7 +50,7 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem, algorithm: A
     """The names of the metrics to record; where none are given, those of `RECORD` that the problem has the samples for, and the
     method the local models.
 
-    That the accuracy of what looks like classes is left out is told, unless there are metrics of the user's `own`.
+    That the accuracy of labels is left out, as outputs have several parts, is told, unless there are metrics of the user's `own`.
     """
     classified, told = has_accuracy(problem), ""
     if record is None:
@@ -61,7 +62,7 @@ def _recorded(record: Sequence[str] | None, problem: NeuralProblem, algorithm: A
                 "this problem has no test set, so that test accuracy and loss are not measured: give it test=(inputs, targets), or say "
                 "what to record, for example record=['objective', 'drift']"
             )
-        elif not classified and not own and classifies_unseen(problem):
+        elif not classified and not own and has_labels(problem.test[1]) and not problem.flat.has_rows:
             told = f"test accuracy is not measured: {NO_LABELS}"
         if told:
             warnings.warn(told, UserWarning, stacklevel=3)  # train's caller
@@ -203,10 +204,12 @@ def train(
                 ).final
         except Diverged as error:
             error.measured = run
-            if (told := culprits.not_finite(problem, start, error.client)) is not None:
-                who = "" if error.client is None else f" at client {error.client}"
-                error.args = (f"diverged in round {error.round_index}{who}: {told}",)
-            raise
+            if (told := trials.not_finite(problem, start, error.client)) is None:
+                raise
+            where = f"diverged in round {error.round_index}" + ("" if error.client is None else f" at client {error.client}")
+            from_start = Diverged(f"{where}: {told}", error.round_index, error.client, error.scenario)
+            from_start.measured = run
+            raise from_start from error
     _warn_of_the_end(algorithm.name, run.metrics)
     return run
 

@@ -348,11 +348,11 @@ def test_problems_of_a_gpu_record_unless_something_forbids_it():
     p, walks = problem(), object()
 
     def on_gpu(**other):
-        given = {"device": torch.device("cuda"), "augment": None, "loss": p.loss, "flat": p.flat, "walks": walks, **other}
-        return captured.of_problem(SimpleNamespace(**given), True)
+        given = {"device": torch.device("cuda"), "augment": None, "on_host": False, "loss": p.loss, "flat": p.flat, "walks": walks}
+        return captured.of_problem(SimpleNamespace(**given | other), True)
 
     assert on_gpu() is walks
-    assert on_gpu(augment="flip-crop") is None
+    assert on_gpu(augment="flip-crop") is None and on_gpu(on_host=True) is None
     assert on_gpu(loss=SimpleNamespace(weighted=False)) is None
     assert on_gpu(flat=SimpleNamespace(depends_on_batch=True)) is None
 

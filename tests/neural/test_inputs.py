@@ -152,18 +152,22 @@ def refused(says, make):
 
 
 def test_parts_that_do_not_fit_are_refused_in_words():
-    def made(inputs, targets=LABELS, **options):
-        return lambda: neural.NeuralProblem(Reader(), inputs, targets, CLIENTS, **options)
+    class Both(Reader):
+        def forward(self, ids, mask):
+            return super().forward(ids, mask)
+
+    def made(inputs, targets=LABELS, module=None, **options):
+        return lambda: neural.NeuralProblem(module or Reader(), inputs, targets, CLIENTS, **options)
 
     refused(r"inputs\['ids'\] has 90, inputs\['mask'\] has 89 samples", made({"ids": IDS, "mask": MASK[1:]}))
     refused(r"unexpected keyword argument 'hidden'", made({"ids": IDS, "hidden": MASK}))
-    refused(r"inputs\['mask'\] are of dtype <U1", made({"ids": IDS, "mask": ["a"] * COUNT}))
-    refused("empty dict", made({}))
-    refused("6 inputs and 90 targets.*inputs are a tuple.*make a list", made(tuple(IDS)))
-    refused("the Dataset TensorDataset.*from_dataset", made(TensorDataset(torch.from_numpy(IDS))))
-    refused("key 0.*keyword", made({0: IDS}))
-    refused("a dict of ids, mask, the test inputs one tensor", made({"ids": IDS, "mask": MASK}, test=(IDS, LABELS)))
-    refused("targets have several parts.*loss of your own", made(IDS, {"a": LABELS}))
+    refused(r"inputs\['mask'\] cannot be taken \(can't convert np.ndarray of type numpy", made({"ids": IDS, "mask": ["a"] * COUNT}))
+    refused("6 inputs and 90 targets.*inputs in a tuple.*make a list", made(tuple(IDS)))
+    refused("the TensorDataset: use NeuralProblem.from_dataset", made(TensorDataset(torch.from_numpy(IDS))))
+    refused("keywords must be strings", made({0: IDS}))
+    without = made({"ids": IDS, "mask": MASK}, test=(IDS, LABELS), module=Both())
+    refused("fails on test samples 0, .*missing 1 required positional argument: 'mask'", without)
+    refused("must be Tensor, not Parts", made(IDS, {"a": LABELS}))
     refused(r"augment = 'flip-crop' with inputs\['ids'\]", made({"ids": IDS, "mask": MASK}, augment="flip-crop"))
     hurt = rng.normal(size=(COUNT, LENGTH))
     hurt[5, 2] = np.nan
@@ -229,15 +233,22 @@ def test_datasets_that_are_none_are_refused_in_words():
     def item(f):
         return Items(np.arange(COUNT), f)
 
-    refused("is a Stream: give a map-style Dataset", made(Stream()))
-    refused("dataset is empty", made(Items([], as_dict)))
-    refused("entries 'ids', 'mask', 'labels', and target = None", made(item(as_dict)))
-    refused("target = 'labels', and the items of dataset are no dicts", made(item(lambda i: (IDS[i], 1)), target="labels"))
-    refused("no pairs", made(item(lambda i: IDS[i])))
-    refused("one shape.*pad texts.*mask", made(item(lambda i: (IDS[i, : 3 + i % 2], 1))))
-    refused("shapes.*pad them", made(Items(np.repeat([0, 1], 256), lambda i: (IDS[i, : 3 + i], 1))))
-    refused("cannot be read .ZeroDivisionError", made(item(lambda i: 1 // 0)))
-    refused("has texts: number their words", made(item(lambda i: ("a word", 1))))
-    refused("one Dataset and no clients", made(item(as_dict), None, target="labels"))
-    refused("a list of Datasets, which says whose", made([item(as_dict)], target="labels"))
-    refused("the dataset of client 1 is empty", made([item(as_dict), Items([], as_dict)], None, target="labels"))
+    for says, dataset, clients, options in [
+        (r"dataset = .*: it has no items", Items([], as_dict), CLIENTS, {}),
+        ("entries 'ids', 'labels', 'mask', and target = None", item(as_dict), CLIENTS, {}),
+        ("2 entries, and target = 'labels'", item(lambda i: (IDS[i], 1)), CLIENTS, {"target": "labels"}),
+        ("one entry, and target = None: give pairs", item(lambda i: IDS[i]), CLIENTS, {}),
+        ("clients = None: give one Dataset with clients", item(as_dict), None, {"target": "labels"}),
+        ("a list of Datasets without", [item(as_dict)], CLIENTS, {"target": "labels"}),
+        ("client 1 has no samples", [item(as_dict), Items([], as_dict)], None, {"target": "labels"}),
+    ]:  # fmt: skip
+        refused(says, made(dataset, clients, **options))
+    for error, says, dataset in [
+        (TypeError, "has no len", Stream()),
+        (RuntimeError, "each tensor to be equal size", item(lambda i: (IDS[i, : 3 + i % 2], 1))),
+        (RuntimeError, "each tensor to be equal size", Items(np.repeat([0, 1], 256), lambda i: (IDS[i, : 3 + i], 1))),
+        (ZeroDivisionError, "by zero", item(lambda i: 1 // 0)),
+        (errors.InvalidInput, "inputs cannot be taken .can't convert", item(lambda i: ("a word", 1))),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=says):
+            made(dataset)()

@@ -104,22 +104,6 @@ def test_parameters_without_a_gradient_stay(tmp_path):
         problem(nn.Linear(6, 3).requires_grad_(False))
 
 
-@pytest.mark.parametrize("engine", ["loop", "stacked"])
-@pytest.mark.parametrize(
-    ("loss", "words"),
-    [
-        (lambda o, t: nn.functional.cross_entropy(o, t, reduction="none"), r"\(4,\).*scalar tensor"),
-        (lambda o, t: 1.0, "float.*scalar tensor"),
-        (lambda o, t: torch.tensor(1.0), "no gradient"),
-        (lambda o, t: o @ t.double(), "fails on inputs"),
-    ],
-    ids=["vector", "number", "constant", "failing"],
-)
-def test_a_loss_that_is_no_scalar_is_refused_before_any_work(engine, loss, words):
-    with pytest.raises(InvalidInput, match=words):
-        problem(loss=loss, engine=engine)
-
-
 class Own(nn.Module):
     """A user's own module: two heads over one body."""
 

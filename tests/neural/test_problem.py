@@ -101,16 +101,16 @@ def test_bad_input():
         run(problem("loop", loss=lambda outputs, targets: outputs), algorithms.FedAvg(), SGD(4, 0.1, epochs=1))
     with pytest.raises(InvalidInput, match="client 1 has no samples"):
         NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [[0, 1], []])
-    with pytest.raises(InvalidInput, match="clients is empty"):
+    with pytest.raises(InvalidInput, match="clients has no samples"):
         NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [])
     with pytest.raises(InvalidInput, match="client 0 names sample -1"):
         NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [[0, -1]])
     with pytest.raises(InvalidInput, match="client 1 names sample 0 3 times"):
         NeuralProblem(network(), np.zeros((2, 6)), np.zeros(2, int), [[1], [0, 0, 0]])
     for label in (-100, 99):
-        with pytest.raises(InvalidInput, match=f"targets: a label is {label}"):
+        with pytest.raises(InvalidInput, match=f"Target {label} is out"):
             NeuralProblem(network(), np.zeros((3, 6)), np.array([0, 0, label]), [[0, 1, 2]])
-        with pytest.raises(InvalidInput, match=f"test: a label is {label}"):
+        with pytest.raises(InvalidInput, match=f"test samples.*Target {label}"):
             NeuralProblem(network(), np.zeros((1, 6)), np.zeros(1, int), [[0]], test=(np.zeros((1, 6)), np.array([label])))
     for rows in (0, "all"):
         with pytest.raises(InvalidInput, match="rows_at_once"):

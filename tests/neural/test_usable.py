@@ -257,21 +257,21 @@ def test_metrics_that_cannot_be_are_told_before_any_round(digits):
     started = []
     changing = iter([2, 2, 3])
     for own, words in (
-        ([len], "metrics is a list: give functions by name"),
-        ({3: len}, "metrics has the name 3: use a text"),
-        ({"bits": len}, r"metrics\['bits'\]: this is the name of a metric that `record` takes"),
-        ({"f1": 0.5}, r"metrics\['f1'\] = 0.5: give a function of \(outputs, targets\)"),
-        ({"f1": lambda o, t: "high"}, r"metrics\['f1'\] returned a str: it must return a number or an array"),
-        ({"f1": lambda o, t: None}, r"metrics\['f1'\] returned a NoneType"),
-        ({"f1": lambda o, t: {"macro": 1.0}}, r"metrics\['f1'\] returned a dict"),
-        ({"f1": lambda o, t: [[1], [1, 2]]}, r"metrics\['f1'\] returned a list"),
-        ({"f1": lambda o, t: 1j}, r"metrics\['f1'\] returned a complex"),
-        ({"f1": lambda o: 1.0}, r"metrics\['f1'\] fails on the test set \(TypeError: .*a Tensor \(\d+, 10\), and the targets"),
+        ([len], r"metrics = .*: give functions by name"),
+        ({3: len}, "metrics = {3: .*: give functions by name"),
+        ({"bits": len}, "metrics = 'bits': a metric that `record` takes has this name"),
+        ({"f1": 0.5}, r"metrics = {'f1': 0.5}: give functions"),
+        ({"f1": lambda o, t: "high"}, r"metrics\['f1'\] fails .*: it returns a str, and must return a number or an array"),
+        ({"f1": lambda o, t: None}, "it returns a NoneType"),
+        ({"f1": lambda o, t: {"macro": 1.0}}, "it returns a dict"),
+        ({"f1": lambda o, t: [[1], [1, 2]]}, r"metrics\['f1'\] fails .*inhomogeneous shape"),
+        ({"f1": lambda o, t: 1j}, "it returns a complex"),
+        ({"f1": lambda o: 1.0}, r"metrics\['f1'\] fails on the test set, on the outputs, a Tensor \(\d+, 10\), and the targets.*Type"),
     ):
         with pytest.raises(InvalidInput, match=words):
             go(digits, 2, metrics=own, on_round=started.append)
     assert not started
-    with pytest.raises(InvalidInput, match=r"returned an array of shape \(3,\) after round 2 and \(2,\) before"):
+    with pytest.raises(InvalidInput, match=r"metrics\['f1'\] of shape \(3,\), before = \(2,\): it must be the same"):
         go(digits, 3, metrics={"f1": lambda o, t: np.zeros(next(changing))})
     with pytest.raises(MissingCapability, match=r"metrics \['f1'\] need test samples"):
         go(make(test=False), 2, metrics={"f1": lambda o, t: 1.0})

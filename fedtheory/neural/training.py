@@ -18,11 +18,11 @@ from fedtheory.neural.training_run import Log, TrainingRun, board_in, patient
 from fedtheory.parallel import Progress
 from fedtheory.participation.cohorts import Full, Sampling
 from fedtheory.rates import how_it_ended
-from fedtheory.simulation import checkpoints
 from fedtheory.simulation.arguments import check_algorithm, check_local_solver, check_sampling
 from fedtheory.simulation.metrics import TESTED
 from fedtheory.simulation.rounds import Kept
 from fedtheory.simulation.simulate import Resume, check_start, simulate
+from fedtheory.store import checkpoints
 
 if TYPE_CHECKING:
     from fedtheory.algorithms.base import Algorithm

@@ -17,8 +17,8 @@ import numpy as np
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, InvalidInput, MissingCapability
 from fedtheory.provenance import provenance
-from fedtheory.simulation import checkpoints
 from fedtheory.simulation.simulate import Resume
+from fedtheory.store import checkpoints
 
 if TYPE_CHECKING:
     from torch import nn

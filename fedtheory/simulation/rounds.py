@@ -245,18 +245,26 @@ class Job:
     ) -> Part:
         """The run of a chunk, which a command that keeps its steps keeps where nothing looks on."""
 
-        def run() -> Part:
-            return self._run(index, piece, board, bar, on_round, checkpoint)
+        made: list[Part] = []
 
-        if on_round is not None or checkpoint is not None or self.past is not None or not is_numpy(piece[1]):
-            return run()
-        part = cached_step(partial(self._step, *piece), run)
-        if isinstance(part, Part):
-            return part
-        meters, bins, final, states, error, traffic = part
+        def run() -> Any:
+            made.append(part := self._run(index, piece, board, bar, on_round, checkpoint))
+            if part.error is not None:
+                return part  # no file holds it
+            states = part.states and [tuple(s) for s in part.states]
+            return part.meters, part.bins, tuple(part.final), states, part.traffic
+
+        watched = on_round is not None or checkpoint is not None or self.past is not None
+        if watched or not is_numpy(piece[1]):
+            run()
+            return made[0]
+        found = cached_step(partial(self._step, *piece), run)
+        if made:
+            return made[0]
+        meters, bins, final, states, traffic = found
         kind = type(self.algorithm.init(piece[1], self.problem.num_clients))
         board.tick(index, self.rounds)
-        return Part(meters, bins, kind(*final), states and [kind(*s) for s in states], error, traffic)
+        return Part(meters, bins, kind(*final), states and [kind(*s) for s in states], None, traffic)
 
     def _run(
         self, index: int, piece: tuple[range, Array], board: Board, bar: Progress | None,

@@ -51,8 +51,8 @@ def cached_step(
 ) -> Any:
     """Return the result of a step: as the running command has kept it, or as ``make`` makes it.
 
-    Kept are numbers, text, arrays and None in lists, tuples and dicts; a named tuple comes back as
-    a tuple. A step of anything else is made again.
+    Kept are numbers, text, arrays and None in lists, tuples and dicts. A step of anything else, as
+    a named tuple, is made again.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def encoded(value: Any) -> Any:
         return {"dict": [[encoded(k), encoded(v)] for k, v in value.items()]}
     if type(value) is list:
         return [encoded(v) for v in value]
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return {"tuple": [encoded(v) for v in value]}
     raise TypeError(type(value).__name__)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fedtheory.cli.app import examples
 from fedtheory.cli.common import Alone, App, Json, check_out, emit, err_console, note, out_console, problem_of, writing
-from fedtheory.cli.kept import only_writer_of
+from fedtheory.cli.resumable import only_writer_of
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plotting.figure import Figure
 from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one

@@ -7,6 +7,7 @@ import functools
 import gzip
 import io
 import json
+import math
 import pickle
 import struct
 import tarfile
@@ -137,48 +138,46 @@ def a_checkpoint(**other: Any) -> bytes:
 
 
 def _read_checkpoint(path: Path) -> Any:
-    from fedtheory.simulation import checkpoints
+    from fedtheory.store import checkpoints
 
     return checkpoints.load(path)
 
 
 def _step() -> bytes:
-    from fedtheory.packed import packed
+    from fedtheory.store.resumable import encoded
 
-    value = {"path": "/it 1", "value": {"result": [1, 2.5, np.float64(0.1), np.arange(3.0), (None, {"a": "text"})]}}
-    return _saved(lambda path: np.savez(path, **packed(value)), ".npz")
+    return json.dumps(encoded([1, 2.5, np.float64(0.1), "text", math.inf, (None, {"a": np.arange(3.0)})])).encode()
 
 
 def _read_step(path: Path) -> Any:
-    from fedtheory.errors import DataFileError
-    from fedtheory.steps import Steps
+    """A step of a command, as JSON in its file."""
+    from fedtheory.store.result_store import ResultStore, key_of
+    from fedtheory.store.resumable import COMMAND, CachedSteps, cached_step
 
-    folder, told = path.parent / "steps", []
-    file = Steps(folder, None).file_of("/it 1")
-    folder.mkdir(exist_ok=True)
-    file.write_bytes(path.read_bytes())
-    kept = Steps(folder, None, told.append)
-    with kept.keeping():
-        found = kept.read("/it 1")
-    if found is None:  # it is set aside, with a line
-        raise DataFileError(told[-1])
+    file = path.parent / "steps.sqlite"
+    with ResultStore(file) as store:
+        store.put(COMMAND, {"content": key_of(None)})
+        store.put_text("/it 1", path.read_bytes().decode("utf-8", "replace"))
+    with CachedSteps(file, None) as steps:
+        found = cached_step("it", lambda: None)
+        steps.remove()
     return found
 
 
 def _cells() -> bytes:
-    from fedtheory.cells import Cells
+    from fedtheory.store.result_store import ResultStore
 
     def write(path: Path) -> None:
-        with Cells(path) as cells:
+        with ResultStore(path) as cells:
             cells.put("a" * 64, {"x": 1.0})
 
     return _saved(write, ".sqlite")
 
 
 def _read_cells(path: Path) -> Any:
-    from fedtheory.cells import Cells
+    from fedtheory.store.result_store import ResultStore
 
-    with Cells(path) as cells:
+    with ResultStore(path) as cells:
         try:
             return cells.get("a" * 64)
         except KeyError:  # it is not there, as the caller asks first
@@ -348,7 +347,7 @@ PARSERS = {
         Parser("problem", ".json", _problem, _read_problem),
         Parser("partition", ".json", _partition, _read_partition),
         Parser("checkpoint", ".npz", a_checkpoint, _read_checkpoint),
-        Parser("step", ".npz", _step, _read_step),
+        Parser("step", ".json", _step, _read_step),
         Parser("cells", ".sqlite", _cells, _read_cells),
         Parser("svmlight", ".txt", _svmlight, _read_svmlight),
         Parser("svmlight, gzip", ".gz", lambda: gzip.compress(_svmlight(), mtime=0), _read_svmlight),

@@ -12,7 +12,7 @@ import pytest
 from fedtheory import problems, untrusted
 from fedtheory.cli.sweep import spec
 from fedtheory.errors import DataFileError
-from fedtheory.packed import opened
+from fedtheory.store.checkpoints import opened
 from fedtheory.theory.judge import replay
 from fedtheory.worst_cases import load
 

@@ -58,7 +58,6 @@ from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver, 
 from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.steps import Loop
 
 __all__ = ["MOPES", "CentralRun", "OverAnySet"]
 
@@ -244,9 +243,7 @@ class MOPES:
         xp = namespace(x)
         projections, lmo, gaps = [0], [0], list[float]()
         stream = Stream(seed)
-        loop = Loop("central rounds", (x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates))
-        x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates = loop.state
-        for k in loop.upto(int(self.rounds)):
+        for k in range(1, int(self.rounds) + 1):
             beta, gamma = 4 / (lam * k), 2 / (k + 1)
             y, y_local = (1 - gamma) * x + gamma * z, (1 - gamma) * x_local + gamma * z_local
             target = z - (y - y_local) / (beta * lam)
@@ -270,7 +267,6 @@ class MOPES:
                 local_iterates.append(to_numpy(x_local))
             if on_round is not None:
                 on_round(k, values[-1])
-            loop.state = x, z, z_local, x_local, values, projections, lmo, gaps, iterates, local_iterates
         return CentralRun(
             to_numpy(x), np.array(values), np.array(taken), np.array(projections),
             np.concatenate([[0], np.cumsum(taken)]), np.array(lmo), np.array(gaps),

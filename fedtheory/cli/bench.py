@@ -12,8 +12,8 @@ from rich.text import Text
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
 from fedtheory.cli.bench_options import Options, check_options, run_options
 from fedtheory.cli.common import emit, out_console, writing, wrote
-from fedtheory.cli.kept import kept_cells
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
+from fedtheory.cli.resumable import result_store_at
 from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.report.stacked import NARROW, Stacked, plain_table
 
@@ -310,7 +310,7 @@ def _bench_table(table: str, o: Options) -> None:
 
         read_all(presets, folder, o.verify, not o.json)  # what is missing is told before anything is written
         try:
-            with use_engine(o.engine, o.address, o.workers), kept_cells(out / f"{table}.cells.sqlite") as kept:
+            with use_engine(o.engine, o.address, o.workers), result_store_at(out / f"{table}.cells.sqlite") as kept:
                 if not o.resume:
                     kept.clear()
                 options |= run_options(table, o, going_on=kept.begun)

@@ -130,7 +130,7 @@ def bench_figure(name: str, o: Options) -> dict[str, Any]:
     it was made with, so that no run stands for another, and an interrupted figure goes on.
     """
     from fedtheory.cli.common import err_console, note, writing
-    from fedtheory.cli.kept import only_writer_of
+    from fedtheory.cli.resumable import only_writer_of
     from fedtheory.report.figures import FULL, QUICK, Effort, computed, draw_one
     from fedtheory.report.redraw import known_figures
 

@@ -23,11 +23,11 @@ from fedtheory.cli.common import (
     warn_of_formulas,
     writing,
 )
-from fedtheory.cli.kept import kept_cells
+from fedtheory.cli.resumable import result_store_at
 from fedtheory.errors import FedTheoryError
 
 if TYPE_CHECKING:
-    from fedtheory.cells import Cells
+    from fedtheory.store.result_store import ResultStore
     from fedtheory.theory.judge.registry import RegisteredPaper
     from fedtheory.theory.judge.witness import Witness
 
@@ -137,7 +137,7 @@ class CampaignOptions:
 class _Run:
     """A campaign under way: what is known of it, at any time."""
 
-    def __init__(self, o: CampaignOptions, cells: Cells) -> None:
+    def __init__(self, o: CampaignOptions, cells: ResultStore) -> None:
         from fedtheory.theory.judge import campaign
 
         self.o, self.cells, self.start = o, cells, time.perf_counter()
@@ -262,7 +262,7 @@ def campaign_command(o: CampaignOptions) -> int:
     check_out(o.out)
     for statement in o.statements if o.own else ():
         warn_of_formulas(statement)
-    with writing(o.out), use_engine(o.engine, o.address, o.workers), kept_cells(o.out / CELLS) as cells:
+    with writing(o.out), use_engine(o.engine, o.address, o.workers), result_store_at(o.out / CELLS) as cells:
         run = _Run(o, cells)
         run.go()
         final, files, stopped = _write(run, stop_workers)
@@ -303,7 +303,7 @@ def _told(run: _Run, final: dict[str, Any], files: list[Path], stopped: bool) ->
     return code
 
 
-def _search(o: CampaignOptions, cells: Cells) -> tuple[list[dict[str, Any]], bool]:
+def _search(o: CampaignOptions, cells: ResultStore) -> tuple[list[dict[str, Any]], bool]:
     """Search for counterexamples to every form that is not on record as violated.
 
     Of papers of one's own every form is searched, but for papers whose studies search themselves.

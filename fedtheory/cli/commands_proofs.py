@@ -147,7 +147,7 @@ def verify_command(
     report.html and report.md (to results/ unless --out says otherwise; of PAPER/ to results/PAPER/,
     of FILE.py to results/FILE/). Interrupted, it writes what it has and exits with 130; so does one
     statement, once a stage of Monte Carlo is finished. Killed or interrupted, the same command goes
-    on where it was: of a statement what is done is kept in a folder NAME.steps beside its result
+    on from its finished pieces: those of a statement are kept in NAME.steps.sqlite beside its result
     (in results/ without --out), from the fifth second on and up to its end.
 
     --figure without FILE names the picture after the statement and the problem, in the folder of

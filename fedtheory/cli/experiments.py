@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from fedtheory.cli.common import emit, out_console, progress, save, writing, wrote
-from fedtheory.cli.kept import only_writer_of
+from fedtheory.cli.resumable import only_writer_of
 from fedtheory.errors import suggest
 from fedtheory.report.stacked import plain_table
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtheory.cli.common import check_out, emit, err_console, out_console, progress, save, writing, wrote
-from fedtheory.cli.kept import kept_cells
+from fedtheory.cli.resumable import result_store_at
 from fedtheory.errors import InvalidInput
 from fedtheory.report.stacked import plain_table
 from fedtheory.untrusted import decimal
@@ -111,7 +111,7 @@ def rates(
     chosen = parse_epsilons(epsilons)
     total = len(experiments.parts(chosen, quick))
     check_out(out)
-    with use_engine(*engine, workers), kept_cells(out / "rates.cells.sqlite") as cells:
+    with use_engine(*engine, workers), result_store_at(out / "rates.cells.sqlite") as cells:
         with progress("rounds to epsilon", total) as advance:
 
             def measured(name: str) -> None:

@@ -21,9 +21,9 @@ from fedtheory.cli.common import (
     writing,
     wrote,
 )
-from fedtheory.cli.kept import only_writer_of
 from fedtheory.cli.local_solvers import own_steps, work_in_words
 from fedtheory.cli.options import settings_of
+from fedtheory.cli.resumable import only_writer_of
 from fedtheory.cli.run_made import WIRE, Made, RunOptions, make, problem_for, run_name
 from fedtheory.errors import diverged
 from fedtheory.report.stacked import plain_table
@@ -31,8 +31,8 @@ from fedtheory.report.stacked import plain_table
 __all__ = ["run"]
 
 if TYPE_CHECKING:
-    from fedtheory.cli.run_kept import KeptRun
     from fedtheory.simulation.simulate import Resume, Trajectory
+    from fedtheory.store.checkpoints import RunCheckpoint
 
 def _plain(value: Any) -> Any:
     """A hyperparameter as JSON has it; a compressor as it is written in Python."""
@@ -114,16 +114,16 @@ def _descent(made: Made, trajectory: Trajectory) -> float | None:
     return float(solver.lr * (trajectory.metrics["gradient_norm"][-1] ** 2).mean())
 
 
-def _kept(o: RunOptions, made: Made, stem: str) -> KeptRun:
+def _kept(o: RunOptions, made: Made, stem: str) -> RunCheckpoint:
     """The run's checkpoint. Its content: what was asked for, and the optimum, which no other problem has to the last bit."""
-    from fedtheory.cli.run_kept import KeptRun
+    from fedtheory.store.checkpoints import RunCheckpoint
 
     asked = {k: repr(v) for k, v in asdict(o).items() if k not in ("figures", "json", "out")}
     found = {"x": made.optimum.x, "value": made.optimum.value, "start": made.x0, "rounds": made.rounds}
-    return KeptRun(o.out / f"{stem}.ckpt", {**asked, **found}, note)
+    return RunCheckpoint(o.out / f"{stem}.ckpt", {**asked, **found}, note)
 
 
-def _simulated(o: RunOptions, made: Made, kept: KeptRun) -> Trajectory:
+def _simulated(o: RunOptions, made: Made, kept: RunCheckpoint) -> Trajectory:
     """The run, or where it is interrupted its rounds up to there; on a ball it is measured against the optimum there."""
     from fedtheory.cli.time_limit import RoundClock
     from fedtheory.provenance import provenance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from fedtheory.cli.request import CommandRequest
 from fedtheory.errors import FedTheoryError, InvalidInput
 
 if TYPE_CHECKING:
-    from fedtheory.steps import Steps
+    from fedtheory.store.resumable import CachedSteps
     from fedtheory.theory.judge.checks import Checks
     from fedtheory.theory.judge.request import Prepared
     from fedtheory.theory.judge.statement import Statement
@@ -47,7 +47,7 @@ __all__ = ["verify_one"]
 
 
 @contextmanager
-def _nothing_yet(kept: Steps, how_far: Any = "") -> Iterator[None]:
+def _nothing_yet(kept: CachedSteps, how_far: Any = "") -> Iterator[None]:
     """Within it nothing is decided: an interrupt says so, and exits with 130. What is wrong with
     the case leaves nothing behind."""
     try:
@@ -60,8 +60,8 @@ def _nothing_yet(kept: Steps, how_far: Any = "") -> Iterator[None]:
         raise
 
 
-def _goes_on(kept: Steps) -> str:
-    return f"; the same command goes on from {kept.folder}" if kept.written else ""
+def _goes_on(kept: CachedSteps) -> str:
+    return f"; the same command goes on from {kept.path}" if kept.written else ""
 
 
 def _refuse(statement: Statement, why: str | None) -> None:
@@ -108,12 +108,7 @@ def verify_one(
     folder = check_out(options.get("keep"))
     request = CommandRequest.about(statement, {**options, "keep": None}, participants, problem_name, seed, how)
     drawn = None if figure is None else _named(figure, out)
-    from fedtheory.cli.kept import own
-
-    kept = _steps(statement, name, request, out)
-    with kept.keeping():
-        if out is not None:
-            own(kept, out)
+    with _resumable(statement, name, request, out) as kept:
         with _nothing_yet(kept), progress("certifying the optimum"):
             prepared = setting.prepare(statement, request)
         named = slug("verify", statement.id.split("/")[-1], prepared.problem.name)
@@ -130,16 +125,17 @@ def verify_one(
     return code
 
 
-def _steps(statement: Statement, name: str, request: CommandRequest, out: Path | None) -> Steps:
+def _resumable(
+    statement: Statement, name: str, request: CommandRequest, out: Path | None
+) -> AbstractContextManager[CachedSteps]:
     """Keep the steps of this command; keep none for a package whose code may change unseen."""
-    from fedtheory.cli.kept import kept_steps
+    from fedtheory.cli.resumable import resumable
     from fedtheory.theory.judge.registry import content_of, paper_of
 
     code = content_of(paper_of(statement))
     asked = {f.name: getattr(request, f.name) for f in fields(request) if f.name not in ("options", "made")}
-    kept = kept_steps(out, slug("verify", statement.id.split("/")[-1]), {**request.options, **asked, "name": name}, code or "")
-    kept.off = code is None
-    return kept
+    stem = slug("verify", statement.id.split("/")[-1])
+    return resumable(out, stem, {**request.options, **asked, "name": name}, code)
 
 
 def _named(figure: str, out: Path | None) -> Path | None:
@@ -202,7 +198,7 @@ def _keep(statement: Statement, prepared: Prepared, request: CommandRequest, fol
     err_console().print(f"kept {', '.join(p.name for p in kept)} in {folder}: `fedtheory replay FILE` reruns them")
 
 
-def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, kept: Steps) -> tuple[Checks, str]:
+def _judge(statement: Statement, prepared: Prepared, request: CommandRequest, kept: CachedSteps) -> tuple[Checks, str]:
     """The checks, and how far they came where an interrupt stopped them after a stage of runs."""
     from fedtheory.cli.time_limit import ScenarioClock
 

@@ -28,10 +28,10 @@ from fedtheory.parallel import Progress, held_back
 from fedtheory.participation.cohorts import Full, Sampling
 from fedtheory.provenance import provenance
 from fedtheory.rates import how_it_ended
-from fedtheory.simulation import checkpoints
 from fedtheory.simulation.metrics import OF_UPDATES, TESTED
 from fedtheory.simulation.rounds import Kept
 from fedtheory.simulation.simulate import Resume, check_run, check_start, simulate
+from fedtheory.store import checkpoints
 
 __all__ = ["RECORD", "TrainingRun", "configuration", "train"]
 

@@ -18,8 +18,8 @@ from fedtheory.errors import InvalidInput
 from fedtheory.neural import memory
 from fedtheory.neural.flat import GivenModule
 from fedtheory.neural.problem import NeuralProblem
-from fedtheory.simulation import checkpoints
-from fedtheory.simulation.resume import Resume
+from fedtheory.simulation.simulate import Resume
+from fedtheory.store import checkpoints
 
 __all__ = ["TrainingRun", "scalars"]
 

@@ -31,7 +31,7 @@ from fedtheory.optimum import conic
 from fedtheory.optimum.interface import Certifiable
 from fedtheory.optimum.intervals import norm_up
 from fedtheory.optimum.lower_bounds import LowerBound, Structure, lower_bounds
-from fedtheory.steps import called, keeps, whole
+from fedtheory.store.resumable import cached_step, step_key
 
 __all__ = ["Optimum", "assess", "certify", "kept"]
 
@@ -123,15 +123,20 @@ class Optimum(OwnArrays):
 
 
 def kept(made: Callable[_Asked, Optimum]) -> Callable[_Asked, Optimum]:
-    """The function, whose optimum a long command keeps (`fedtheory.steps`)."""
+    """The function, whose optimum is a `cached_step` of a long command."""
 
     @wraps(made)
     def found(*args: _Asked.args, **options: _Asked.kwargs) -> Optimum:
-        if not keeps():
-            return made(*args, **options)
         problem: Any = args[0]
-        name = called("optimum", *args, options, float(problem.objective(np.ones(problem.dim))))
-        return Optimum(**whole(name, lambda: _plain(vars(made(*args, **options))), shared=True))
+
+        def name() -> str:
+            value = float(problem.objective(np.ones(problem.dim)))
+            return step_key("optimum", *args, options, value)
+
+        def make() -> dict[str, Any]:
+            return _plain(vars(made(*args, **options)))
+
+        return Optimum(**cached_step(name, make, shared=True))
 
     return found
 

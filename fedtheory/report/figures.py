@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fedtheory.cells import Cells, digest_of
 from fedtheory.parallel import as_finished
 from fedtheory.plotting.figure import Figure
 from fedtheory.plotting.style import house_style, save
 from fedtheory.provenance import provenance, write_json
 from fedtheory.report import figures_verdicts
+from fedtheory.store.result_store import ResultStore, digest_of
 from fedtheory.theory.judge.registry import RegisteredPaper, content_of, load_file, paper
 from fedtheory.theory.judge.registry import papers as known_papers
 from fedtheory.untrusted import read_json
@@ -74,7 +74,7 @@ class _Job:
 
     @property
     def content(self) -> list[Any]:
-        """The content that the files depend on, for `fedtheory.cells.Cells`. It is new each time
+        """The content that the files depend on, for `fedtheory.store.result_store.ResultStore`. It is new each time
         for a chart of verdicts, and for code that may change unseen."""
         code = content_of(paper(self.paper)) if self.campaign is None else None
         code = uuid.uuid4().hex if code is None else code
@@ -116,7 +116,7 @@ def draw_one(figure: Figure, folder: Path, seed: int = 0, effort: Effort = QUICK
 def draw_all(
     out_dir: Path | str, campaign: Mapping[str, Any] | Path | str | None = None, seed: int = 0,
     progress: Callable[..., Any] | None = None, effort: Effort = QUICK,
-    papers: Iterable[str] | None = None, workers: int = 1, cells: Cells | None = None,
+    papers: Iterable[str] | None = None, workers: int = 1, cells: ResultStore | None = None,
 ) -> list[Path]:
     """Compute and draw every figure.
 

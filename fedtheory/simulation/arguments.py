@@ -6,14 +6,17 @@ import textwrap
 from dataclasses import MISSING, fields
 from typing import Any
 
+import numpy as np
 from array_api_compat import is_array_api_obj
 
 from fedtheory.arrays import namespace
 from fedtheory.errors import InvalidInput
+from fedtheory.inputs import shown
 from fedtheory.local.objective import LocalSolver
 from fedtheory.participation.cohorts import Sampling
+from fedtheory.store.checkpoints import Resume, misfit
 
-__all__ = ["check_algorithm", "check_like", "check_local_solver", "check_sampling"]
+__all__ = ["check_algorithm", "check_like", "check_local_solver", "check_past", "check_sampling"]
 
 
 def _is(value: Any) -> str:
@@ -79,3 +82,34 @@ def check_local_solver(value: Any) -> None:
             "local.GradientSteps(steps=..., lr=...), for a network local.SGD(batch_size, lr, epochs=...) or local.Adam(...), or "
             "another of fedtheory.local"
         )
+
+
+def check_past(resume: Any, fresh: Any, record: tuple[str, ...], rounds: int, client_bits: bool, num_clients: int) -> Resume:
+    """Check what to go on from against a state that the run would begin with, and return it."""
+    if not hasattr(resume, "final") and not (isinstance(resume, tuple | list) and 2 <= len(resume) <= len(Resume._fields)):
+        raise InvalidInput(f"resume is {shown(resume)}: give a Trajectory, a Resume or (round, state)")
+    past = Resume(resume.rounds, resume.final, resume.metrics) if hasattr(resume, "final") else Resume(*resume)
+    if not isinstance(past.round_index, int | np.integer) or not 0 <= past.round_index < rounds:
+        raise InvalidInput(f"resume is at round {past.round_index!r} of {rounds}: it must be an integer from 0 to {rounds - 1}")
+    if client_bits:
+        raise InvalidInput("client_bits counts a whole run, which a resumed one is not: leave it out")
+    if type(past.state) is not type(fresh):
+        raise InvalidInput(f"resume holds a {type(past.state).__name__}, this method's state is a {type(fresh).__name__}: use its own")
+    if (what := misfit(past.state, fresh)) is not None:
+        raise InvalidInput(f"resume's {what}: it is of another run")
+    shape = (past.round_index + 1, fresh.x.shape[0])
+    metrics = past.metrics
+    for name in record:
+        if metrics is None:
+            break
+        if name not in metrics or np.shape(metrics[name])[1:] != shape[1:] or len(metrics[name]) < shape[0]:
+            raise InvalidInput(f"resume has no {name!r} of shape {shape}: record what the first part recorded")
+    if "test_accuracy_all" in record:
+        wanted = (*fresh.x.shape[:1], num_clients, fresh.x.shape[1])
+        if tuple(getattr(past.models, "shape", ())) != wanted:
+            raise InvalidInput(
+                f"'test_accuracy_all' needs the clients' last models {wanted} to go on: resume from the Resume that checkpoint got"
+            )
+    if past.metrics is None and "bits" in record:
+        raise InvalidInput("'bits' is a sum over all rounds: resume from a Trajectory, or give the metrics so far")
+    return past

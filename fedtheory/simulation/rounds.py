@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from fedtheory.parallel import Board, Progress, stow
 from fedtheory.participation.cohorts import Cohort, Full, Sampling
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.simulation.kept import KeptRounds
 from fedtheory.simulation.metrics import (
     BITS,
     EVALUATED,
@@ -32,9 +32,9 @@ from fedtheory.simulation.metrics import (
     remember,
     updates,
 )
-from fedtheory.simulation.resume import Resume, cut
-from fedtheory.simulation.states import check_finite_state, join, keep_idle, own, personal
-from fedtheory.steps import called, keeps
+from fedtheory.simulation.states import check_finite_state, cut, join, keep_idle, own, personal
+from fedtheory.store.checkpoints import Resume
+from fedtheory.store.resumable import cached_step, step_key
 
 __all__ = ["Execution", "Job", "Kept", "Part", "merge"]
 
@@ -224,12 +224,11 @@ class Job:
             measure(seen, self.problem, self.done, state.x, None, None, self._evaluates(self.done), personal(state))
         return state
 
-    def _called(self, scenarios: range, x: Array) -> str | None:
-        """Name this chunk's run apart from others, where a command keeps its steps."""
-        if not keeps() or not is_numpy(x):
-            return None
-        problem, parts = self.problem, (self.algorithm, self.rounds, self.sampling, self.solver, self.stream, self.kept, scenarios)
-        return called("rounds", *parts, problem, x[0].tolist(), np.asarray(problem.objective(x[:1])).tolist())
+    def _step(self, scenarios: range, x: Array) -> str:
+        """The name of this chunk's run among the steps of a command."""
+        parts = (self.algorithm, self.rounds, self.sampling, self.solver, self.stream, self.kept, scenarios)
+        at_start = np.asarray(self.problem.objective(x[:1])).tolist()
+        return step_key("rounds", *parts, self.problem, x[0].tolist(), at_start)
 
     def __call__(self, index: int, piece: tuple[range, Array], folder: str | None, board: str | None, chunks: int) -> Part:
         part = self.run(index, piece, Board(chunks, board))
@@ -244,6 +243,34 @@ class Job:
         on_round: Callable[[int, Any, Any, Clients], None] | None = None,
         checkpoint: Callable[[Resume], None] | None = None,
     ) -> Part:
+        """The run of a chunk, which a command that keeps its steps keeps where nothing looks on."""
+
+        made: list[Part] = []
+
+        def run() -> Any:
+            made.append(part := self._run(index, piece, board, bar, on_round, checkpoint))
+            if part.error is not None:
+                return part  # no file holds it
+            states = part.states and [tuple(s) for s in part.states]
+            return part.meters, part.bins, tuple(part.final), states, part.traffic
+
+        watched = on_round is not None or checkpoint is not None or self.past is not None
+        if watched or not is_numpy(piece[1]):
+            run()
+            return made[0]
+        found = cached_step(partial(self._step, *piece), run)
+        if made:
+            return made[0]
+        meters, bins, final, states, traffic = found
+        kind = type(self.algorithm.init(piece[1], self.problem.num_clients))
+        board.tick(index, self.rounds)
+        return Part(meters, bins, kind(*final), states and [kind(*s) for s in states], None, traffic)
+
+    def _run(
+        self, index: int, piece: tuple[range, Array], board: Board, bar: Progress | None,
+        on_round: Callable[[int, Any, Any, Clients], None] | None,
+        checkpoint: Callable[[Resume], None] | None,
+    ) -> Part:
         scenarios, x = piece
         _hold_freed_memory()
         problem, clients_total = self.problem, self.problem.num_clients
@@ -254,10 +281,7 @@ class Job:
         models = self._models(scenarios, x)
         states = [state] if self.kept.states else None
         upcoming, plans = None, getattr(problem, "batch_plans", None)
-        name = None if checkpoint is not None or self.past is not None else self._called(scenarios, x)
-        kept = KeptRounds(meters, bins, states, traffic, on_round, name)
-        begun, state, models = kept.found(state, models)
-        for t in range(max(begun, self.done) + 1, self.rounds + 1):
+        for t in range(self.done + 1, self.rounds + 1):
             if t > board.limit:
                 break
             try:
@@ -280,7 +304,6 @@ class Job:
                 states.append(state)
             if checkpoint is not None:
                 checkpoint(Resume(t, state, {name: out[: t + 1] for name, out in meters.items()}, models))
-            kept.keep(t, state, models, t == self.rounds)
             board.tick(index, t - self.done)
             if bar is not None and bar.shown:
                 bar.update(board.done)

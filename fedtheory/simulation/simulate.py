@@ -25,11 +25,12 @@ from fedtheory.simulation.arguments import (
     check_algorithm,
     check_like,
     check_local_solver,
+    check_past,
     check_sampling,
 )
 from fedtheory.simulation.metrics import METRICS, check_metrics
-from fedtheory.simulation.resume import Resume, check_past
 from fedtheory.simulation.rounds import Execution, Job, Kept, merge
+from fedtheory.store.checkpoints import Resume
 
 FASTEST_ROUND, FASTEST_STEP = 2e-5, 5e-8  # seconds that no round, and no local step, stays below
 

@@ -14,7 +14,7 @@ from fedtheory.participation.cohorts import Cohort
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
 
-__all__ = ["check_finite_state", "join", "keep_idle", "own", "personal"]
+__all__ = ["check_finite_state", "cut", "join", "keep_idle", "own", "personal"]
 
 
 def keep_idle(old: Any, new: Any, cohort: Cohort) -> Any:
@@ -43,6 +43,17 @@ def own(state: Any) -> Any:
         elif id(value) in seen and hasattr(value, "ndim"):
             value = namespace(value).asarray(value, copy=True)
         seen.add(id(value))
+        fields.append(value)
+    return type(state)(*fields)
+
+
+def cut(state: Any, scenarios: range, own: bool) -> Any:
+    """A chunk's part of a state; in memory of its own when it may be overwritten."""
+    fields = []
+    for value in state:
+        if getattr(value, "ndim", 0) >= 1:
+            value = value[scenarios.start : scenarios.stop, ...]
+            value = namespace(value).asarray(value, copy=True) if own else value
         fields.append(value)
     return type(state)(*fields)
 

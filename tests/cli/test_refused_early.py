@@ -90,7 +90,7 @@ def test_it_is_told_before_any_work(command, says, tmp_path, monkeypatch):
 def test_a_second_run_is_refused_before_it_works(method, problem, tmp_path):
     """Its first line may else be how far the optimum is, which takes two seconds on a machine with other work."""
     pytest.importorskip("fcntl")
-    from fedtheory.cells import only_writer
+    from fedtheory.store.result_store import only_writer
 
     with only_writer(tmp_path / f"run-{method}-{problem}"):
         told = refused("run", method, problem, "--out", tmp_path)

@@ -46,7 +46,7 @@ def test_no_stream_at_all():
 ])  # fmt: skip
 def test_a_second_writer_of_the_same_results_is_refused_in_a_line(name, command, tmp_path):
     pytest.importorskip("fcntl")
-    from fedtheory.cells import only_writer
+    from fedtheory.store.result_store import only_writer
 
     with only_writer(tmp_path / name):
         told = refused(*command, "--out", tmp_path)

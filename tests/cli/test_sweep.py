@@ -16,11 +16,11 @@ from sweep_at_hand import SPEC as EIGHT
 from sweep_at_hand import rows
 
 from fedtheory import algorithms, problems, simulate
-from fedtheory.cells import _sealed
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.spec import EXAMPLE, LARGEST, Grid, read
 from fedtheory.errors import DataFileError
 from fedtheory.participation import Uniform
+from fedtheory.store.result_store import _sealed
 
 SPEC = 'title = "two methods"' + EIGHT
 
@@ -73,10 +73,10 @@ def test_what_is_known_is_not_run_again_and_new_values_are(spec, tmp_path, monke
 
 
 def test_a_second_writer_to_the_folder_is_refused_in_a_line(spec, tmp_path):
-    from fedtheory.cells import Cells
+    from fedtheory.store.result_store import ResultStore
 
     script = "import sys; from fedtheory.cli import main; sys.exit(main())"
-    with Cells(tmp_path / "sweep.cells.sqlite"):
+    with ResultStore(tmp_path / "sweep.cells.sqlite"):
         command = [sys.executable, "-c", script, "sweep", str(spec), "--out", str(tmp_path)]
         second = subprocess.run(command, capture_output=True, text=True)
     assert second.returncode == 2 and second.stderr.count("\n") == 1
@@ -164,12 +164,12 @@ def killed_in(monkeypatch, owner, name, at):
 
 
 def test_a_killed_sweep_goes_on_in_the_middle_of_a_cell(spec, tmp_path, monkeypatch):
-    from fedtheory.cli import run_kept
+    from fedtheory.store import checkpoints
 
     spec.write_text('[[run]]\nproblem = "quadratic"\nmethod = "feddyn"\nalpha = 0.5\nparticipants = 2\nrounds = 12\n')
     call("sweep", spec, "--out", tmp_path / "whole", "--workers", 1, "--no-figures")
-    monkeypatch.setattr(run_kept, "SECONDS", 0.0)
-    seen = killed_in(monkeypatch, run_kept.KeptRun, "keep", 7)
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    seen = killed_in(monkeypatch, checkpoints.RunCheckpoint, "keep", 7)
     with pytest.raises(Killed):
         call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")
     told = call("sweep", spec, "--out", tmp_path / "cut", "--workers", 1, "--no-figures")

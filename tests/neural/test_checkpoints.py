@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from training_runs import Cut, cut_after, go, make, same  # noqa: E402
 
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
-from fedtheory.simulation import checkpoints  # noqa: E402
+from fedtheory.store import checkpoints  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from training_runs import METHOD, Cut, cut_after, go, make, same  # noqa: E402
 
 from fedtheory.neural.training import RECORD  # noqa: E402
 from fedtheory.neural.training_run import scalars  # noqa: E402
-from fedtheory.simulation import checkpoints  # noqa: E402
+from fedtheory.store import checkpoints  # noqa: E402
 
 
 @pytest.fixture(scope="module")

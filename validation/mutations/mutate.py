@@ -32,9 +32,9 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from fedtheory.cells import SOURCES
 from fedtheory.errors import InvalidInput
 from fedtheory.provenance import provenance, write_atomic
+from fedtheory.store.result_store import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 IN_THE_COPY = """

@@ -3,7 +3,7 @@
     python validation/timings/engines.py --out validation/timings/engines.json
 
 Empty tasks tell what handing out costs. Tasks that compute for a fiftieth of a second tell what a
-second worker brings: the ratio of the times with one and with two, on the same tasks. Cells of a
+second worker brings: the ratio of the times with one and with two, on the same tasks. ResultStore of a
 sweep are runs of three rounds on a small quadratic: their whole cost is compared with that of the
 plain calls of `simulate` in one loop.
 """
@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from fedtheory import algorithms, problems, simulate
-from fedtheory.cells import Cells
 from fedtheory.cli.sweep.cell import content, row_of
 from fedtheory.cli.sweep.command import _Each, _task
 from fedtheory.cli.sweep.spec import Grid, Spec
 from fedtheory.parallel import as_finished, stop_workers, use_engine
 from fedtheory.provenance import write_json
+from fedtheory.store.result_store import ResultStore
 
 MATRIX = np.random.default_rng(0).standard_normal((120, 120)) / 12
 
@@ -79,7 +79,7 @@ def sweep(cells: int) -> dict[str, Any]:
         for alpha in axes["alpha"]:
             simulate(problem, algorithms.FedDyn(float(alpha)), 3, record=("objective", "bits"), in_place=True)
 
-    with tempfile.TemporaryDirectory() as folder, Cells(Path(folder) / "cells.sqlite") as store:
+    with tempfile.TemporaryDirectory() as folder, ResultStore(Path(folder) / "cells.sqlite") as store:
         contents, tasks = _Each(spec, content), _Each(spec, partial(_task, None))
 
         def all_cells() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext, redirect_stderr
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fedtheory.cells import digest_of
 from fedtheory.cli.sweep.options import as_keys, options_of
 from fedtheory.errors import Diverged, FedTheoryError, InvalidInput, MissingCapability
 from fedtheory.limits import unlimited
+from fedtheory.store.result_store import digest_of
 
 if TYPE_CHECKING:
     from fedtheory.cli.run_made import Made, RunOptions
@@ -138,17 +138,17 @@ def _made(cell: dict[str, Any], solved: bool = True) -> Made:
 
 
 def _run(task: Task) -> dict[str, Any]:
-    from fedtheory.cli.run_kept import KeptRun
     from fedtheory.rates import precision_floor
     from fedtheory.simulation.simulate import check_start, simulate
+    from fedtheory.store.checkpoints import RunCheckpoint
 
     made, o, record = _made(task.cell), _options(task.cell), RECORD
     kept, past, keep = None, None, None
     if task.folder is not None:
-        kept = KeptRun(Path(task.folder) / "run.ckpt", task._asdict() | {"folder": None}, lambda line: None)
+        kept = RunCheckpoint(Path(task.folder) / "run.ckpt", task._asdict() | {"folder": None}, lambda line: None)
         x = check_start(made.problem, made.x0, o.scenarios, made.like)
         past, _ = kept.found(made.algorithm.init(x, made.problem.num_clients), x, record)
-        keep = partial(kept.keep, points=[])
+        keep = kept.keep
     trajectory = simulate(
         made.problem, made.algorithm, made.rounds, made.x0, sampling=made.sampling,
         scenarios=o.scenarios, seed=o.seed, resume=past, local_solver=made.solver, record=record,

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedtheory.cells import known_in
 from fedtheory.cli.common import check_out, err_console, note, progress, writing
-from fedtheory.cli.kept import kept_cells
+from fedtheory.cli.resumable import result_store_at
 from fedtheory.cli.sweep import cell as cells_of
 from fedtheory.cli.sweep.options import as_keys
 from fedtheory.cli.sweep.running import Running
@@ -21,6 +20,7 @@ from fedtheory.cli.sweep.said import dry, said
 from fedtheory.cli.sweep.spec import KINDS, Spec, read
 from fedtheory.cli.sweep.table import Group, best_of, groups, write_csv, write_parquet
 from fedtheory.errors import FedTheoryError, InvalidInput
+from fedtheory.store.result_store import known_in
 
 __all__ = ["SweepOptions", "sweep"]
 
@@ -78,7 +78,7 @@ def sweep(o: SweepOptions) -> int:
 
         stack.enter_context(use_engine(o.engine, o.address, o.workers))
         engine = chosen_engine(o.workers)
-        store = stack.enter_context(kept_cells(o.out / CELLS))
+        store = stack.enter_context(result_store_at(o.out / CELLS))
         running, contents = Running(o.out), _Each(spec, cells_of.content)
         running.set_aside_damaged(note)
         shared = engine is None or engine.shares_files

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedtheory.cells import Cells, key_of
 from fedtheory.errors import DataFileError
+from fedtheory.store.result_store import ResultStore, key_of
 
 __all__ = ["Running"]
 
@@ -34,7 +34,7 @@ class Running:
 
     def set_aside_damaged(self, tell: Callable[[str], Any]) -> None:
         """Set checkpoints aside that cannot be read, and say which: their cells begin again."""
-        from fedtheory.simulation import checkpoints
+        from fedtheory.store import checkpoints
 
         for file in sorted(self.folder.rglob("*.ckpt")):
             try:
@@ -44,7 +44,7 @@ class Running:
                 os.replace(file, aside)
                 tell(f"{aside} is what {file.name} was: {error}; its cell begins again")
 
-    def begun(self, contents: Sequence[Any], cells: Cells) -> int:
+    def begun(self, contents: Sequence[Any], cells: ResultStore) -> int:
         """Count the cells that go on in their middle."""
         names = {file.relative_to(self.folder).parts[0] for file in self.folder.rglob("*.ckpt")}
         keys = map(key_of, contents) if names else ()

@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedtheory.cells import Cells, digest_of, key_of
 from fedtheory.errors import CheckpointError, DataFileError, FedTheoryError
 from fedtheory.neural.benchmarks.preset import Preset
 from fedtheory.neural.benchmarks.result import Result, result_json
 from fedtheory.neural.benchmarks.run import load_data, run_preset
 from fedtheory.parallel import as_finished, chosen_engine
 from fedtheory.provenance import write_json
+from fedtheory.store.result_store import ResultStore, digest_of, key_of
 
 if TYPE_CHECKING:
     from fedtheory.neural.data import Data
@@ -29,7 +29,7 @@ _DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
 def run_presets(
     presets: Sequence[Preset], folder_of_data: Path | None, out: Path,
     on_result: Callable[[Result], None], verify: bool = True, workers: int = 1,
-    threads: int | None = None, cells: Cells | None = None, **options: Any,
+    threads: int | None = None, cells: ResultStore | None = None, **options: Any,
 ) -> Iterator[Result]:
     """All runs; data sets are read once, and all of them before the first run.
 
@@ -67,7 +67,7 @@ def run_presets(
 
 
 def _here(
-    presets: Sequence[Preset], data: Datasets, out: Path, contents: Sequence[Any], cells: Cells | None, options: dict[str, Any]
+    presets: Sequence[Preset], data: Datasets, out: Path, contents: Sequence[Any], cells: ResultStore | None, options: dict[str, Any]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The runs one after the other in this process, with its threads."""
     for i, preset in enumerate(presets):

@@ -144,7 +144,7 @@ def read_result(preset: Preset, folder: Path) -> Result | None:
     The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was
     made with, not those asked for now.
     """
-    from fedtheory.simulation import checkpoints
+    from fedtheory.store import checkpoints
 
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.ckpt")

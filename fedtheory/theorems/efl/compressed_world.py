@@ -21,13 +21,12 @@ from fedtheory.local.local_sgd import TheoremStep
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.optimum.certify import Optimum
+from fedtheory.optimum.client_minima import client_minima
 from fedtheory.simulation.simulate import simulate
-from fedtheory.steps import Loop
 from fedtheory.theorems.efl import world as efl
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import ROUNDS, assumption_failure, law_of
 from fedtheory.theorems.efl.compressed_paths import cases_of, play, signs_of
-from fedtheory.theorems.efl.quantities.measured_run import client_minima
 from fedtheory.theory import Case, Sides, derived, flag, le, number, whole
 from fedtheory.theory.draws import few_shares, half, part, rows
 from fedtheory.theory.fields import reads_of
@@ -96,17 +95,14 @@ def check_full_gradients(case: Case) -> None:
 
 def local_work(case: Case, models: np.ndarray, etas: list[float], E: int) -> tuple[np.ndarray, float]:
     """The clients' models within each round (T, E + 1, 1, N, d), and the largest squared gradient that they meet."""
-    rounds, loop = list(zip(models, etas, strict=True)), Loop("local work", ([], 0.0))
-    out, most = loop.state
-    for t in loop.upto(len(rounds)):
-        w, eta = rounds[t - 1]
+    out, most = list[np.ndarray](), 0.0
+    for w, eta in zip(models, etas, strict=True):
         path = [np.broadcast_to(w, (case.problem.num_clients, len(w)))]
         for _ in range(E):
             g = np.asarray(case.problem.gradient_each(path[-1]))
             most = max(most, float((g * g).sum(axis=-1).max()))
             path.append(path[-1] - eta * g)
         out.append(np.stack(path)[:, None])
-        loop.state = out, most
     return np.stack(out), most
 
 

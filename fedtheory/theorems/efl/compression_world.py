@@ -18,7 +18,6 @@ from fedtheory.local import LocalSGD
 from fedtheory.messages import compressors
 from fedtheory.messages.compressors import Compressor
 from fedtheory.rational import fraction, simplest, simplest_each, to_file
-from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import simulate
 from fedtheory.theorems.efl.cases import given
 from fedtheory.theorems.efl.cases.theorem_1 import law_of
@@ -249,12 +248,9 @@ def simulated(case: Case, look: Callable[[Any, Any, Any], Iterable[Any]]) -> lis
     It is the user's method on all clients; those that do not take part are masked.
     """
     found: list[Any] = []
-    observer = Observer(
-        lambda t, old, new, clients: found.extend(look(old, new, clients)),
-        lambda: {"found": found}, lambda noted: found.extend(noted["found"]),
-    )  # fmt: skip
     simulate(
         case.problem, case.algorithm, case.rounds or ROUNDS, case.x0, law_of(case), 1, case.seed,
-        local_sgd_of(case), record=(), dense=True, on_round=observer,
+        local_sgd_of(case), record=(), dense=True,
+        on_round=lambda t, old, new, clients: found.extend(look(old, new, clients)),
     )  # fmt: skip
     return found

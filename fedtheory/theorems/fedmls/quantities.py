@@ -21,7 +21,6 @@ from fedtheory.local.sliding import SubgradientSliding
 from fedtheory.optimum.certify import Optimum
 from fedtheory.problems.base import Problem
 from fedtheory.randomness import Stream
-from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
 from fedtheory.theorems.fedmls.constants import MLSConstants, c_factor, harmonic
 from fedtheory.theorems.fedmls.letters import RUN
@@ -196,10 +195,9 @@ def states_and(
         if t < algorithm.rounds or not algorithm.skip_last:
             found.append(getattr(clients.results[-1], name))
 
-    observer = Observer(observe, lambda: {name: found}, lambda noted: found.extend(noted[name]))
     run = simulate(
         problem, algorithm, int(algorithm.rounds), x0, record=(), keep_states=True,
-        on_round=observer, **options,
+        on_round=observe, **options,
     )  # fmt: skip
     return list(run.states or ()), found
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from fedtheory.cells import Cells
 from fedtheory.inputs import real_number, whole_number
 from fedtheory.limits import must_end
 from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable
+from fedtheory.store.result_store import ResultStore
 from fedtheory.theory.judge.check import AT_A_POINT, FREE, Check, judge_view, judge_worst
 from fedtheory.theory.judge.registry import RegisteredPaper, all_statements, content_of, load_file, paper, papers
 from fedtheory.theory.judge.search import SearchResult
@@ -231,7 +231,7 @@ def search_told(task: SearchTask) -> list[dict[str, Any]]:
 
 
 def contents(tasks: Sequence[Task | SearchTask], about: dict[str, Any]) -> list[Any]:
-    """Give what the result of each depends on, for `fedtheory.cells.Cells`; ``about``: the arguments of `plan` or `search_plan`."""
+    """Give what the result of each depends on, for `fedtheory.store.result_store.ResultStore`; ``about``: the arguments of `plan` or `search_plan`."""
     code = {id: content_of(paper(id)) for id in {t.paper for t in tasks}}
     once = uuid.uuid4().hex  # of a package whose code may change unseen, nothing is found again
     return [
@@ -246,7 +246,7 @@ def run(
     workers: int = 2,
     on_task: Callable[[int, list[Check]], None] | None = None,
     here: float = 0.0,
-    kept: tuple[Cells, dict[str, Any]] | None = None,
+    kept: tuple[ResultStore, dict[str, Any]] | None = None,
 ) -> tuple[list[Check], bool]:
     """Run the tasks on `workers` processes, after ``here`` seconds of them in this one; prove the identities of the papers they
     are about, and their worst cases. ``kept``: where finished tasks are kept and found again, and what `plan` was called with.

@@ -94,7 +94,7 @@ class Check:
 
     @classmethod
     def unpacked(cls, told: dict[str, Any]) -> Check:
-        """The inverse of `dataclasses.asdict`, as `fedtheory.steps` keeps a check."""
+        """The inverse of `dataclasses.asdict`, as `fedtheory.store.resumable` keeps a check."""
         return cls(**told | {"series": told["series"] and Series(**told["series"])})
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 from fedtheory.errors import FedTheoryError, InvalidInput
 from fedtheory.plain_progress import duration
 from fedtheory.plotting.failures import fails_at
-from fedtheory.steps import whole
+from fedtheory.store.resumable import cached_step
 from fedtheory.theory.judge.check import Check, judge_worst
 from fedtheory.theory.judge.series import Series
 from fedtheory.theory.judge.statement import Form, Statement
@@ -307,7 +307,7 @@ def beyond(
     try:
         if each:
             return _runs(again, last, rounds, forms, tell)
-        most, scenarios = whole(
+        most, scenarios = cached_step(
             "rounds of the picture", lambda: _affordable(again, last, rounds, forms, tell)
         )
         return _drawable(again(most, forms=forms, scenarios=scenarios), most) if most > last else []

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 
-from fedtheory.steps import whole
+from fedtheory.store.resumable import cached_step
 from fedtheory.theory.judge.check import Check
 
 __all__ = ["FIRST", "MET", "Judge", "fewest", "in_looks", "looks"]
@@ -92,7 +92,7 @@ def in_looks(
     found: dict[str, Check] = {}
     for n, each in looks(scenarios, confidence, least):
         open_ = [name for name in names if name not in found or _waits(found[name])]
-        made = whole(f"look of {n}", lambda: [*map(asdict, judge(open_, n, each))])  # noqa: B023
+        made = cached_step(f"look of {n}", lambda: [*map(asdict, judge(open_, n, each))])  # noqa: B023
         for name, check in zip(open_, map(Check.unpacked, made), strict=True):
             found[name] = (
                 check if check.confidence is None else replace(check, confidence=confidence)

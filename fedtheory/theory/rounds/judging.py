@@ -17,7 +17,6 @@ from fedtheory.theory.judge.check import (
     RELATIVE_TOLERANCE,
     SAME_AT_START,
     Check,
-    Verdict,
     after_start,
     judge,
     judge_statistical,
@@ -137,7 +136,7 @@ def judged(
 
 def _compared(statement: Any, view: Quantities, name: str, pick: Any = None) -> Any:
     """The sides as they are compared, and whether draws estimate their mean: then as (horizons,
-    samples); or the error that says why they do not exist here."""
+    samples); or a verdict, and the reason why they do not exist here."""
     try:
         with np.errstate(all="ignore"):
             sides = with_noise(statement, view, name, pick)
@@ -145,7 +144,7 @@ def _compared(statement: Any, view: Quantities, name: str, pick: Any = None) -> 
     except NotInFractions:
         raise
     except SILENT as error:
-        return error
+        return "inconclusive" if isinstance(error, NotCertified) else "not applicable", str(error)
     if view.rational or not _by_draws(statement, view, name, sides, pick):
         return sides, False
     crossed = statement.on(view, pick is not None)[name].more.get("exact_only")
@@ -182,9 +181,8 @@ def _judged(
     fields: dict[str, Any] = {
         "statement": statement.id, "form": name, "rule": view.rule, "instance": instance,
     }  # fmt: skip
-    if error := next((f for f in found if isinstance(f, Exception)), None):
-        verdict: Verdict = "inconclusive" if isinstance(error, NotCertified) else "not applicable"
-        return Check(verdict=verdict, mode="exact", reason=str(error), **fields)
+    if silent := next((f for f in found if isinstance(f[0], str)), None):
+        return Check(verdict=silent[0], mode="exact", reason=silent[1], **fields)
     sides, by_draws = found[-1]
     fields["where"] = chosen(statement, name, view)
     if len(view.path.states) > 1 and same_at_start(sides, view):
@@ -227,19 +225,31 @@ def _met(check: Check, seldom: int) -> Check:
 
 
 class Drawn:
-    """Scenarios that are drawn in parts, of which no more is kept than the sides of forms."""
+    """Scenarios that are drawn in parts, of which no more is kept than the sides of forms.
+
+    Attributes
+    ----------
+    view : of the last part; None where that was made by an earlier process
+    """
 
     def __init__(self, statement: Any) -> None:
         self.statement, self.count, self.seen = statement, 0, np.zeros(1, dtype=int)
         self.view: Any = None
         self.found: dict[str, list[Any]] = {}
 
-    def add(self, view: Any, names: Iterable[str]) -> None:
-        """Take a part: the forms of these names on it."""
+    def part(self, view: Any, names: Iterable[str]) -> dict[str, Any]:
+        """Give the forms of these names on a part, as `cached_step` keeps them."""
+        self.view, found = view, {name: _compared(self.statement, view, name) for name in names}
+        plain = {n: (vars(of) if isinstance(of, Sides) else of, how) for n, (of, how) in found.items()}
+        return {"count": len(view.path.states[0].x), "seen": _seen(view), "found": plain}
+
+    def add(self, part: dict[str, Any], names: Iterable[str]) -> None:
+        """Take a part of which the forms of these names are judged."""
         for name in names:
-            self.found.setdefault(name, []).append(_compared(self.statement, view, name))
-        self.view, self.seen = view, self.seen + _seen(view)
-        self.count += len(view.path.states[0].x)
+            of, how = part["found"][name]
+            self.found.setdefault(name, []).append((of if isinstance(of, str) else Sides(**of), how))
+        self.seen = self.seen + part["seen"]
+        self.count += part["count"]
 
     def check(self, name: str, instance: str, confidence: float, most: int) -> Check:
         """One form on all that was drawn so far, of which there may be so many."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from fedtheory.errors import InvalidInput, NotCertified
 from fedtheory.participation.cohorts import Full, Uniform
 from fedtheory.randomness import Stream
-from fedtheory.steps import unkept
+from fedtheory.store.resumable import cached_step, step_key
 from fedtheory.theory.judge.case import Case
 from fedtheory.theory.judge.check import Check
 from fedtheory.theory.judge.sequential import FIRST, in_looks
@@ -63,33 +62,48 @@ def on_case(statement: Any, case: Case, forms: Sequence[str]) -> list[Check]:
     begun = rng.bit_generator.state
     kept = dict[str, Drawn]()
 
+    def viewed(choice: Any, done: int, so_far: int) -> Any:
+        """The view of the scenarios after those that are done, or of all cohorts."""
+        rng.bit_generator.state = begun  # every look is at the same start and number of rounds
+        most = setting.usual_rounds[1] if rounds is None else rounds
+        part = next(n for n in sizes if n > done)  # of an earlier look, where that was kept
+
+        def told(t: int, count: int) -> None:
+            if case.on_progress is not None:
+                case.on_progress(done * most + t * count, so_far * most, scenarios * most)
+
+        how = sampling, part, x0, rounds, case.seed, choice, case.mode
+        return setting.problem_views(problem, rng, *how, first=done, on_round=told)
+
     def judged(choice: Any, names: Sequence[str], so_far: int, each: float) -> list[Check]:
         drawn = kept.setdefault(str(choice), Drawn(statement))
-        while drawn.count < so_far:
-            # every look is at the same start and the same number of rounds
-            rng.bit_generator.state = begun
-            done, most = drawn.count, setting.usual_rounds[1] if rounds is None else rounds
-            part = next(n for n in sizes if n > done)  # of an earlier look, where that was kept
 
-            def told(t: int, count: int, done: int = done, most: int = most) -> None:
-                if case.on_progress is not None:
-                    case.on_progress(done * most + t * count, so_far * most, scenarios * most)
+        def part() -> Any:
+            view = viewed(choice, drawn.count, so_far)
+            return drawn.part(view, names) if view.sampled else view
 
-            try:
-                how = sampling, part, x0, rounds, case.seed, choice, case.mode
-                with nullcontext() if part == so_far else unkept():
-                    view = setting.problem_views(problem, rng, *how, first=done, on_round=told)
-                if not view.sampled:
-                    return check(statement, view, names, problem.name, each)
-                drawn.add(view, names)
-            except NotCertified as error:
-                return list(statement.unjudged(names, error))
+        try:
+            while drawn.count < so_far:
+                last = drawn.count
+                name = partial(step_key, "scenarios", *about, choice, last)
+                made = cached_step(name, part, shared=True)
+                if not isinstance(made, dict):  # all cohorts, which no file holds
+                    return check(statement, made, names, problem.name, each)
+                drawn.add(made, names)
+            if drawn.view is None:  # an earlier process has made every part
+                drawn.part(viewed(choice, last, so_far), names)
+        except NotCertified as error:
+            return list(statement.unjudged(names, error))
         return [drawn.check(name, problem.name, each, scenarios) for name in names]
 
     choices, scenarios = setting.choices(), case.scenarios
     confidence = 1 - (1 - case.confidence) / len(choices) if len(choices) > 1 else case.confidence
     how = scenarios, confidence, case.least or FIRST
     sizes = [n for n, _ in each_look(*how)]
+    about = (
+        statement.id, list(forms), problem, algorithm, sampling, case.local_solver, case.given,
+        x0, rounds, case.seed, case.mode, scenarios, confidence,
+    )  # fmt: skip
     found = in_looks(partial(judged, choices[0]), forms, *how, case.on_stage)
     for choice in choices[1:]:  # a form that fails of one of several numbers fails
         where = {"choice": {k: str(v) for k, v in choice.items() if v != choices[0][k]}}

@@ -23,7 +23,6 @@ from fedtheory.local.objective import LocalObjective, LocalResult, LocalSolver
 from fedtheory.participation.cohorts import Cohort, Sampling
 from fedtheory.randomness import Stream
 from fedtheory.rational import Whole, number
-from fedtheory.steps import Loop
 from fedtheory.theory.rounds.losses import SeparableLosses
 from fedtheory.theory.rounds.rational_clients import (
     NO_COIN,
@@ -213,23 +212,14 @@ def run(
             lambda: world.clients(everyone(N, len(x)), work, x, stream, 1),
         )  # fmt: skip
         at_start = check_state(at_start, name)
-        loop = Loop("rounds", ([at_start._replace(**state) if state else at_start], []))
-        states, moved = loop.state
+        states, kept = [at_start._replace(**state) if state else at_start], list[Any]()
         alike = [len(x) // cohort.scenarios for cohort in cohorts]
-        kept = [
-            world.clients(cohort, work, x[::n], stream, t)
-            for t, (cohort, n, _) in enumerate(zip(cohorts, alike, moved, strict=False), 1)
-        ]
-        for clients, y in zip(kept, moved, strict=True):  # what another process did: views ask for no more of it
-            clients.results = [] if y is None else [LocalResult(y)]
-        for t in loop.upto(len(cohorts)):
-            n = alike[t - 1]
-            clients = world.clients(cohorts[t - 1], work, x[::n], stream, t)
-            clients.scenarios = range(first, first + cohorts[t - 1].scenarios)
+        for t, (cohort, n) in enumerate(zip(cohorts, alike, strict=True), 1):
+            clients = world.clients(cohort, work, x[::n], stream, t)
+            clients.scenarios = range(first, first + cohort.scenarios)
             before = each(states[-1], lambda v: read_only(v if n == 1 else v[::n]))  # noqa: B023
             states.append(repeated(check_state(algorithm.round(before, clients), name), n))
             kept.append(clients)
-            moved.append(clients.results[-1].y if clients.results else None)
             if on_round is not None:
                 on_round(t, len(x))
     except ValueError as error:

@@ -26,7 +26,6 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.problems.base import Problem
 from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
-from fedtheory.steps import Loop
 from fedtheory.theory.rounds.coefficients import RoundLaw
 from fedtheory.theory.rounds.of_a_problem import quadratics_of
 
@@ -309,18 +308,15 @@ def second_moments(
         lifted = np.append(z, _number(z, 1))
         return lifted[:, None] * lifted
 
-    rounds = list(zip(laws, etas, strict=True))
     fixed = all(law.fixed is not None for law in {id(v): v for v in laws}.values())
     alone = oracles.shape[1] == 1 and (oracles.noise_sq == 0).all() and fixed and moment is None
     at = w0 - oracles.star  # the vector itself where nothing is random, else its second moment
     if not alone:
         at = moment_of(at) if moment is None else moment
     make, square = (_determined, lambda z: (z * z).sum()) if alone else (_round, _trace)
-    loop = Loop("rounds", (at, at.flat[0] * 0, oracles.noise_sq * 0, [square(at)]))
-    at, largest, sigma, path = loop.state
-    for t in loop.upto(len(rounds)):
-        at, g, noise = make(oracles, *rounds[t - 1], at)
+    largest, sigma, path = at.flat[0] * 0, oracles.noise_sq * 0, [square(at)]
+    for law, eta in zip(laws, etas, strict=True):
+        at, g, noise = make(oracles, law, eta, at)
         largest, sigma = max(largest, g), np.maximum(sigma, noise)
         path.append(square(at))
-        loop.state = at, largest, sigma, path
     return Path(np.array(path), largest, sigma, moment_of(at) if alone else at)

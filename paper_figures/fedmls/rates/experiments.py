@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtheory.algorithms.fedmls import fewest_rounds, printed_rounds
-from fedtheory.cells import Cells
 from fedtheory.errors import InvalidInput
 from fedtheory.inputs import real_array
 from fedtheory.parallel import as_finished
@@ -30,6 +29,7 @@ from fedtheory.problems.maximum_and_chain import MaximumAndChain
 from fedtheory.problems.nonsmooth import LAD
 from fedtheory.provenance import to_jsonable
 from fedtheory.rates.fits import LEAST_POINTS
+from fedtheory.store.result_store import ResultStore
 from paper_figures.fedmls.rates.competitors import Kind, Schedule, Trials, tune
 from paper_figures.fedmls.rates.instances import INSTANCES, Case, bounds, cases, lad_case, lad_instance
 from paper_figures.fedmls.rates.series import Series, best_of, crossovers
@@ -317,7 +317,7 @@ def _of_whole_instances(found: dict[int, list[Series]], todo: Sequence[_Part]) -
 def compute(
     epsilons: Sequence[float] | None = None, quick: bool = False, seed: int = 0,
     progress: Callable[[str], Any] | None = None, seconds: float | None = None, workers: int = 1,
-    cells: Cells | None = None,
+    cells: ResultStore | None = None,
 ) -> dict[str, Any]:
     """All series and their fits; with KeyboardInterrupt the instances that are finished, and ``complete`` is False.
 

@@ -15,7 +15,7 @@ from fedtheory.neural.benchmarks import presets
 torch = pytest.importorskip("torch")
 from fedtheory.neural import data, training  # noqa: E402
 from fedtheory.neural.benchmarks import run as bench  # noqa: E402
-from fedtheory.simulation import checkpoints  # noqa: E402
+from fedtheory.store import checkpoints  # noqa: E402
 
 METHODS = ("fedprox", "algorithm-1", "scaffold", "algorithm-2", "feddyn", "algorithm-3")
 

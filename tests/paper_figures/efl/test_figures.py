@@ -11,7 +11,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedtheory.algorithms import FedElasticNetProx
-from fedtheory.cells import Cells
 from fedtheory.errors import UnknownName
 from fedtheory.local import GradientSteps, InverseTime
 from fedtheory.messages import Threshold
@@ -22,6 +21,7 @@ from fedtheory.problems import Quadratic, random_logistic
 from fedtheory.provenance import write_json
 from fedtheory.report.figures import Effort, draw_all, figures_of
 from fedtheory.simulation.simulate import simulate
+from fedtheory.store.result_store import ResultStore
 from fedtheory.theorems.efl.table_1_world import STRONGLY_CONVEX, rounds
 from fedtheory.theory.judge.registry import papers
 from paper_figures.efl import bits as figure_of_bits
@@ -288,7 +288,7 @@ def test_figures_that_are_drawn_are_not_drawn_again_unless_a_file_is_gone(tmp_pa
     monkeypatch.setattr("fedtheory.report.figures.figures_of", lambda p: known[p.id])
     every = []
     for again in range(3):
-        with Cells(tmp_path / "c.sqlite") as cells:
+        with ResultStore(tmp_path / "c.sqlite") as cells:
             every.append(draw_all(tmp_path, effort=Effort(dpi=20), papers=["efl"], cells=cells))
         if again == 1:
             (tmp_path / "efl_bias.png").write_bytes(b"another")

@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from fedtheory.algorithms.efl import EFL
-from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local import LocalSGD, TheoremStep
 from fedtheory.optimum.certify import Optimum
+from fedtheory.optimum.client_minima import client_minima
 from fedtheory.participation.irregular import Participation, joint_law
 from fedtheory.participation.moments import Moments, round_moments
 from fedtheory.problems.base import Problem
 from fedtheory.problems.glm import Huber, Logistic
-from fedtheory.simulation.kept import Observer
 from fedtheory.simulation.simulate import check_start, simulate
-from fedtheory.steps import whole
 from fedtheory.theorems.efl.quantities.run import (
     EFLConstants,
     EFLRun,
@@ -34,32 +33,6 @@ from fedtheory.theorems.efl.quantities.run import (
     given_curvatures,
     step_sizes,
 )
-
-
-def client_minima(problem: Problem, gap: float = 1e-10) -> np.ndarray:
-    """Certified lower bounds of F_k^* over R^d, (N,): F_k(y) - ||grad F_k(y)||^2/(2 mu_k) after
-    Newton steps from 0."""
-    mu = problem.mu_k
-    if not (mu > 0).all():
-        raise NotCertified(f"client {int(np.argmin(mu))} is not strongly convex: no bound of F_k^* from its gradient; add a ridge")
-    y = np.zeros((problem.num_clients, 1, problem.dim))
-    value = problem.client_value(y)
-    for _ in range(60):
-        g = problem.client_gradient(y)
-        left = (g**2).sum(axis=-1) / (2 * mu[:, None])
-        if (left <= gap * np.maximum(1, np.abs(value))).all():
-            return (value - left)[:, 0]
-        step = np.linalg.solve(problem.client_hessian(y), g[..., None])[..., 0]
-        slope, size = (g * step).sum(axis=-1), np.ones(value.shape)
-        for _ in range(40):  # halve where the value does not fall enough
-            new = problem.client_value(y - size[..., None] * step)
-            rough = new > value - 1e-4 * size * slope + 1e-15 * np.abs(value)
-            if not rough.any():
-                break
-            size = np.where(rough, size / 2, size)
-        y, value = y - size[..., None] * step, new
-    worst = int(np.argmax(left))
-    raise NotCertified(f"the minimum of client {worst} is known to {float(left[worst, 0]):.3g} only, after 60 Newton steps")
 
 
 @dataclass(frozen=True)
@@ -178,7 +151,7 @@ def constants_of(
         bounds = gradient_bounds(problem, scheme, E, step_sizes(E, mu, gamma, S), moments, start, batch_size)
         G_sq, sigma_sq, how = bounds.G_sq, bounds.sigma_sq, f"suprema over a ball of radius {bounds.radius:.4g} that no iterate leaves"
     optimum = problem.optimum()
-    D = problem.client_losses(optimum.x) - whole("client minima", lambda: client_minima(problem))
+    D = problem.client_losses(optimum.x) - client_minima(problem)
     off = optimum.kkt_residual / float(problem.mu_k.min())  # ||x - w*|| of the certified point
     constants = EFLConstants(
         E, L, mu, theta, G_sq, sigma_sq, np.maximum(D, 0), weights, moments,
@@ -237,4 +210,4 @@ def _met(problem: Problem, G_sq: float) -> Callable[..., None]:
                 f"of round {round_index}, the limit is G^2 = {G_sq:.6g}: give a larger G"
             )
 
-    return Observer(look)
+    return look

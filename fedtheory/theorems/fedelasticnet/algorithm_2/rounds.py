@@ -12,7 +12,6 @@ from fedtheory.local import GradientSteps
 from fedtheory.participation.cohorts import Cohort, Full, Uniform
 from fedtheory.randomness import Stream
 from fedtheory.rational import in_fractions, integer, objects
-from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.notation import in_units_of
 from fedtheory.theorems.fedelasticnet.world import Data, ElasticWorld, positive, signed, start_of
 from fedtheory.theory import Fact, Prepared, anything, derived, number, whole
@@ -78,10 +77,9 @@ def play(
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """The states before and after each round, and what a look at the clients of each gives; steps None: local problems are solved
     exactly."""
-    loop = Loop("rounds", ([state], []))
-    states, seen = loop.state
-    for t in loop.upto(len(cohorts)):
-        state, cohort = states[-1], Cohort(world.num_clients, members=np.array([sorted(cohorts[t - 1])]))
+    states, seen = [state], list[Any]()
+    for t, members in enumerate(cohorts, 1):
+        state, cohort = states[-1], Cohort(world.num_clients, members=np.array([sorted(members)]))
         if world.exact:
             clients: Any = SlotClients(world.losses, cohort, SlotWork(steps, eta), state.x, t)
         else:
@@ -253,10 +251,8 @@ class RoundsView(OfAlgorithm2):
         state = FedElasticNetScaffoldState(theta[None], c_k[None], c_k.sum(axis=0)[None] / self.m)
         states, _ = play(world, scaffold(method), method.B, method.eta, state, cohorts)
         self.theta, self.c_k, self.c = (np.stack([getattr(s, name)[0] for s in states]) for name in ("x", "c_k", "c"))
-        loop = Loop("traces", ([],))
-        (found,) = loop.state
-        for t in loop.upto(len(cohorts)):
-            found.append(trace(world, method, *(a[t - 1] for a in (self.theta, self.c_k, self.c))))
+        starts = zip(self.theta[:-1], self.c_k[:-1], self.c[:-1], strict=True)
+        found = [trace(world, method, *start) for start in starts]
         self.slopes, self.signs, self.delta = (np.stack(part) for part in zip(*found, strict=True))
         self.here = np.array([[int(k in set(members)) for k in range(self.m)] for members in cohorts])
         self.h = world.losses.pieces.h if world.exact else None

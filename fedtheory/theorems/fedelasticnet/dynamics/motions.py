@@ -16,7 +16,6 @@ from fedtheory.problems.linear import LeastSquares
 from fedtheory.problems.quadratic import Quadratic
 from fedtheory.rational import in_fractions, simplest, to_file
 from fedtheory.simulation.simulate import check_start
-from fedtheory.steps import Loop
 from fedtheory.theorems.fedelasticnet.dynamics.losses import Everyone, Rows, in_file, rows_of
 from fedtheory.theorems.fedelasticnet.dynamics.motion_view import MotionView
 from fedtheory.theorems.fedelasticnet.dynamics.separable import pieces_of
@@ -341,10 +340,8 @@ class Motion(MotionView, Everybody):
     def followed(cls, problem: Problem, algorithm: FedElasticNetDyn, rounds: int, x0: Any) -> Self:
         """Follow a run in float64. Raises `NotCertified` where R's optimum cannot be certified."""
         losses, everyone = FederatedLosses(problem), Full().enumerate(problem.num_clients)
-        begun = algorithm.init(check_start(problem, x0, 1), problem.num_clients)
-        loop = Loop("rounds", ([begun], []))
-        states, ys = loop.state
-        for _ in loop.upto(rounds):
+        states, ys = [algorithm.init(check_start(problem, x0, 1), problem.num_clients)], []
+        for _ in range(rounds):
             clients = Clients(problem, everyone, Exact(), states[-1].x)
             states.append(algorithm.round(states[-1], clients))
             ys.append(clients.results[-1].y[0])

@@ -12,16 +12,16 @@ from contextlib import closing
 
 import pytest
 
-from fedtheory import cells as module
-from fedtheory.cells import Cells, key_of
 from fedtheory.errors import DataFileError
+from fedtheory.store import result_store as module
+from fedtheory.store.result_store import ResultStore, key_of
 
 
 def test_what_results_are_kept_for_is_the_library_and_the_papers_figures(tmp_path, monkeypatch):
     for package in module.SOURCES:
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("x = 1")
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "fedtheory/cells.py"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "fedtheory/store/result_store.py"))
     found = {module.code_digest.__wrapped__()}
     for package in module.SOURCES:
         (tmp_path / package / "a.py").write_text("x = 2")
@@ -40,9 +40,9 @@ def test_what_is_known_is_not_computed_again_and_reads_as_it_was(tmp_path):
         calls.append(n)
         return double(n)
 
-    with Cells(path) as store:
+    with ResultStore(path) as store:
         first = dict(store.compute(counted, [1, 2, 3], ["a", "b", "c"]))
-    with Cells(path) as store:
+    with ResultStore(path) as store:
         again = dict(store.compute(counted, [1, 2, 3, 4], ["a", "b", "c", "d"]))
         assert store.found == 3 and list(store.rows(["b", "d"])) == [again[1], again[3]]
     assert calls == [1, 2, 3, 4] and {i: again[i] for i in range(3)} == first
@@ -59,8 +59,8 @@ def test_a_key_says_the_content_and_the_software(monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from fedtheory.cells import Cells
-with Cells(Path(sys.argv[1])) as store:
+from fedtheory.store.result_store import ResultStore
+with ResultStore(Path(sys.argv[1])) as store:
     for n in range(100):
         store.put(str(n), {"n": n})
         if n == 41:
@@ -72,7 +72,7 @@ def test_a_killed_process_leaves_every_cell_that_it_put(tmp_path):
     path = tmp_path / "c.sqlite"
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)])
     assert done.returncode == -signal.SIGKILL
-    with Cells(path, lambda line: pytest.fail(line)) as store:
+    with ResultStore(path, lambda line: pytest.fail(line)) as store:
         assert len(store) == 42 and store.get("41") == {"n": 41}
         with pytest.raises(KeyError):
             store.get("42")
@@ -88,12 +88,12 @@ def test_a_damaged_store_is_named_and_set_aside(tmp_path, damage):
         other.execute("CREATE TABLE cells (something TEXT)")
         other.commit(), other.close()
     else:
-        with Cells(path) as store:
+        with ResultStore(path) as store:
             for n in range(2000):
                 store.put(str(n), {"n": n})
         content = path.read_bytes()
         path.write_bytes(b"no database" * 100 if damage == "text" else content[: len(content) // 2])
-    with Cells(path, told.append) as store:
+    with ResultStore(path, told.append) as store:
         assert len(store) == 0
         store.put("a", 1)
     assert len(told) == 1 and "c.sqlite.damaged-1 is what c.sqlite was" in told[0]
@@ -125,33 +125,33 @@ def test_one_damaged_cell_is_computed_again_and_the_others_are_kept(damage, tmp_
         calls.append(n)
         return {"quarters": n / 4}
 
-    with Cells(path) as store:
+    with ResultStore(path) as store:
         first = dict(store.compute(work, [1, 2, 3], ["a", "b", "c"]))
     changed(path, key_of("a"), DAMAGES[damage])
     assert module.known_in(path, ["a", "b", "c", "d"], lambda result: False) == 2
-    with Cells(path, told.append) as store:
+    with ResultStore(path, told.append) as store:
         assert len(store) == 2 and key_of("a") not in store
         assert dict(store.compute(work, [1, 2, 3], ["a", "b", "c"])) == first
     assert calls == [1, 2, 3, 1]
     assert told == ["c.sqlite.damaged-1 is what c.sqlite was: 1 cell of it is damaged and is computed again"]
     with closing(sqlite3.connect(tmp_path / "c.sqlite.damaged-1")) as aside:
         assert aside.execute("SELECT COUNT(*) FROM cells").fetchone() == (3,)
-    with Cells(path, lambda line: pytest.fail(line)) as store:
+    with ResultStore(path, lambda line: pytest.fail(line)) as store:
         assert len(store) == 3
 
 
 def test_a_result_under_the_key_of_another_cell_is_damaged(tmp_path):
     path, told = tmp_path / "c.sqlite", []
-    with Cells(path) as store:
+    with ResultStore(path) as store:
         store.put("a", 1), store.put("b", 2)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE cells SET result = (SELECT result FROM cells WHERE key = 'b')")
-    with Cells(path, told.append) as store:
+    with ResultStore(path, told.append) as store:
         assert len(store) == 1 and store.get("b") == 2 and len(told) == 1
 
 
 def test_a_cell_that_was_changed_while_the_store_is_open_is_told_with_the_remedy(tmp_path):
-    with Cells(tmp_path / "c.sqlite") as store:
+    with ResultStore(tmp_path / "c.sqlite") as store:
         store._database.execute("INSERT INTO cells VALUES ('k', ?)", ("[" * 200_000,))
         with pytest.raises(DataFileError, match="give the command again"):
             store.get("k")
@@ -159,12 +159,12 @@ def test_a_cell_that_was_changed_while_the_store_is_open_is_told_with_the_remedy
 
 def test_a_store_has_one_writer_at_a_time_and_its_lock_ends_with_the_process(tmp_path):
     path = tmp_path / "c.sqlite"
-    with Cells(path):
+    with ResultStore(path):
         for_another = [sys.executable, "-c", KILLED, str(path)]
         refused = subprocess.run(for_another, capture_output=True, text=True)
         assert f"process {os.getpid()} is writing it; wait for its end" in refused.stderr
     assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -signal.SIGKILL
-    with Cells(path) as store:
+    with ResultStore(path) as store:
         assert len(store) == 42
 
 
@@ -176,7 +176,7 @@ def test_what_is_to_be_computed_again_is(tmp_path):
         return n
 
     for _ in range(2):
-        with Cells(tmp_path / "c.sqlite") as store:
+        with ResultStore(tmp_path / "c.sqlite") as store:
             assert dict(store.compute(counted, [1, 2], ["a", "b"], again=lambda n: n == 2)) == {0: 1, 1: 2}
     assert calls == [1, 2, 2] and store.found == 1
 
@@ -201,11 +201,11 @@ def test_a_lock_that_its_owner_removed_while_it_was_waited_for_is_none(tmp_path,
 
 def test_a_store_that_was_removed_leaves_the_lock_of_the_next_one(tmp_path):
     path = tmp_path / "c.sqlite"
-    with Cells(path) as first:
+    with ResultStore(path) as first:
         first.remove()
-        following = Cells(path)
+        following = ResultStore(path)
     with pytest.raises(DataFileError, match="is writing it"):
-        Cells(path)
+        ResultStore(path)
     following.remove()
     assert os.listdir(tmp_path) == []
 

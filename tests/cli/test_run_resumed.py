@@ -11,8 +11,9 @@ import scipy.stats
 from command_line import call, refused
 
 from fedtheory import limits
-from fedtheory.cli import run, run_kept
+from fedtheory.cli import run
 from fedtheory.simulation import over_scenarios
+from fedtheory.store import checkpoints
 
 ARGUMENTS = {
     "smooth": ("feddyn", "quadratic", "--alpha", 0.5, "-P", 2, "--scenarios", 3, "-T", 12),
@@ -41,8 +42,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(which, monkeypatch, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     call("run", *ARGUMENTS[which], "--no-figures", "--out", whole)
     assert not list(whole.glob("*.ckpt")), "a finished run leaves none"
-    monkeypatch.setattr(run_kept, "SECONDS", 0.0)
-    keep, seen = run_kept.KeptRun.keep, []
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    keep, seen = checkpoints.RunCheckpoint.keep, []
 
     def killed(self, done, points, now=False):
         keep(self, done, points, now)
@@ -50,7 +51,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(which, monkeypatch, tmp_path):
         if done.round_index == 7 and seen.count(7) == 1:
             raise Killed
 
-    monkeypatch.setattr(run_kept.KeptRun, "keep", killed)
+    monkeypatch.setattr(checkpoints.RunCheckpoint, "keep", killed)
     with pytest.raises(Killed):
         call("run", *ARGUMENTS[which], "--no-figures", "--out", cut)
     assert list(cut.glob("*.ckpt")) and not list(cut.glob("*.json"))
@@ -61,8 +62,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(which, monkeypatch, tmp_path):
 
 
 def test_another_runs_checkpoint_is_not_taken(monkeypatch, tmp_path):
-    monkeypatch.setattr(run_kept, "SECONDS", 0.0)
-    monkeypatch.setattr(run_kept.KeptRun, "remove", lambda self: None)
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints.RunCheckpoint, "remove", lambda self: None)
     call("run", *ARGUMENTS["smooth"], "--no-figures", "--out", tmp_path)
     assert list(tmp_path.glob("*.ckpt"))
     result = call("run", *ARGUMENTS["smooth"], "--seed", 5, "--no-figures", "--out", tmp_path)

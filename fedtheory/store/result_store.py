@@ -1,14 +1,13 @@
-"""Finished cells of a long command, on disk as they finish, so that a command that was killed goes
-on where it was.
+"""A store of finished results on a disk, so that a long command that was killed goes on from them.
 
-A cell is one piece of work, whose result depends on its content alone: its key is a hash of that
+The result of a piece of work, a cell, depends on its content alone. Its key is a hash of that
 content, of the source of this package and of the versions that its last bits depend on. The file is
 an SQLite database in write-ahead mode: a process that is killed at any moment leaves it whole, with
-every cell that was put into it. Each result stands behind a hash of itself, so that one digit that
+every result that was put into it. Each result stands behind a hash of itself, so that one digit that
 a disk has changed is noticed.
 
-    with Cells(folder / "cells.sqlite") as cells:
-        for i, result in cells.compute(work, tasks, contents, workers=2):
+    with ResultStore(folder / "cells.sqlite") as store:
+        for i, result in store.compute(work, tasks, contents, workers=2):
             ...
 """
 
@@ -18,8 +17,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +29,8 @@ from fedtheory.parallel import as_finished
 from fedtheory.provenance import to_jsonable, versions
 
 __all__ = [
-    "SOURCES", "Cells", "blame", "code_digest", "digest_of", "key_of", "known_in", "only_writer",
+    "MOST", "SOURCES", "ResultStore", "code_digest", "digest_of", "key_of", "known_in",
+    "only_writer", "stored_in",
 ]  # fmt: skip
 
 _SUFFIXES = ("", "-wal", "-shm")  # of the files that SQLite keeps
@@ -46,24 +46,14 @@ SEAL = 16  # characters of the hash that a result stands behind
 def code_digest() -> str:
     """A hash of our source and of the versions of packages that results depend on."""
     found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     for file in sorted(f for package in SOURCES for f in (root / package).rglob("*.py")):
         found.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
     return found.hexdigest()
 
 
-def blame(path: Path, error: BaseException | None) -> None:
-    """Raise `DataFileError` for an error that what was kept there may have led to."""
-    if isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
-        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        raise DataFileError(
-            f"{path}: what it kept cannot be gone on from ({told}): delete it to begin again; "
-            "where that ends alike, the fault is not the file's"
-        ) from error
-
-
 def key_of(content: Any) -> str:
-    """The key of a cell: ``content`` is JSON-able and says everything that its result depends on, but for the software."""
+    """The key of a result: a hash of the software, and of ``content``, which is JSON-able and says all else that it depends on."""
     told = json.dumps([code_digest(), to_jsonable(content)], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 
@@ -124,13 +114,6 @@ def _locked(path: Path) -> IO[str]:
     return file
 
 
-def _released(path: Path, file: IO[str]) -> None:
-    """Remove the lock while it is held, so that nobody else's is."""
-    if not file.closed:
-        path.with_name(path.name + LOCK).unlink(missing_ok=True)
-        file.close()
-
-
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
     """Let no other process write what is called so; its folder is made, and not left empty.
@@ -146,7 +129,8 @@ def only_writer(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _released(path, file)
+        path.with_name(path.name + LOCK).unlink(missing_ok=True)  # while it is held, so that it is nobody else's
+        file.close()
         if made:
             with suppress(OSError):  # it holds something
                 path.parent.rmdir()
@@ -165,23 +149,32 @@ class _Chosen(Sequence[Any]):
         return self._items[self._chosen[index]]
 
 
-def known_in(path: Path, contents: Sequence[Any], again: Callable[[Any], bool]) -> int:
-    """Count those of these cells that a file has, as `Cells.compute` would take them. 0 where it is
-    no such file. Its writer is not waited for."""
+def stored_in(path: Path, keys: Iterable[str], most: int = MOST) -> Iterator[Any]:
+    """Yield the results that a file has under these keys, of at most so many bytes. Its writer is not waited for.
+
+    Raises
+    ------
+    sqlite3.Error, RecursionError, and others of `_MISFITS`
+        It is no such file.
+    """
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        if database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall() != [(_TABLE,)]:
+            return
+        asked = "SELECT CAST(key AS BLOB), CAST(result AS BLOB) FROM cells WHERE key = ? AND length(result) <= ?"
+        rows = (database.execute(asked, (key, most)).fetchone() for key in keys)
+        yield from (json.loads(row[1][SEAL:]) for row in rows if row is not None and _is_whole(*row))
+
+
+def known_in(path: Path, contents: Iterable[Any], again: Callable[[Any], bool]) -> int:
+    """Count the cells of these contents that a file has, as `ResultStore.compute` would take them. 0 where it is no such file."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            if database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall() != [(_TABLE,)]:
-                return 0
-            asked = "SELECT CAST(key AS BLOB), CAST(result AS BLOB) FROM cells WHERE key = ? AND length(result) <= ?"
-            rows = (database.execute(asked, (key_of(content), MOST)).fetchone() for content in contents)
-            whole = (row[1] for row in rows if row is not None and _is_whole(*row))
-            return sum(not again(json.loads(result[SEAL:])) for result in whole)
+        return sum(not again(result) for result in stored_in(path, map(key_of, contents)))
     except (sqlite3.Error, RecursionError, *_MISFITS):
         return 0
 
 
-class Cells:
-    """A file of finished cells.
+class ResultStore:
+    """A file of finished results.
 
     Parameters
     ----------
@@ -190,6 +183,8 @@ class Cells:
         another name; where only some cells are damaged, the others are kept.
     tell : callable(str)
         Called with a line for the user: what was set aside.
+    locked : bool
+        Whether the caller is its `only_writer` already.
 
     Attributes
     ----------
@@ -201,16 +196,16 @@ class Cells:
         Whether the file was there before: the command was cut short.
     """
 
-    def __init__(self, path: Path, tell: Callable[[str], Any] = lambda line: None) -> None:
-        self.path, self.found, self.recalled = Path(path), 0, False
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.path)
+    def __init__(self, path: Path, tell: Callable[[str], Any] = lambda line: None, locked: bool = False) -> None:
+        self.path, self.found, self.recalled, self._lock = Path(path), 0, False, ExitStack()
+        if not locked:
+            self._lock.enter_context(only_writer(self.path))
         self.begun = self.path.exists()
         try:
             self._open(tell)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where what it complains of is no text
             if isinstance(error, sqlite3.OperationalError):  # locked, or a disk that is full: the file may be whole
-                _released(self.path, self._lock)
+                self._lock.close()
                 remedy = "make room" if "full" in str(error) else "end the process that has it open"
                 raise DataFileError(f"{self.path}: {error}; {remedy}, or take another folder") from error
             tell(f"{self._set_aside().name} is what {self.path.name} was: it is damaged ({error}), and its cells are computed again")
@@ -263,16 +258,20 @@ class Cells:
             number += 1
         return aside
 
-    def __enter__(self) -> Cells:
+    def __enter__(self) -> ResultStore:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._database.close()
-        _released(self.path, self._lock)
-        if self.found:
-            blame(self.path, error)
+        self._lock.close()
+        if self.found and isinstance(error, _MISFITS) and not isinstance(error, FedTheoryError):
+            told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            raise DataFileError(
+                f"{self.path}: what it kept cannot be gone on from ({told}): delete it to begin again; "
+                "where that ends alike, the fault is not the file's"
+            ) from error
 
     def __len__(self) -> int:
         return int(self._database.execute("SELECT COUNT(*) FROM cells").fetchone()[0])
@@ -287,7 +286,7 @@ class Cells:
             row = self._database.execute(asked, (MOST, key)).fetchone()
             if row is not None and not _is_whole(key.encode(), row[0]):
                 raise ValueError("it is not as it was kept")
-            result = None if row is None else json.loads(row[0][SEAL:])
+            result = None if row is None else json.loads(row[0][SEAL:].decode())
         except (sqlite3.DatabaseError, ValueError, RecursionError, MemoryError) as error:
             raise DataFileError(
                 f"{self.path}: the cell {key[:12]} cannot be read ({error}); give the command again, or delete the file to begin again"
@@ -299,12 +298,16 @@ class Cells:
     def put(self, key: str, result: Any) -> Any:
         """Keep a result, which JSON can hold; returns what `get` would."""
         text = json.dumps(to_jsonable(result))
+        self.put_text(key, text)
+        return json.loads(text)
+
+    def put_text(self, key: str, text: str) -> None:
+        """Keep a result that is JSON already."""
         try:
             self._database.execute("INSERT OR REPLACE INTO cells VALUES (?, ?)", (key, _sealed(key, text)))
         except sqlite3.OperationalError as error:  # 'database or disk is full'
             told = "what was finished before is kept: make room, and give the command again"
             raise FedTheoryError(f"{self.path}: {error}; {told}") from error
-        return json.loads(text)
 
     def compute(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], contents: Sequence[Any],
@@ -343,14 +346,14 @@ class Cells:
         """The results of these cells, in their order; KeyError where one is missing."""
         return (self.get(key_of(content)) for content in contents)
 
-    def clear(self) -> None:
-        """Forget all cells: the command begins again."""
-        self._database.execute("DELETE FROM cells")
-        self.begun = False
+    def clear(self, below: str = "") -> None:
+        """Forget all results, or those whose keys begin so: the command begins again."""
+        self._database.execute("DELETE FROM cells WHERE substr(key, 1, ?) = ?", (len(below), below))
+        self.begun = self.begun and bool(below)
 
     def remove(self) -> None:
         """Close and delete the file: what it was for is done."""
         self._database.close()
         for suffix in _SUFFIXES:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        _released(self.path, self._lock)
+        self._lock.close()

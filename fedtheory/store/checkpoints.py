@@ -8,28 +8,74 @@ elsewhere can do nothing but be wrong.
 from __future__ import annotations
 
 import json
+import lzma
 import math
+import os
 import tempfile
+import time
+import tokenize
 import warnings
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtheory.arrays import astype_like, to_numpy
 from fedtheory.errors import CheckpointError, DataFileError, MissingCapability
-from fedtheory.packed import DAMAGE, opened
+from fedtheory.limits import free_memory
 from fedtheory.provenance import to_jsonable, write_atomic
-from fedtheory.simulation.resume import misfit
+from fedtheory.store.result_store import key_of
 from fedtheory.untrusted import parse_json
 
-__all__ = ["VERSION", "Checkpoint", "check_writable", "compare", "load", "save"]
+__all__ = [
+    "DAMAGE", "VERSION", "Checkpoint", "Resume", "RunCheckpoint", "check_writable", "compare",
+    "load", "misfit", "opened", "save",
+]  # fmt: skip
 
 FORMAT, VERSION = "fedtheory checkpoint", 1
 _AGAIN = "start again (resume=False, --no-resume), or name another file"
+SECONDS = 15.0  # between two checkpoints of a command, and before the first
+POINTS = "points of the server"
+
+DAMAGE = (  # what zipfile and NumPy raise: a RuntimeError for a version or an encryption that they do not know
+    ValueError, TypeError, AttributeError, EOFError, RuntimeError, MemoryError, SyntaxError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+
+
+class Resume(NamedTuple):
+    """The place after a round where a run can go on: everything random is keyed by the round.
+
+    Attributes
+    ----------
+    round_index : int
+        Rounds done.
+    state : the algorithm's state after it
+    metrics : dict of (round_index + 1, S) arrays, or None
+        What was measured so far.
+    models : (S, N, d) or None
+        All clients' last local models, where a metric needs them.
+    """
+
+    round_index: int
+    state: Any
+    metrics: dict[str, np.ndarray] | None = None
+    models: Any = None
+
+
+def misfit(state: Any, fresh: Any) -> str | None:
+    """Say what in a state is of another kind, dtype or shape than in one that a run begins with.
+    None where all fits."""
+    for name, value, expected in zip(fresh._fields, state, fresh, strict=True):
+        found, wanted = ((getattr(v, "shape", None), str(getattr(v, "dtype", type(v).__name__))) for v in (value, expected))
+        if found != wanted:
+            return f"{name} is {found[1]} {found[0]}, this run's {wanted[1]} {wanted[0]}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -128,6 +174,27 @@ def _not_written(path: Path | str, error: OSError) -> DataFileError:
     return DataFileError(f"{path}: cannot be written ({error.strerror}): free some room, or name another file")
 
 
+def opened(path: Path | str) -> Any:
+    """The arrays of a file, each read when it is asked for; a context manager.
+
+    Raises
+    ------
+    DataFileError
+        More than fits into memory.
+    OSError, ValueError and others of `DAMAGE`
+        No such file, or a damaged one.
+    """
+    if Path(path).is_fifo() or (Path(path).is_file() and not zipfile.is_zipfile(path)):  # NumPy would speak of pickles
+        raise ValueError("no zip archive")
+    with zipfile.ZipFile(path) as packed:
+        held = sum(member.file_size for member in packed.infolist())
+        if any(member.compress_type != zipfile.ZIP_STORED for member in packed.infolist()):
+            raise ValueError("it is compressed, which no checkpoint is")
+    if held > free_memory():
+        raise DataFileError(f"{path}: it says that it unpacks to {held:,} bytes, which do not fit here: {_AGAIN}")
+    return np.load(path, allow_pickle=False)
+
+
 def load(path: Path | str, with_state: bool = True) -> Checkpoint:
     """Read what `save` wrote; without the state's arrays when only the metrics are wanted.
 
@@ -137,7 +204,7 @@ def load(path: Path | str, with_state: bool = True) -> Checkpoint:
         Missing, not a checkpoint, damaged, or of another version.
     """
     try:
-        with opened(path, _AGAIN) as archive:
+        with opened(path) as archive:
             meta = parse_json(archive["meta"].tobytes().decode(), str(path))
             if not isinstance(meta, dict) or meta.get("format") != FORMAT:
                 raise ValueError("its description is another's")
@@ -235,3 +302,66 @@ def compare(path: Path | str, found: Mapping[str, Any], wanted: Mapping[str, Any
         more = f" (and {len(differ) - 3} more)" if len(differ) > 3 else ""
         seed = ", or call torch.manual_seed before the module is made" if _SEED & set(differ) else ""
         raise CheckpointError(f"{path} is the checkpoint of another run: {shown}{more}: {_AGAIN}{seed}")
+
+
+class RunCheckpoint:
+    """The checkpoint of a run of the command line, written every `SECONDS` and when it is interrupted.
+
+    Parameters
+    ----------
+    path : of the file
+    content : what the run's numbers depend on, as JSON has it
+    tell : callable(str)
+        Called with a line for the user.
+    """
+
+    def __init__(self, path: Path, content: dict[str, Any], tell: Callable[[str], Any]) -> None:
+        self.path, self._key, self._tell = path, key_of(content), tell
+        self._last, self._at = time.monotonic(), -1
+        self._newest: tuple[Resume, Sequence[np.ndarray]] | None = None
+
+    def found(self, fresh: Any, like: Any, names: tuple[str, ...]) -> tuple[Any, list[np.ndarray]]:
+        """(what ``simulate(..., resume=)`` takes or None, the server's points up to there) of the same run, cut short.
+
+        A file of another run stays until this one has something to keep; one that cannot be read is set aside.
+        """
+        if not self.path.exists():
+            return None, []
+        try:
+            past = load(self.path)
+            if past.configuration.get("key") != self._key:
+                return None, []
+            state, metrics = past.state(like, fresh), dict(past.metrics)
+            points = list(metrics.pop(POINTS, ()))
+            if set(metrics) != set(names):
+                return None, []
+        except (DataFileError, CheckpointError) as error:
+            aside = self.path.with_name(f"{self.path.name}.damaged")
+            os.replace(self.path, aside)
+            self._tell(f"{aside} is what {self.path.name} was: {error}; the run begins again")
+            return None, []
+        self._tell(f"going on after round {past.round_index}, from {self.path}")
+        return (past.round_index, state, metrics), points
+
+    def keep(self, done: Resume, points: Sequence[np.ndarray] = (), now: bool = False) -> None:
+        """Write the state after a round, where it is time, or ``now``."""
+        self._newest = done, points
+        if done.round_index == self._at or not (now or time.monotonic() - self._last >= SECONDS):
+            return
+        metrics = {**(done.metrics or {}), **({POINTS: np.stack(points)} if points else {})}
+        about: dict[str, Any] = {"parts": [], "seconds": []}
+        state = Checkpoint(done.round_index, {"key": self._key}, metrics, done.state._asdict(), about)
+        try:
+            save(self.path, state)
+        except MissingCapability:  # a state of one's own that a file cannot hold: the run is then not kept
+            pass
+        self._last, self._at = time.monotonic(), done.round_index
+
+    def keep_last(self) -> None:
+        """Write the last state that `keep` was handed, where the rounds are over and what follows them fails."""
+        if self._newest is not None:
+            self.keep(*self._newest, now=True)
+
+    def remove(self) -> None:
+        """The run is at its end."""
+        self.path.unlink(missing_ok=True)

@@ -23,17 +23,17 @@ WORTH_A_POOL = 2**28  # multiplications of an evaluation (at least), a few milli
 
 def side_by_side(
     problem: NetworkOnSamples, lengths: np.ndarray, work: Callable[[slice, Event], None],
-    singly: bool = False,
+    singly: bool = False, batch: int = 0,
 ) -> None:
-    """work(rows, stop) over all rows, which make `lengths` (R,) steps; on a CPU in as many threads
-    as torch may use.
+    """work(rows, stop) over all rows, which make `lengths` (R,) steps on batches of so many
+    samples; on a CPU in as many threads as torch may use.
 
     A thread takes a few rows at a time and computes with one core. ``stop`` is set when another one
     failed, or on Ctrl-C. Where the work takes its rows `singly` anyway, a thread is given as few as
     one, so that all end together.
     """
     rows, stop = len(lengths), Event()
-    size, threads, before = rows_at_once(problem, rows), 1, torch.get_num_threads()
+    size, threads, before = rows_at_once(problem, rows, batch), 1, torch.get_num_threads()
     if problem.device.type == "cpu":
         threads = min(before, rows)
         fitting = max(1, IN_CACHE // (problem.dim * problem.dtype.itemsize))

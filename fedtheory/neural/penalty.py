@@ -122,12 +122,15 @@ def _whole(
 ) -> Tensor:
     """gradient - pull + slope y + l1 sign(y - anchor), in the gradient's memory where that will do;
     with a limit clipped, and later y added."""
-    alone = gradient is not None and pull is None and not isinstance(slope, torch.Tensor) and slope == 0
-    whole: Any = gradient if alone else y * slope
-    if pull is not None:
-        whole.sub_(pull)  # before anything is added: on the center it is 0, and no rounding error passes for a move
-    if not alone and gradient is not None:
-        whole.add_(gradient)
+    whole: Any = gradient
+    if gradient is not None and pull is None and not isinstance(slope, torch.Tensor):
+        whole = gradient.add_(y, alpha=slope) if slope else gradient
+    else:
+        whole = y * slope
+        if pull is not None:
+            whole.sub_(pull)  # before anything is added: on the center it is 0, and no rounding error passes for a move
+        if gradient is not None:
+            whole.add_(gradient)
     if anchor is not None:
         whole.add_(torch.sub(y, anchor).sign_(), alpha=l1)
     if limit is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -40,20 +39,10 @@ def side_by_side(
         share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)
         size = min(size, fitting, share) if problem.rows_at_once is None else size
 
-    def piece(part: slice) -> None:
-        work(part, stop)
-
-    if threads == 1:
-        in_chunks(problem, rows, size, piece, "steps")
-        return
-    pieces = _pieces(problem, rows, size, piece, "steps")
-    torch.set_num_threads(1)
+    small = threads == 1 or problem.dim * int(lengths.sum()) < WORTH_A_THREAD
+    torch.set_num_threads(1 if threads > 1 else before)
     try:
-        if problem.dim * int(lengths.sum()) < WORTH_A_THREAD:
-            for one in pieces:
-                one()
-        else:
-            _in_threads(threads, pieces, stop)
+        _in_threads(problem, rows, size, lambda part: work(part, stop), "steps", 1 if small else threads, stop)
     finally:
         torch.set_num_threads(before)
 
@@ -68,15 +57,17 @@ def in_pieces(
     """
     threads = torch.get_num_threads()
     few = min(threads, -(-total // size)) < 2 or problem.dim * total < WORTH_A_POOL
-    if problem.device.type != "cpu" or few:
+    here = problem.device.type != "cpu" or few
+    return _in_threads(problem, total, size, work, kind, 1 if here else threads, Event())
+
+
+def _in_threads(
+    problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str,
+    threads: int, stop: Event,
+) -> list[Any]:
+    """`in_chunks`, whose pieces are computed by one core each of so many threads."""
+    if threads == 1:
         return in_chunks(problem, total, size, work, kind)
-    return _in_threads(threads, _pieces(problem, total, size, work, kind), Event())
-
-
-def _pieces(
-    problem: NetworkOnSamples, total: int, size: int, work: Callable[[slice], Any], kind: str
-) -> list[Callable[[], list[Any]]]:
-    """Functions that compute `in_chunks` of `size` places each."""
 
     def piece(first: int) -> list[Any]:
         def shifted(part: slice) -> Any:
@@ -85,13 +76,8 @@ def _pieces(
         count = min(size, total - first)
         return in_chunks(problem, count, count, shifted, kind)
 
-    return [partial(piece, first) for first in range(0, total, size)]
-
-
-def _in_threads(threads: int, pieces: list[Callable[[], list[Any]]], stop: Event) -> list[Any]:
-    """The pieces' results, each computed by one core of one of the threads."""
     with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        waiting = [pool.submit(piece) for piece in pieces]
+        waiting = [pool.submit(piece, first) for first in range(0, total, size)]
         try:
             return [found for one in waiting for found in one.result()]
         except BaseException:

@@ -13,7 +13,16 @@ REFUSED = re.compile(
     r"The command has indeed failed with message:\n(.*?)(?=^File |\Z)",
     re.DOTALL | re.MULTILINE,
 )
+HEAD = """From Coq Require Import Reals List QArith ZArith Lra Lia.
+From Fedtheory Require Import potentials cohort_bounds.
+Open Scope R_scope.
+"""
 UNREAD = re.compile(r"[Ss]yntax error|not found|Can't find|already exists|not a declared|pending")
+
+
+def bare(text: str) -> str:
+    """The text of a theorem without what it requires, which `HEAD` has, and without its question."""
+    return re.sub("^From .*\n", "", text, flags=re.MULTILINE).partition("Print Assumptions")[0]
 
 
 def run(file: Path, text: str) -> tuple[str, list[str]]:
@@ -22,9 +31,9 @@ def run(file: Path, text: str) -> tuple[str, list[str]]:
     A `Fail` that does not fail is an error, and so is one whose text Coq cannot read.
     """
     file.write_text(text)
-    folders = [check.compiled()[0] / check.LIBRARY, file.parent]
+    of = check.LIBRARY
     ended = subprocess.run(
-        ["coqc", "-q", "-test-mode", *(x for f in folders for x in ("-Q", f, f.name)), file],
+        ["coqc", "-q", "-test-mode", "-Q", check.compiled()[0] / of, of, file],
         cwd=file.parent, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from cases import each
 from command_line import call, refused
-from one_coqc import run
+from one_coqc import HEAD, bare, run
 from repository import ROOT
 from server_momentum import Heavy
 
@@ -325,21 +325,15 @@ def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
         potential("scaffold", step=STEP, local_steps=2),
     )
     texts += [exported(found, "theorem.v").text for found in of_potentials]
-    head = re.sub(
-        "Import .*definitions.", "Import potentials cohort_bounds.", texts[0].partition("Definition ")[0]
-    )
-    head += "From Coq Require Import QArith ZArith Lra Lia.\nOpen Scope R_scope.\n"
     made = []
     for i, text in enumerate(texts):
         assert text.startswith("(** Asked: kind") and text.count("Print Assumptions proof.") == 1
-        made.append(
-            f"Module m{i}.\n {text[text.index('Definition ') :].partition('Print Assumptions')[0]}End m{i}.\n"
-        )
+        made.append(f"Module m{i}. {bare(text[text.index('Definition ') :])}End m{i}.\n")
     names = [re.search(r"Definition (\w+)", text)[1] for text in made]
     all_ = " /\\ ".join(f"m{i}.{name}" for i, name in enumerate(names))
     proofs = "; ".join(f"split; [exact m{i}.proof|]" for i in range(len(made) - 1))
     answer = check.checked(
-        f"{head}{''.join(made)}Definition all : Prop := {all_}.\n"
+        f"{HEAD}Import ListNotations.\n{''.join(made)}Definition all : Prop := {all_}.\n"
         f"Theorem proof : all. {proofs}; exact m{len(made) - 1}.proof. Qed.\n"
     )
     assert answer.accepted, answer.said
@@ -425,8 +419,7 @@ def retold(of, pattern, instead):
 @pytest.fixture(scope="module")
 def refused_by_coq(coqs_cache, tmp_path_factory):
     """Of all that is forged why Coq refuses it, in a file that loads what it accepts as well."""
-    folder = tmp_path_factory.mktemp("coq") / "Forged"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("coq")
     found, *_ = proved("fedavg", 2, 2, step=STEP)
     texts = [text_of(theorem(change(found)), "theorem.v") for change in FORGED.values()]
     texts += [retold(*of) for of in RETOLD.values()]
@@ -435,8 +428,8 @@ def refused_by_coq(coqs_cache, tmp_path_factory):
     asked += [f'Fail Load "f{i}".' for i in range(len(texts))]
     texts = {name: make() for name, make in TOLD.items()} | {f"f{i}": t for i, t in enumerate(texts)}
     for name, text in texts.items():
-        (folder / f"{name}.v").write_text(text.partition("Print Assumptions")[0])
-    _, why = run(folder / "all.v", "\n".join([*asked, ""]))
+        (folder / f"{name}.v").write_text(bare(text))
+    _, why = run(folder / "all.v", "\n".join([HEAD, *asked, ""]))
     return dict(zip([*FORGED, *RETOLD], why, strict=True))
 
 

@@ -25,6 +25,7 @@ BEGINS = re.compile(
     r"^ *(?:Context|Definition|End|Fixpoint|Hypothesis|Inductive|Lemma|Let|Record|Section|Theorem)\b",
     re.MULTILINE,
 )
+REQUIRES = re.compile(r"^From Theorems Require (Import|Export) ([\w ]+)\.", re.MULTILINE)
 PRINTS = re.compile(r"^Print Assumptions (\w+)\.\n?", re.MULTILINE)
 CHANGED = [
     ("cohorts", ":= (INR N - INR P) / (INR P", ":= 9 / 10 * (INR N - INR P) / (INR P"),
@@ -86,35 +87,31 @@ def late(text: str, constant: str) -> str:
 def refused(coqs_cache, tmp_path_factory):
     """Of each change why Coq refuses it; and what the theorems without changes rest on.
 
-    A file is compiled once. Before the first sentence that a change is in, `Fail` has the rest of
-    the file with the change refused.
+    All files are modules of one, as Coq takes long to begin. Before the first sentence that a
+    change is in, `Fail` has the rest of the file with the change refused.
     """
-    folder = tmp_path_factory.mktemp("coq") / "Theorems"
-    folder.mkdir()
-    why, ordered, asked = [], [], []
+    folder, made, changes, asked = tmp_path_factory.mktemp("coq"), "", [], []
     for stem in ("cohorts", *WRITTEN):
+        text = PRINTS.sub("", REQUIRES.sub(r"\1 \2.", source(stem)))
         asked += [f"@{stem}.{name}" for name in PRINTS.findall(source(stem))]
-        changes = [change for change in CHANGED if change[0] == stem]
-        text = functools.reduce(late, (true for _, true, _ in changes), PRINTS.sub("", source(stem)))
-        left, made, parts = [*changes], "", sentences(text)
+        left = [change for change in CHANGED if change[0] == stem]
+        parts = sentences(functools.reduce(late, (true for _, true, _ in left), text))
+        made += f"Module {stem}.\n"
         for i, part in enumerate(parts):
             for change in [c for c in left if c[1] in part]:
                 left.remove(change)
-                name = f"{stem}_{CHANGED.index(change)}"
+                changes.append(change)
+                name = f"change_{len(changes)}"
                 (folder / f"{name}.v").write_text("".join(parts[i:]).replace(*change[1:]))
                 made += f'Fail Load "{name}".\n'
-                ordered.append(change)
             made += part
-        _, said = run(folder / f"{stem}.v", made)
-        why += said
+        made += f"\nEnd {stem}.\n"
     textbook = [f"@adequacy.{name}" for name in PRINTS.findall(library()["adequacy"])]
-    required = f"From Fedtheory Require adequacy.\nFrom Theorems Require cohorts {' '.join(WRITTEN)}.\n"
-    ask = "".join(
-        f"Definition of{i} := ({', '.join(of)}).\nPrint Assumptions of{i}.\n"
-        for i, of in enumerate((textbook, asked))
-    )
-    rest_on = run(folder / "asked.v", required + ask)[0].split("Axioms:")[1:]
-    return dict(zip(ordered, why, strict=True)), rest_on
+    made += "From Fedtheory Require adequacy.\n"
+    for name, of in (("of_adequacy", textbook), ("of_theorems", asked)):
+        made += f"Definition {name} := ({', '.join(of)}).\nPrint Assumptions {name}.\n"
+    said, why = run(folder / "all.v", made)
+    return dict(zip(changes, why, strict=True)), said.split("Axioms:")[1:]
 
 
 def test_no_file_is_left_out():

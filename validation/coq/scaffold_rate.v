@@ -123,7 +123,7 @@ Proof.
     eapply Rle_trans; [exact Pq | right]. expand. rewrite (inner_sym b u). field. lra. }
   assert (Gs : ||g k xs - g k (y k)||^2 = ||g k (y k) - g k xs||^2)
     by (expand; rewrite (inner_sym (g k xs) (g k (y k))); lra).
-  rewrite Gs in J1. subst u b. expand. lra.
+  rewrite Gs in J1. clear Pq. subst u b. expand. lra.
 Qed.
 
 (** Sums of the first vectors: by Cauchy's inequality with the weights K^2 - i^2. *)
@@ -542,8 +542,8 @@ Section Scaffold.
     assert (K0 : 1 <= INR K) by (apply (le_INR 1); exact some_steps). assert (L0 : 0 < L) by lra.
     assert (Hs : 0 <= sigma <= 1) by (pose proof (spread_is N P some_part not_more); unfold sigma;
       lra).
-    assert (h0 : 0 < h) by (unfold h; nra). set (H := h * L) in *.
-    assert (H0 : 0 < H) by (unfold H; nra).
+    assert (h0 : 0 < h) by (apply Rmult_lt_0_compat; lra). set (H := h * L) in *.
+    assert (H0 : 0 < H) by (apply Rmult_lt_0_compat; lra).
     set (S0 := s K) in *. set (dd := size d) in *.
     set (nn := size (fun k => new k - g k xs)%vec) in *.
     set (cc := size (fun k => c k - g k xs)%vec) in *. set (ww := ||W||^2) in *.
@@ -552,15 +552,16 @@ Section Scaffold.
     assert (S1 : 0 <= S0) by (apply sum_pos; intros; apply size_pos). assert (M1 : 0 <= Mn)
       by (apply sum_pos; intros; apply inner_pos).
     assert (d1 : 0 <= dd) by apply size_pos.
-    assert (Kp : 0 <= kept) by (unfold kept; assert (0 <= sigma * h ^ 2) by nra;
+    assert (Kp : 0 <= kept) by (unfold kept; assert (0 <= sigma * h ^ 2)
+      by (apply Rmult_le_pos; [lra | apply pow2_ge_0]);
       assert (0 <= L * h ^ 3) by (apply Rmult_le_pos; [lra | apply pow_le; lra]); lra).
     replace (INR N / INR P * kept * (cc + INR P / INR N * (nn - cc)))
       with (INR N / INR P * kept * cc + kept * (nn - cc)) by (field; lra).
     apply (Rmult_le_compat_l kept) in Ns, Os; try exact Kp.
     apply (Rmult_le_compat_l (2 * step)) in Lo; [|lra]. apply (Rmult_le_compat_l sigma) in Dr;
       [|lra].
-    apply (Rmult_le_compat_l (step ^ 2)) in Mk; [|nra].
-    apply (Rmult_le_compat_l (step * L)) in Sp; [|nra].
+    apply (Rmult_le_compat_l (step ^ 2)) in Mk; [|apply pow2_ge_0].
+    apply (Rmult_le_compat_l (step * L)) in Sp; [|apply Rmult_le_pos; lra].
     assert (p0 : 0 <= sigma * H) by (apply Rmult_le_pos; lra).
     assert (p1 : sigma * H <= 1 * H) by (apply Rmult_le_compat_r; lra).
     assert (p2 : (sigma * H) ^ 2 <= (1 / 5) ^ 2) by (apply pow_incr; lra).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import math
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -73,6 +74,15 @@ def no_papers_of_a_module_left() -> Iterator[None]:
 def no_papers_of_a_test_left() -> Iterator[None]:
     """Nor those of one test to another one; what its module has read before stays."""
     yield from _papers_are_forgotten()
+
+
+@pytest.fixture(scope="module")
+def coqs_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Coq's library is compiled once for all processes of the tests, and not in the user's cache."""
+    folder = tmp_path_factory.getbasetemp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder))
+        yield
 
 
 @pytest.fixture

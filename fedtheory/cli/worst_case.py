@@ -90,7 +90,7 @@ def worst_case(
 
 
 def checked(multipliers: Any, factors: Any) -> str:
-    """What of a proof has been checked, in words."""
+    """Say in words which part of a proof has been checked."""
     sizes = " and ".join(f"{len(of.names)} x {len(of.names)}" for of in factors.values()) or "none"
     count = f"{len(multipliers)} multiplier" + "s" * (len(multipliers) != 1)
     return f"{count}, of inequalities none negative; L D L' of matrices {sizes}, D >= 0; all in fractions"
@@ -171,7 +171,7 @@ def told_groups(asked: Mapping[str, Any], any_number: bool) -> list[str]:
 
 
 def hash_of(groups: Mapping[str, Any]) -> str:
-    """What a file's name has of groups."""
+    """The part of a file's name that tells the groups."""
     return sha256(repr(plain(groups)).encode()).hexdigest()[:10]
 
 
@@ -205,7 +205,7 @@ def _group(text: str, nonsmooth: bool) -> Group:
 
 
 def in_file_names(given: str, name: str) -> str:
-    """What a file's name has of a method or a criterion: its name, or where one's own is, as it was named,
+    """The part of a file's name that tells a method or a criterion: its name, or where one's own is, as it was named,
     since two files may have classes of one name."""
     where, colon, own = given.rpartition(":")
     if not colon:

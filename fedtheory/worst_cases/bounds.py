@@ -69,7 +69,7 @@ class Question:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked, by name."""
+        """The question's parts, by name."""
         sources = {"source": self.subject.source, "criterion source": source_of(self.criterion)}
         sources = {name: text for name, text in sources.items() if text}
         return {
@@ -161,7 +161,7 @@ class WorstCase:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked, by name."""
+        """The question's parts, by name."""
         return self.question.asked
 
     @property
@@ -386,7 +386,7 @@ class Branch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How the coins fell, in the names of points."""
+        """The way that the coins fell, in the names of points."""
         return self.state.history if self.state else ""
 
 

@@ -74,7 +74,7 @@ class Losses:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What it is, by name."""
+        """The constants of the class, by name."""
         return {"smoothness": self.smoothness, "strong convexity": self.strong_convexity, "lipschitz": self.lipschitz}
 
     @property

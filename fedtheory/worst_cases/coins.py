@@ -54,7 +54,7 @@ class Coins:
 
 
 def every_way(make: Callable[[Coins], Made]) -> list[tuple[Coins, Made]]:
-    """What is made for each way that its coins may fall; of what flips none, one way.
+    """Make a thing once for each way that its coins may fall: once in all if it flips none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a worst case is asked of: a named criterion, or a function of anyone's of the server's models.
+"""Criteria of a worst case: a named one, or anyone's function of the server's models.
 
 A function is given a `Models`, and is written once: it makes a form of vectors for the bound, and a
 number for a run on the worst losses.

@@ -396,7 +396,7 @@ class Trace:
         return exact(number)
 
     def once(self, key: Any, make: Callable[[], Any], *kept: Any) -> Any:
-        """What is made once under a key of identities, of things that are kept alive."""
+        """Make a thing once for a key of identities, and keep alive the things that these are of."""
         if key not in self._made:
             self._made[key] = make(), *kept
         return self._made[key][0]

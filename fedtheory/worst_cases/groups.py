@@ -111,7 +111,7 @@ class Groups(Losses):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What they are, by name."""
+        """The groups' shares, numbers of clients and classes of losses, by name."""
         numbered = enumerate(self.groups, 1)
         return {"groups": {str(i): {"share": g.share, "clients": g.clients, **g.losses.asked} for i, g in numbered}}
 
@@ -150,7 +150,7 @@ class Groups(Losses):
 
     @property
     def clients(self) -> int:
-        """How many in all."""
+        """The number of all clients."""
         return sum(g.clients or 0 for g in self.groups)
 
 

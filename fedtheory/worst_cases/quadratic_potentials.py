@@ -68,7 +68,7 @@ MOST_APART = 6  # groups whose parabolas are looked at with every choice of ends
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round makes of the state, for one way that its coins fall.
+    """The state after a round, for one way that its coins fall.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class System:
         return " + ".join(parts).replace("+ -", "- "), f"Its vectors are means over the clients{whose}, {less}"
 
     def _with_values(self, losses: Losses, rho: Fraction, one: bool) -> dict[str, Quadratic]:
-        """What V's multiple of F(x) - F* adds, with the conditions by which V is at least s ||x - x*||^2."""
+        """The forms of V's multiple of F(x) - F*, and of the conditions by which V >= s ||x - x*||^2."""
         x, *after = self.valued
         now = {x: rho, OPTIMUM: 1 - rho, f"V {x}": Fraction(1), f"V {OPTIMUM}": Fraction(-1)}
         new = Quadratic.total(o.weight * self._value(to) for o, to in zip(self.outcomes, after, strict=True))
@@ -522,7 +522,7 @@ class PotentialQuestion:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked, by name."""
+        """The question's parts, by name."""
         source = {"source": self.subject.source} if self.subject.source else {}
         return {
             "method": self.subject.name, **source, "local steps": self.subject.local_steps or 1,

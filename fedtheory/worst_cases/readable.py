@@ -362,7 +362,7 @@ def value(point):
 
 
 def condition(i, j):
-    """What is at least 0 for every loss of the class."""
+    """A form that is at least 0 for every loss of the class."""
     (x, g, group), (y, h, same) = POINTS[i], POINTS[j]
     assert group == same, "a condition is one between points of one group"
     apart, turned, (L, MU) = minus(x, y), minus(g, h), CLASSES[group]

@@ -39,7 +39,7 @@ X_STAR, STATE = "x*", "state "  # vectors of a statement: the optimum, and what 
 
 
 class NeedsTree(MissingCapability):
-    """What is asked depends on who takes part."""
+    """The answer depends on who takes part."""
 
 
 def spread(clients: int, participants: int) -> Fraction:
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def best(self) -> Vector:
-        """Where the optimum is."""
+        """The point that is the optimum."""
         return next(iter(self.points.values())).at
 
     @property

@@ -317,7 +317,7 @@ class VectorClients(Clients):
 
     @property
     def named(self) -> tuple[int, int]:
-        """How many points, and messages, have names of this round."""
+        """The numbers of points and of messages that have names of this round."""
         return self._asked, self._compressed
 
     @named.setter

@@ -41,7 +41,7 @@ def run(source: str, name: str, namespace: dict) -> None:
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=[p.stem for p in LESSONS])
-def test_every_cell_of_a_lesson_runs(path, tmp_path, monkeypatch):
+def test_every_cell_of_a_lesson_runs(path, coqs_cache, tmp_path, monkeypatch):
     import matplotlib
 
     monkeypatch.chdir(tmp_path)  # and a lesson leaves nothing there

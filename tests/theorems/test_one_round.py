@@ -79,7 +79,7 @@ def test_it_holds_on_instances_in_fractions(found, name, form):
                 sides = reduced(at, made[form])
                 assert (sides.lhs <= sides.rhs).all()
                 judged += 1
-        if judged >= 12:
+        if judged >= 6:
             return
     assert judged >= 3
 

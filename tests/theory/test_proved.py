@@ -964,12 +964,12 @@ SIDES = {
 ABOUT = [*[METHODS[name] for name in ("fedavg, cohort", "fedprox", "feddyn", "scaffold")], (FedAvg(), GRADIENT)]
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(12))
 def test_what_is_proved_at_random_holds_on_instances(seed):
     """The best values of constants of random bounds, in fractions on instances of their class."""
     rng = np.random.default_rng(seed)
-    proofs = judged = 0
-    while proofs < 2:
+    judged = 0
+    while judged < 20:
         names = [*SIDES]
         left, right, by = (SIDES[names[int(i)]] for i in rng.integers(len(names), size=3))
         about, local = ABOUT[int(rng.integers(len(ABOUT)))]
@@ -985,7 +985,6 @@ def test_what_is_proved_at_random_holds_on_instances(seed):
         for start[0] in [best.proved for best in found if "beta = 1" not in best.words]:
             made = sentence(claimed, **how)
             proved(made, "printed")
-            proofs += 1
             setting = MethodSetting.of(made)
             for _ in range(25):
                 drawn = setting.random_instance(rng)
@@ -998,7 +997,6 @@ def test_what_is_proved_at_random_holds_on_instances(seed):
                 if drawn.num_clients <= 3:
                     judged += 1
                     assert (np.asarray(room) >= 0).all(), (start, setting.words(drawn))
-    assert judged >= 20
 
 
 def test_numbers_of_all_and_of_a_round_stand_on_either_side():

@@ -8,18 +8,18 @@ import re
 import shutil
 from dataclasses import replace
 from fractions import Fraction as F
-from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from cases import each
 from command_line import call, refused
+from one_coqc import HEAD, bare, run
 from repository import ROOT
 from server_momentum import Heavy
 
 from fedtheory.algorithms import FedAvg, FedProx
 from fedtheory.cli.audit import named
-from fedtheory.errors import InvalidInput, MissingCapability
+from fedtheory.errors import InvalidInput, MissingCapability, NotCertified
 from fedtheory.worst_cases import Group, Losses, certificate, quadratic_potential, worst_case, write
 from fedtheory.worst_cases.bounds import walked
 from fedtheory.worst_cases.coq import check
@@ -28,9 +28,12 @@ from fedtheory.worst_cases.coq.text import exported, text_of
 from fedtheory.worst_cases.gram import Vector, own
 from fedtheory.worst_cases.methods import source_of
 
-needs_coq = pytest.mark.skipif(
-    shutil.which("coqc") is None, reason="coqc is not installed: apt install coq"
-)
+
+def with_coq(test):
+    """A test that asks Coq, with the library that is compiled once."""
+    absent = shutil.which("coqc") is None
+    marked = pytest.mark.skipif(absent, reason="coqc is not installed: apt install coq")(test)
+    return pytest.mark.usefixtures("coqs_cache")(marked)
 STEP = F(1, 4)
 
 
@@ -311,7 +314,7 @@ Definition objective {E : space} (N : nat) (f : nat -> E -> R) (x : E) : R := 0.
 """
 
 
-@needs_coq
+@with_coq
 def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
     """In one file, as Coq takes longer to begin, and to collect the axioms, than for a theorem."""
     texts = [
@@ -322,31 +325,19 @@ def test_coq_accepts_them_all_from_the_axioms_of_the_real_numbers():
         potential("scaffold", step=STEP, local_steps=2),
     )
     texts += [exported(found, "theorem.v").text for found in of_potentials]
-    head = re.sub(
-        "Import .*definitions.", "Import potentials cohort_bounds.", texts[0].partition("Definition ")[0]
-    )
-    head += "From Coq Require Import QArith ZArith Lra Lia.\nOpen Scope R_scope.\n"
     made = []
     for i, text in enumerate(texts):
-        assert text.startswith("(** kind") and text.count("Print Assumptions proof.") == 1
-        made.append(
-            f"Module m{i}.\n {text[text.index('Definition ') :].partition('Print Assumptions')[0]}End m{i}.\n"
-        )
+        assert text.startswith("(** Asked: kind") and text.count("Print Assumptions proof.") == 1
+        made.append(f"Module m{i}. {bare(text[text.index('Definition ') :])}End m{i}.\n")
     names = [re.search(r"Definition (\w+)", text)[1] for text in made]
     all_ = " /\\ ".join(f"m{i}.{name}" for i, name in enumerate(names))
     proofs = "; ".join(f"split; [exact m{i}.proof|]" for i in range(len(made) - 1))
     answer = check.checked(
-        f"{head}{''.join(made)}Definition all : Prop := {all_}.\n"
+        f"{HEAD}Import ListNotations.\n{''.join(made)}Definition all : Prop := {all_}.\n"
         f"Theorem proof : all. {proofs}; exact m{len(made) - 1}.proof. Qed.\n"
     )
     assert answer.accepted, answer.said
     assert set(answer.axioms) <= check.AXIOMS and answer.axioms
-
-
-def forged(change):
-    """The text of a changed certificate of FedAvg with K = T = 2."""
-    found, *_ = proved("fedavg", 2, 2, step=STEP)
-    return text_of(theorem(change(found)), "theorem.v")
 
 
 @functools.cache
@@ -391,84 +382,61 @@ FORGED = {
     "more heterogeneity": asked(heterogeneity=F(2)),
     "another start": asked(distance=F(2)),
 }
-RETOLD = {  # of FedAvg by its name, and of a method of one's own by its equations
-    "a bound by a unit less in the statement": (
-        "fedavg",
-        r"<= (\d+) /",
-        lambda m: f"<= {int(m[1]) - 1} /",
-    ),
-    "another step in the statement": (
-        "fedavg",
-        r"fedavg N \(1 / 4 / L\)",
-        lambda m: "fedavg N (1 / 3 / L)",
-    ),
-    "three rounds in the statement": (
-        "fedavg",
-        r"2 g x0 2\) - objective",
-        lambda m: "2 g x0 3) - objective",
-    ),
-    "other local steps in the statement": (
-        "fedavg",
-        r"2 g x0 2\) - objective",
-        lambda m: "1 g x0 2) - objective",
-    ),
-    "more heterogeneity in the statement": (
-        "fedavg",
-        r"1 \* L \* radius\) f g",
-        lambda m: "2 * L * radius) f g",
-    ),
-    "losses that are not convex in the statement": (
-        "fedavg",
-        r"setting N 0 L",
-        lambda m: "setting N (-1) L",
-    ),
-    "an axiom": (
-        "fedavg",
-        r"Theorem proof : (\w+)\.[^$]*",
-        lambda m: f"Axiom proof : {m[1]}.\nPrint Assumptions proof.",
-    ),
-    "another step in an equation": (Heavy, r"x0 - 1 / 4 / L", lambda m: "x0 - 1 / 3 / L"),
-    "another step in a place": (
-        Heavy,
-        r"Minus Start \(Step \(1 # 4\)",
-        lambda m: "Minus Start (Step (1 # 3)",
-    ),
-    "another model": (Heavy, r"objective N f x5", lambda m: "objective N f x3"),
-    "a better rate in the statement": (
-        "rate",
-        r"\((\d+) / (\d+)\) \^ T",
-        lambda m: f"({int(m[1]) - 1} / {m[2]}) ^ T",
-    ),
-    "multipliers of a rate by half": ("rate", r"\[0; (\d+)\]", lambda m: f"[0; {int(m[1]) // 2}]"),
-    "more cohorts in the statement": (
-        "drawn",
-        r"spread N P <= 1 / 3",
-        lambda m: "spread N P <= 2 / 5",
-    ),
-    "a pull of an l1 term that counts more": (
-        "fedelasticnet-dyn",
-        r"Pull \((\d{8,})",
-        lambda m: f"Pull ({int(m[1]) + 1000}",
-    ),
-    "another equation": (Heavy, r"-> y4 k = \(x3", lambda m: "-> y4 k = (x0"),
+TOLD = {  # texts that Coq accepts: by a name, by equations, of a cohort, of an l1 term, of a rate
+    "named": lambda: written("fedavg", 2, 2, step=STEP),
+    "equations": lambda: written(Heavy, 2, 2, step=STEP, beta=F(1, 2)),
+    "drawn": lambda: written("fedavg", 2, 1, "distance", step=STEP, clients=4, participants=2),
+    "l1": lambda: written("fedelasticnet-dyn", 1, 2, l1=F(1, 10), l2=2),
+    "rate": lambda: exported(potential("feddyn", alpha=1), "theorem.v").text,
+}
+RETOLD = {
+    "a bound by a unit less in the statement": ("named", r"(?<=<= )\d+(?= /)", -1),
+    "another step in the statement": ("named", r"(?<=fedavg N \(1 / )4", 3),
+    "three rounds in the statement": ("named", r"(?<=2 g x0 )2(?=\) - obj)", 3),
+    "other local steps in the statement": ("named", r"2(?= g x0 2\) - obj)", 1),
+    "more heterogeneity in the statement": ("named", r"1(?= \* L \* radius\) f g)", 2),
+    "losses that are not convex in the statement": ("named", r"(?<=setting N )0", "(-1)"),
+    "another step in an equation": ("equations", r"(?<=x0 - 1 / )4", 3),
+    "another step in a place": ("equations", r"(?<=Minus Start \(Step \(1 # )4", 3),
+    "another model": ("equations", r"(?<=objective N f x)5", 3),
+    "another equation": ("equations", r"(?<=-> y4 k = \(x)3", 0),
+    "more cohorts in the statement": ("drawn", r"(?<=spread N P <= )1 / 3", "2 / 5"),
+    "a pull of an l1 term that counts more": ("l1", r"(?<=Pull \()\d{8,}", +1000),
+    "a better rate in the statement": ("rate", r"\d+(?= / \d+\) \^ T)", -1),
+    "a multiplier of a rate that counts less": ("rate", r"(?<=\[0; )\d+(?=\])", -2 * 10**15),
 }
 
 
-@needs_coq
-@pytest.mark.parametrize("what", [*FORGED, *RETOLD])
-def test_coq_refuses_what_is_forged(what):
-    method, pattern, instead = RETOLD.get(what, ("fedavg", "", None))
-    text = {
-        "fedavg": lambda: written("fedavg", 2, 2, step=STEP),
-        "rate": lambda: exported(potential("feddyn", alpha=1), "theorem.v").text,
-        Heavy: lambda: written(Heavy, 2, 2, step=STEP, beta=F(1, 2)),
-        "fedelasticnet-dyn": lambda: written("fedelasticnet-dyn", 1, 2, l1=F(1, 10), l2=2),
-        "drawn": lambda: written("fedavg", 2, 1, "distance", step=STEP, clients=4, participants=2),
-    }[method]()
-    changed = forged(FORGED[what]) if what in FORGED else re.sub(pattern, instead, text, count=1)
+def retold(of, pattern, instead):
+    """A text with a change in its first words of a pattern: another word, or a number so much more."""
+    def change(found):
+        return str(int(found[0]) + instead if len(found[0]) > 5 else instead)
+    changed = re.sub(pattern, change, text := TOLD[of](), count=1)
     assert changed != text
-    answer = check.checked(changed)
-    assert not answer.accepted and answer.said
+    return changed
+
+
+@pytest.fixture(scope="module")
+def refused_by_coq(coqs_cache, tmp_path_factory):
+    """Of all that is forged why Coq refuses it, in a file that loads what it accepts as well."""
+    folder = tmp_path_factory.mktemp("coq")
+    found, *_ = proved("fedavg", 2, 2, step=STEP)
+    texts = [text_of(theorem(change(found)), "theorem.v") for change in FORGED.values()]
+    texts += [retold(*of) for of in RETOLD.values()]
+    assert TOLD["named"]() not in texts
+    asked = [f'Module {name}.\nLoad "{name}".\nEnd {name}.' for name in TOLD]
+    asked += [f'Fail Load "f{i}".' for i in range(len(texts))]
+    texts = {name: make() for name, make in TOLD.items()} | {f"f{i}": t for i, t in enumerate(texts)}
+    for name, text in texts.items():
+        (folder / f"{name}.v").write_text(bare(text))
+    _, why = run(folder / "all.v", "\n".join([HEAD, *asked, ""]))
+    return dict(zip([*FORGED, *RETOLD], why, strict=True))
+
+
+@with_coq
+@pytest.mark.parametrize("what", [*FORGED, *RETOLD])
+def test_coq_refuses_what_is_forged(refused_by_coq, what):
+    assert refused_by_coq[what]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -483,10 +451,12 @@ def coqc(tmp_path, monkeypatch, words):
     folder.mkdir()
     script = folder / "coqc"
     script.write_text(
-        f'#!/bin/sh\ncase "$*" in *print-version*) echo "8.16.1 4.13.1";; *theorem.v) {words};; esac\n'
+        '#!/bin/sh\nfor f; do :; done\ncase "$*" in *print-version*) echo "8.16.1 4.13.1";; '
+        f'*theorem.v) {words};; *) touch "${{f%.v}}.vo";; esac\n'
     )
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder) + ":/bin:/usr/bin")
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def test_without_coq_the_command_says_how_it_is_checked(file, tmp_path, monkeypatch):
@@ -513,15 +483,38 @@ def test_without_coq_the_command_says_how_it_is_checked(file, tmp_path, monkeypa
 def test_what_coq_refuses_is_an_error_that_says_where(file, tmp_path, monkeypatch):
     at = 'echo "File \\"./theorem.v\\", line 7, characters 2-5:" >&2'
     coqc(tmp_path, monkeypatch, f'{at}; echo "Error: The term is not." >&2; exit 1')
+    (tmp_path / "first.v").write_text("mine")
     said = refused("replay", file, "--coq", tmp_path / "first.v")
     assert "Coq 8.16.1 refuses the theorem at line 7: The term is not." in said
-    assert "first.v is not kept" in said and not (tmp_path / "first.v").exists()
+    assert "first.v is not written" in said and (tmp_path / "first.v").read_text() == "mine"
+    assert not (tmp_path / "Fedtheory").exists()
+
+
+def test_the_library_is_compiled_once_and_again_after_a_change(tmp_path, monkeypatch):
+    coqc(tmp_path, monkeypatch, "exit 1")
+    folder, took = check.compiled()
+    assert took > 0 and folder.parent == tmp_path / "cache" / "fedtheory"
+    assert check.compiled() == (folder, 0.0)
+    monkeypatch.setattr(check, "library", lambda: {"definitions": "Check Prop."})
+    other, took = check.compiled()
+    assert took > 0 and other != folder
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "bin" / "coqc"))  # which takes no folder
+    other, took = check.compiled()
+    assert took > 0 and tmp_path not in other.parents and check.compiled() == (other, 0.0)
+
+
+def test_a_library_that_coq_does_not_take_is_not_kept(tmp_path, monkeypatch):
+    coqc(tmp_path, monkeypatch, "")
+    (tmp_path / "bin" / "coqc").write_text("#!/bin/sh\necho 9.0\n")
+    with pytest.raises(NotCertified, match=r"Coq 9\.0 refuses Fedtheory/definitions\.v .*take Coq 8"):
+        check.compiled()
+    assert [p.suffix for p in (tmp_path / "cache" / "fedtheory").iterdir()] == [".lock"]
 
 
 FALSE = "Definition no : Prop := 0 < 0.\n"
 
 
-@needs_coq
+@with_coq
 @each("text, says", [
     (FALSE + "Module ClassicalDedekindReals. Axiom sig_forall_dec : False. End ClassicalDedekindReals.\n"
      "Theorem proof : no. destruct ClassicalDedekindReals.sig_forall_dec. Qed.\n",
@@ -530,16 +523,15 @@ FALSE = "Definition no : Prop := 0 < 0.\n"
     (FALSE + "Module m. Definition no : Prop := True. End m. Import m. Theorem proof : no. exact I. Qed.", "its end, line 2"),
 ])  # fmt: skip
 def test_forged_axioms_and_names_are_refused(text, says):
-    answer = check.checked(f"From Coq Require Import Reals.\nOpen Scope R_scope.\n{text}")
+    answer = check.checked(text)
     assert not answer.accepted and says in answer.said
 
 
-@needs_coq
-def test_the_rest_of_the_library_gives_no_word_of_a_statement_another_meaning(tmp_path, monkeypatch):
+@with_coq
+def test_the_rest_of_the_library_gives_no_word_of_a_statement_another_meaning(monkeypatch):
     """A library whose objective is always 0 proves a bound of 0 of its own, not of the definitions'."""
     files = {"definitions": check.library()["definitions"], "bounds": FORGED_BOUNDS}
     monkeypatch.setattr(check, "library", lambda: files)
-    monkeypatch.setattr(check, "_folder", lambda: SimpleNamespace(name=str(tmp_path)))
     text = written(ProxOfOnesOwn, mu=2)
     zero = re.sub(r"<= \d+ / \d+ \* L", "<= 0 * L", text, count=1)
     begin = zero.partition("(** The certificate")[0]
@@ -562,7 +554,8 @@ def test_coq_is_stopped_after_a_while(tmp_path, monkeypatch):
 
 
 @each("name, says", [
-    ("a-b.v", "such as"), ("1.v", "letters, digits"), ("first", "ends in .v"), ("first.tex", "ends in .v"), ("a b.v", "letters"),
+    ("a-b.v", "such as"), ("--.v", "theorem.v"), ("1.v", "letters, digits"),
+    ("first", "ends in .v"), ("first.tex", "ends in .v"), ("a b.v", "letters"),
 ])  # fmt: skip
 def test_a_name_that_coq_does_not_take_is_refused(file, tmp_path, name, says):
     assert says in refused("replay", file, "--coq", tmp_path / name)
@@ -577,11 +570,12 @@ def test_what_is_no_certificate_of_a_worst_case_is_refused(file, tmp_path):
     assert "is no folder" in refused("replay", file, "--coq", tmp_path / "first.v")
 
 
-@needs_coq
-def test_the_command_says_what_is_proved(tmp_path):
+@with_coq
+def test_the_command_says_what_is_proved(tmp_path, monkeypatch):
     proof = write(tmp_path / "proof.json", proved(own_method(), T=2, step=STEP, alpha=F(1, 2))[0])
     own = f"{ROOT / 'examples/own_method.py'}:RelaxedAveraging"
     out = tmp_path / "own.v"
+    monkeypatch.setattr(check, "checked", functools.cache(check.checked))  # Coq is asked once
     said = " ".join(call("replay", proof, "--method", own, "--coq", out).stdout.split())
     assert re.search(
         r"own\.v: accepted by Coq 8\.\d+\.\d+ in \d+\.\d s: for every number of clients, every inner-product space",

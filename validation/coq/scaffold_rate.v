@@ -8,12 +8,12 @@ Open Scope R_scope.
 
 (** * Definitions *)
 
-(** The weight of the control variates in the potential ||x - xs||^2 + weight mean||c_k - mean c -
+(** The weight w of the control variates in the potential ||x - xs||^2 + w mean||c_k - mean c -
     grad f_k(xs)||^2. *)
 Definition weight mu L step K := 3 * (1 - mu * step) * (INR K * step) ^ 3 * L ^ 2 / (L - mu).
-Definition scaffold_potential {E : space} N weight (g : nat -> E -> E) (xs : E)
+Definition scaffold_potential {E : space} N w (g : nat -> E -> E) (xs : E)
     (s : E * (nat -> E)) : R :=
-  ||fst s - xs||^2 + weight * mean N (fun k => ||snd s k - vmean N (snd s) - g k xs||^2).
+  ||fst s - xs||^2 + w * mean N (fun k => ||snd s k - vmean N (snd s) - g k xs||^2).
 
 (** A round of a cohort from the model and the control variates of all clients, whose mean the
     server keeps: [K] steps of every member, then the mean of the members' models and new variates
@@ -123,8 +123,78 @@ Proof.
     eapply Rle_trans; [exact Pq | right]. expand. rewrite (inner_sym b u). field. lra. }
   assert (Gs : ||g k xs - g k (y k)||^2 = ||g k (y k) - g k xs||^2)
     by (expand; rewrite (inner_sym (g k xs) (g k (y k))); lra).
-  rewrite Gs in J1. subst u b. expand. lra.
+  rewrite Gs in J1. clear Pq. subst u b. expand. lra.
 Qed.
+
+(** Sums of the first vectors: by Cauchy's inequality with the weights K^2 - i^2. *)
+Section Sums.
+  Context {E : space} (K : nat) (u : nat -> E).
+  Let a (n : nat) : R := INR K ^ 2 - INR n ^ 2.
+  Let A (n : nat) : R := sum n a.
+  Let B (n : nat) : R := sum K A - sum n A.
+  Lemma weights_are n : A n = INR n * INR K ^ 2 - (INR n - 1) * INR n * (2 * INR n - 1) / 6.
+  Proof. unfold A. induction n; [simpl; lra | cbn [sum]; rewrite IHn, S_INR; unfold a; lra]. Qed.
+  Lemma all_weights n : sum n A = INR K ^ 2 * INR n * (INR n - 1) / 2
+    - INR n * (INR n - 1) ^ 2 * (INR n - 2) / 12.
+  Proof.
+    induction n; [simpl; lra | cbn [sum]; rewrite IHn, weights_are, S_INR; lra].
+  Qed.
+  Lemma weight_pos n : (n < K)%nat -> 0 < a n.
+  Proof. intros H. apply lt_INR in H. pose proof (pos_INR n). unfold a. nra. Qed.
+  Lemma weights_pos n : (S n <= K)%nat -> 0 < A (S n).
+  Proof.
+    unfold A. induction n; intros H; cbn [sum] in *; pose proof (weight_pos _ H); [lra|].
+    specialize (IHn ltac:(lia)). lra.
+  Qed.
+  Lemma left_pos n : (n <= K)%nat -> 0 <= B n.
+  Proof.
+    intros H. unfold B. enough (M : forall j, (n <= j <= K)%nat -> sum n A <= sum j A)
+      by (specialize (M K ltac:(lia)); lra).
+    induction j; intros Hj; [replace n with O by lia; lra|].
+    destruct (Nat.eq_dec n (S j)) as [->|]; [lra|]. specialize (IHj ltac:(lia)). cbn [sum].
+    assert (0 <= A j) by (destruct j; [apply Rle_refl | left; apply weights_pos; lia]). lra.
+  Qed.
+  Lemma left_small n : (n < K)%nat -> 12 * B (S n) <= 5 * INR K ^ 2 * a n.
+  Proof.
+    intros H. apply le_INR in H. unfold B, a. rewrite !all_weights. rewrite S_INR in *.
+    pose proof (pos_INR n) as P. set (k := INR K) in *. set (i := INR n) in *. clearbody k i.
+    assert (0 <= k * k) by nra. assert (0 <= k * k * k) by nra. assert (0 <= k * k * i) by nra.
+    assert (0 <= i * i * (k * k - i * i)) by (apply Rmult_le_pos; nra). nra.
+  Qed.
+  Lemma sums_up_to n : (n <= K)%nat -> sum n (fun j => ||vsum j u||^2) + B n / A n * ||vsum n u||^2
+    <= 5 / 12 * INR K ^ 2 * sum n (fun j => ||u j||^2).
+  Proof.
+    induction n; intros H; cbn [sum vsum]; [rewrite inner_zero; lra|]. specialize (IHn ltac:(lia)).
+    assert (A1 : A (S n) = A n + a n) by reflexivity.
+    assert (B1 : B n = B (S n) + A n) by (unfold B; cbn [sum]; lra).
+    pose proof (left_pos _ H) as P. pose proof (left_small n H) as Q. pose proof (weight_pos n H) as W.
+    pose proof (weights_pos n H) as V. rewrite A1 in *. rewrite B1 in IHn.
+    set (b := B (S n)) in *. set (w := a n) in *. set (s := vsum n u) in *. set (v := u n) in *.
+    set (k := 5 / 12 * INR K ^ 2) in *. assert (R0 : b / w <= k).
+    { apply Rmult_le_reg_r with w; [exact W|]. replace (b / w * w) with b by (field; lra). unfold k; lra. }
+    pose proof (inner_pos v) as v0. apply (Rmult_le_compat_r _ _ _ v0) in R0.
+    rewrite Rmult_plus_distr_l. destruct n.
+    - assert (s0 : forall z, inner s z = 0) by apply inner_zero.
+      assert (N1 : ||s + v||^2 = ||v||^2)
+        by (rewrite inner_add, s0, inner_sym, inner_add, s0; lra).
+      rewrite N1, s0. change (A 0) with 0. cbn [sum]. rewrite !Rplus_0_l. lra.
+    - assert (V' : 0 < A (S n)) by (apply weights_pos; lia). set (c := A (S n)) in *.
+      assert (T : b / (c + w) * ||s + v||^2 <= b / c * ||s||^2 + b / w * ||v||^2).
+      { pose proof (inner_pos (w * s - c * v)%vec) as T. apply Rminus_le.
+        replace (b / (c + w) * ||s + v||^2 - (b / c * ||s||^2 + b / w * ||v||^2))
+          with (- (b / (c * w * (c + w)) * ||w * s - c * v||^2))
+          by (expand; rewrite (inner_sym v s); field; lra).
+        assert (0 <= b / (c * w * (c + w))) by (apply Rmult_le_pos; [exact P | left;
+          apply Rinv_0_lt_compat; repeat apply Rmult_lt_0_compat; lra]). nra. }
+      replace ((b + c) / c) with (b / c + 1) in IHn by (field; lra). lra.
+  Qed.
+  Lemma sums_small : sum K (fun j => ||vsum j u||^2)
+    <= 5 / 12 * INR K ^ 2 * sum K (fun j => ||u j||^2).
+  Proof.
+    pose proof (sums_up_to K (le_n K)) as H. unfold B at 1, Rminus in H.
+    rewrite Rplus_opp_r in H. unfold Rdiv at 1 in H. lra.
+  Qed.
+End Sums.
 
 Section Scaffold.
   Context {E : space} (N : nat) (mu L step : R) (K : nat) (f : nat -> E -> R) (g : nat -> E ->
@@ -396,23 +466,13 @@ Section Scaffold.
       G j k>>)) in Q.
     rewrite A in Q. exact Q.
   Qed.
-  Lemma sum_of_m2 j : ||vsum j (fun i => vmean N (G i))||^2 <= INR j * sum j m2.
-  Proof. apply square_of_sum. Qed.
-  Lemma all_spread : sum K (fun j => size (b j)) <= step ^ 2 * (INR K ^ 2 / 2) * Mn
+  Lemma all_spread : sum K (fun j => size (b j)) <= step ^ 2 * (5 / 12 * INR K ^ 2) * Mn
     + 2 * step ^ 2 * (INR K ^ 2 / 2 * s K + INR K ^ 3 / 3 * size d).
   Proof.
     rewrite (sum_ext K _ (fun j => step ^ 2 * ||vsum j (fun i => vmean N (G i))||^2 + size (e j)))
       by (intros; apply spread_of_y).
     rewrite sum_plus, sum_times. apply Rplus_le_compat; [|apply all_drift].
-    rewrite Rmult_assoc. apply Rmult_le_compat_l; [nra|].
-    eapply Rle_trans; [|apply Rmult_le_compat_r; [|apply sum_of_indices]].
-    - rewrite Rmult_comm, <- sum_times. apply sum_le; intros i Hi. eapply Rle_trans;
-      [apply sum_of_m2|].
-      rewrite (Rmult_comm Mn). apply Rmult_le_compat_l; [apply pos_INR|].
-      assert (Gr : forall n, (i <= n)%nat -> sum i m2 <= sum n m2).
-      { induction 1; [lra|]. cbn [sum]. assert (0 <= m2 m) by apply inner_pos. lra. }
-      apply Gr; lia.
-    - apply sum_pos; intros; apply inner_pos.
+    rewrite Rmult_assoc. apply Rmult_le_compat_l; [nra | apply sums_small].
   Qed.
   Lemma new_size : size (fun k => new k - g k xs)%vec <= / INR K * (Mn + s K).
   Proof.
@@ -444,7 +504,7 @@ Section Scaffold.
           inner_zero. lra. }
       rewrite !inner_sub, B. lra.
   Qed.
-  Lemma cohort_round : h * L * (1 + 2 * sigma) <= 4 / 7 ->
+  Lemma cohort_round : h * L * (1 + 2 * sigma) <= 3 / 5 ->
     let V (x : E) (c : nat -> E) := ||x - xs||^2
       + INR N / INR P * kept * mean N (fun k => ||c k - g k xs||^2) in
     expected C (fun who => V (cohort_mean N P who (y K)) (fun k => if who k then new k else c k))
@@ -463,7 +523,7 @@ Section Scaffold.
     change (mean N (fun k => ||c k - g k xs||^2)) with (size (fun k => c k - g k xs)%vec).
     pose proof new_size as Ns. pose proof old_size as Os. pose proof all_spread as Sp.
     pose proof (drift K) as Dr.
-    pose proof (sum_of_m2 K) as Mk. fold Mn in Mk.
+    assert (Mk : ||vsum K (fun i => vmean N (G i))||^2 <= INR K * Mn) by apply square_of_sum.
     set (W := vsum K (fun i => vmean N (G i))) in *.
     assert (Dist : ||vmean N (y K) - xs||^2 = ||x - xs||^2 - 2 * step * << W, x - xs >>
       + step ^ 2 * ||W||^2).
@@ -482,8 +542,8 @@ Section Scaffold.
     assert (K0 : 1 <= INR K) by (apply (le_INR 1); exact some_steps). assert (L0 : 0 < L) by lra.
     assert (Hs : 0 <= sigma <= 1) by (pose proof (spread_is N P some_part not_more); unfold sigma;
       lra).
-    assert (h0 : 0 < h) by (unfold h; nra). set (H := h * L) in *.
-    assert (H0 : 0 < H) by (unfold H; nra).
+    assert (h0 : 0 < h) by (apply Rmult_lt_0_compat; lra). set (H := h * L) in *.
+    assert (H0 : 0 < H) by (apply Rmult_lt_0_compat; lra).
     set (S0 := s K) in *. set (dd := size d) in *.
     set (nn := size (fun k => new k - g k xs)%vec) in *.
     set (cc := size (fun k => c k - g k xs)%vec) in *. set (ww := ||W||^2) in *.
@@ -492,29 +552,33 @@ Section Scaffold.
     assert (S1 : 0 <= S0) by (apply sum_pos; intros; apply size_pos). assert (M1 : 0 <= Mn)
       by (apply sum_pos; intros; apply inner_pos).
     assert (d1 : 0 <= dd) by apply size_pos.
-    assert (Kp : 0 <= kept) by (unfold kept; assert (0 <= sigma * h ^ 2) by nra;
+    assert (Kp : 0 <= kept) by (unfold kept; assert (0 <= sigma * h ^ 2)
+      by (apply Rmult_le_pos; [lra | apply pow2_ge_0]);
       assert (0 <= L * h ^ 3) by (apply Rmult_le_pos; [lra | apply pow_le; lra]); lra).
     replace (INR N / INR P * kept * (cc + INR P / INR N * (nn - cc)))
       with (INR N / INR P * kept * cc + kept * (nn - cc)) by (field; lra).
     apply (Rmult_le_compat_l kept) in Ns, Os; try exact Kp.
     apply (Rmult_le_compat_l (2 * step)) in Lo; [|lra]. apply (Rmult_le_compat_l sigma) in Dr;
       [|lra].
-    apply (Rmult_le_compat_l (step ^ 2)) in Mk; [|nra].
-    apply (Rmult_le_compat_l (step * L)) in Sp; [|nra].
+    apply (Rmult_le_compat_l (step ^ 2)) in Mk; [|apply pow2_ge_0].
+    apply (Rmult_le_compat_l (step * L)) in Sp; [|apply Rmult_le_pos; lra].
+    assert (p0 : 0 <= sigma * H) by (apply Rmult_le_pos; lra).
+    assert (p1 : sigma * H <= 1 * H) by (apply Rmult_le_compat_r; lra).
+    assert (p2 : (sigma * H) ^ 2 <= (1 / 5) ^ 2) by (apply pow_incr; lra).
+    assert (p3 : H ^ 2 <= (3 / 5 - 2 * (sigma * H)) ^ 2) by (apply pow_incr; lra).
+    assert (p4 : H ^ 2 <= (3 / 5) ^ 2) by (apply pow_incr; lra).
     assert (C1 : 0 <= step / L * ((1 - 5 / 3 * H ^ 2 - 4 * sigma * H) * S0)).
     { apply Rmult_le_pos; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
-    apply Rmult_le_pos; [|exact S1].
-      assert (0 <= sigma * H) by nra. nra. }
-    assert (C2 : 0 <= step / L * ((1 - 7 / 6 * H ^ 2 - H * (1 + 2 * sigma)) * Mn)).
+      apply Rmult_le_pos; [lra | exact S1]. }
+    assert (C2 : 0 <= step / L * ((1 - 13 / 12 * H ^ 2 - H * (1 + 2 * sigma)) * Mn)).
     { apply Rmult_le_pos; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
-    apply Rmult_le_pos; [|exact M1].
-      assert (0 <= sigma * H) by nra. nra. }
+      apply Rmult_le_pos; [lra | exact M1]. }
     assert (E1 : kept * (/ INR K * (Mn + S0)) = step / L * ((2 * sigma * H + 2 / 3 * H ^ 2) * (Mn
       + S0)))
       by (unfold kept, H, h; field; lra).
-    assert (E2 : step * L * (step ^ 2 * (INR K ^ 2 / 2) * Mn + 2 * step ^ 2 * (INR K ^ 2 / 2 * S0
+    assert (E2 : step * L * (step ^ 2 * (5 / 12 * INR K ^ 2) * Mn + 2 * step ^ 2 * (INR K ^ 2 / 2 * S0
       + INR K ^ 3 / 3 * dd))
-      = step / L * (H ^ 2 / 2 * Mn + H ^ 2 * S0) + 2 / 3 * L * h ^ 3 * dd) by (unfold H, h; field;
+      = step / L * (5 / 12 * H ^ 2 * Mn + H ^ 2 * S0) + 2 / 3 * L * h ^ 3 * dd) by (unfold H, h; field;
         lra).
     assert (E3 : sigma * (2 * step ^ 2 * (INR K * S0
       + INR K ^ 2 * dd)) = step / L * (2 * sigma * H * S0) + 2 * sigma * h ^ 2 * dd)
@@ -581,7 +645,7 @@ End Scaffold.
 
 (** A round of a cohort, for every K, N and P, from any state; and T rounds. *)
 Theorem scaffold_round N P L step K : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < step ->
-  (1 <= K)%nat -> INR K * step * L * (1 + 2 * sampling_spread N P) <= 4 / 7 ->
+  (1 <= K)%nat -> INR K * step * L * (1 + 2 * sampling_spread N P) <= 3 / 5 ->
   forall (E : space) (C : cohorts N P) f g (xs : E), losses N 0 L f g xs ->
   let V := cohort_potential N P L (INR K * step) g xs in
   forall s, expected C (fun who => V (scaffold_next N P step K g who s))
@@ -591,7 +655,7 @@ Proof.
   apply (cohort_round N 0 L step K f g xs ltac:(lra) Hs HK Lo x c P C HP HN Sm).
 Qed.
 Theorem scaffold_rounds N P L step K : (1 <= P)%nat -> (P <= N)%nat -> 0 < L -> 0 < step ->
-  (1 <= K)%nat -> INR K * step * L * (1 + 2 * sampling_spread N P) <= 4 / 7 ->
+  (1 <= K)%nat -> INR K * step * L * (1 + 2 * sampling_spread N P) <= 3 / 5 ->
   forall (E : space) (C : cohorts N P) f g (xs : E), losses N 0 L f g xs -> forall T s,
   sum T (fun t => later C (scaffold_next N P step K g) t
     (fun s => 2 * (INR K * step) * (objective N f (fst s) - objective N f xs)) s)

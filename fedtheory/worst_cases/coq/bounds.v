@@ -231,63 +231,40 @@ Section Smooth.
   Hypothesis first_is : forall k, pt O k = xs.
   Let o (i k : nat) : E := g k (pt i k).
   Hypothesis here : all_placed N L xs x0 pt o (fun q => q / L) 0 (places c).
-  Let smooth_checked := smooth_checked c N mu L radius zeta f g xs x0 pt L_pos S mu_is zeta_is
-    first_is o (fun _ _ _ => eq_refl) here.
-
   Let passed := passed c N mu L radius zeta f g xs x0 pt L_pos S mu_is zeta_is
     first_is o (fun _ _ _ => eq_refl) here.
   Section Last.
     Variables (last : nat) (x : E).
     Hypothesis last_is : forall k, (k < N)%nat -> pt last k = x.
-    Theorem gap_bound : check true c (Gap (only c last)) = true ->
+    Theorem gap_bound : passes N c (Gap (only c last)) ->
       objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
     Proof.
       intros C. apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is).
-      apply (smooth_checked (Gap _) I), C.
+      apply (passed (Gap _) I C).
     Qed.
-    Theorem distance_bound : check true c (Distance last) = true ->
+    Theorem distance_bound : passes N c (Distance last) ->
       ||x - xs||^2 <= num (bound c) * radius ^ 2.
     Proof.
       intros C. apply (distance_of c N (some_client S) L radius f xs x0 pt o last x last_is).
-      apply (smooth_checked (Distance _) I), C.
+      apply (passed (Distance _) I C).
     Qed.
-    Theorem gradient_bound : check true c (Gradient last) = true ->
+    Theorem gradient_bound : passes N c (Gradient last) ->
       ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
     Proof.
       intros C. apply (gradient_of c N L radius L_pos f xs x0 pt o last).
       - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
-      - apply (smooth_checked (Gradient _) I), C.
-    Qed.
-    (** One client alone. *)
-    Theorem alone_gap_bound : N = 1%nat -> check_alone true c (Gap (only c last)) = true ->
-      objective N f x - objective N f xs <= num (bound c) * L * radius ^ 2.
-    Proof.
-      intros N1 C. apply (gap_of c N L radius L_pos f xs x0 pt o first_is last x last_is).
-      apply (passed (Gap _) I). right; split; assumption.
-    Qed.
-    Theorem alone_distance_bound : N = 1%nat -> check_alone true c (Distance last) = true ->
-      ||x - xs||^2 <= num (bound c) * radius ^ 2.
-    Proof.
-      intros N1 C. apply (distance_of c N (some_client S) L radius f xs x0 pt o last x last_is).
-      apply (passed (Distance _) I). right; split; assumption.
-    Qed.
-    Theorem alone_gradient_bound : N = 1%nat -> check_alone true c (Gradient last) = true ->
-      ||vmean N (fun k => g k x)||^2 <= num (bound c) * L ^ 2 * radius ^ 2.
-    Proof.
-      intros N1 C. apply (gradient_of c N L radius L_pos f xs x0 pt o last).
-      - intros k Hk; unfold o; rewrite last_is by exact Hk; reflexivity.
-      - apply (passed (Gradient _) I). right; split; assumption.
+      - apply (passed (Gradient _) I C).
     Qed.
   End Last.
   Theorem best_gap_bound (models : list (nat * Z)) (x : nat -> E) :
     (forall t k, (t < length models)%nat -> (k < N)%nat ->
       pt (fst (nth t models (O, 0%Z))) k = x t) ->
-    is_average c models = true -> check true c (Gap (spread_over models)) = true ->
+    is_average c models = true -> passes N c (Gap (spread_over models)) ->
     exists t, (t < length models)%nat /\
       objective N f (x t) - objective N f xs <= num (bound c) * L * radius ^ 2.
   Proof.
     intros X A C. apply (best_gap_of c N L radius L_pos f xs x0 pt o first_is models x X A).
-    apply (smooth_checked (Gap _) I), C.
+    apply (passed (Gap _) I C).
   Qed.
 End Smooth.
 

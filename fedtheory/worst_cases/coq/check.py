@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,7 +51,7 @@ class Answer:
     ----------
     version : of Coq
     accepted : True if its kernel accepts the theorem, from no axioms but those of the real numbers
-    seconds, library_seconds : that it took for the theorem, and for the library before it
+    seconds : that it took for the theorem
     axioms : that the theorem rests on
     said : where and why it is refused; '' where it is accepted
     """
@@ -56,7 +59,6 @@ class Answer:
     version: str
     accepted: bool
     seconds: float
-    library_seconds: float
     axioms: tuple[str, ...]
     said: str
 
@@ -96,10 +98,7 @@ def check_name(path: Path) -> None:
         It, and a name that will do.
     """
     if path.suffix != ".v" or not re.fullmatch(r"[A-Za-z_]\w*", path.stem, re.ASCII):
-        better = (
-            re.sub(r"\W+", "_", path.stem or "theorem", flags=re.ASCII).lstrip("0123456789")
-            or "theorem"
-        )
+        better = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).lstrip("_0123456789") or "theorem"
         raise InvalidInput(
             f"{path}: Coq wants a name of letters, digits and _ that ends in .v, "
             f"such as {path.with_name(better)}.v"
@@ -126,31 +125,59 @@ def version() -> str | None:
     return _coqc(Path.cwd(), ["--print-version"], SECONDS).stdout.split(" ")[0].strip()
 
 
+def _kept() -> Path:
+    """The folder in the user's cache of the library as this Coq compiles it."""
+    coqc = Path(shutil.which("coqc") or "coqc").resolve()
+    of = (version(), str(coqc), coqc.stat().st_mtime_ns, library())
+    name = f"coq-{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "fedtheory", name)
+
+
 @cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Where this process compiles the library once; it is gone when the process ends."""
+def _of_this_process() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the library if no cache can be written, which ends with the process."""
     return tempfile.TemporaryDirectory(prefix="fedtheory-coq-")
 
 
-def compiled(names: Iterable[str]) -> tuple[Path, float]:
-    """The folder with these files of the library compiled, and the seconds that it took.
+def compiled() -> tuple[Path, float]:
+    """The folder of the compiled library, and the seconds that this took: 0 if it was there.
 
     Raises
     ------
     NotCertified
         Coq does not accept the library, as one of another version may not.
     """
-    files, folder, begun = library(), Path(_folder().name), time.monotonic()
-    for name in needed(f"From {LIBRARY} Require Import {' '.join(names)}.", files):
-        file = folder / LIBRARY / f"{name}.v"
-        if not file.with_suffix(".vo").exists():
-            ended = _coqc(folder, [str(write_atomic(file, files[name]))])
-            if ended.returncode:
-                raise NotCertified(
-                    f"Coq {version()} refuses {LIBRARY}/{name}.v at "
-                    f"{_why(ended.stderr)}: take Coq 8.16"
-                )
+    folder, begun = _kept(), time.monotonic()
+    if folder.is_dir():
+        return folder, 0.0
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_suffix(".lock").open("w")
+    except OSError:
+        folder = Path(_of_this_process().name, folder.name)
+        lock = folder.with_suffix(".lock").open("w")
+    with lock, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".coq-") as temporary:
+        with suppress(ModuleNotFoundError):  # Windows has no such lock: each then compiles its own
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():  # another process has compiled it while this one waited
+            return folder, 0.0
+        _compile(Path(temporary, LIBRARY))
+        os.replace(temporary, folder)
     return folder, time.monotonic() - begun
+
+
+def _compile(folder: Path) -> None:
+    """Compile the library in a folder of its name."""
+    files = library()
+    for name in needed(f"From {LIBRARY} Require Import {' '.join(files)}.", files):
+        file = write_atomic(folder / f"{name}.v", files[name])
+        ended = _coqc(folder.parent, ["-noglob", str(file)])
+        if ended.returncode or not file.with_suffix(".vo").exists():
+            raise NotCertified(
+                f"Coq {version()} refuses {LIBRARY}/{name}.v at {_why(ended.stderr)}: take Coq 8.16"
+            )
 
 
 def checked(text: str, seconds: float = SECONDS) -> Answer:
@@ -163,7 +190,7 @@ def checked(text: str, seconds: float = SECONDS) -> Answer:
     """
     if (number := version()) is None:
         raise InvalidInput(INSTALL)
-    folder, of_library = compiled(needed(text, library()))
+    folder, _ = compiled()
     name = _STATES.search(text)
     with tempfile.TemporaryDirectory(prefix="fedtheory-coq-") as temporary:
         file, question = Path(temporary, "theorem.v"), Path(temporary, "asked.v")
@@ -184,7 +211,7 @@ def checked(text: str, seconds: float = SECONDS) -> Answer:
         said = "its end: it says nothing of axioms"
     elif not said and (more := sorted(set(axioms) - AXIOMS)):
         said = f"its end: it rests on more than the real numbers, {', '.join(more)}"
-    return Answer(number, not said, took, of_library, axioms, said)
+    return Answer(number, not said, took, axioms, said)
 
 
 def _coqc(

@@ -18,7 +18,7 @@ __all__ = ["Words", "words"]
 
 @dataclass(frozen=True)
 class Words:
-    """How a theorem speaks of a run.
+    """The words in which a theorem speaks of a run.
 
     Attributes
     ----------

@@ -201,14 +201,14 @@ Proof.
 Qed.
 
 (** * FedDyn with exact local solves *)
-Definition feddyn_round (q : Q) : list vec := [Opt; Plus Start (Step q (Minus (Own 2) (Own 1)))].
+Definition feddyn_places_of_a_round (q : Q) : list vec := [Opt; Plus Start (Step q (Minus (Own 2) (Own 1)))].
 Definition feddyn_fall (q rho a b c d : Q) : criterion :=
   fall rho a b c d 2 (Minus (Mean (At 1)) (Step q (Mean (Own 1)))) (Own 1).
-Theorem feddyn_rate (data : certificate) (q rho a b c d : Q) {E : space} N mu L r z f g (xs x0 : E)
+Theorem feddyn_certified_rate (data : certificate) (q rho a b c d : Q) {E : space} N mu L r z f g (xs x0 : E)
   (alpha : R) (x : nat -> E) (y h : nat -> nat -> E) :
   0 < L -> setting N mu L r z f g xs x0 -> mu = num (curvature data) * L ->
   alpha <> 0 -> num q / L = / alpha -> feddyn N solved alpha g x0 x y h ->
-  places data = feddyn_round q -> Qeq_bool (bound data) 0 && Z.eqb (heterogeneity data) 0 = true ->
+  places data = feddyn_places_of_a_round q -> Qeq_bool (bound data) 0 && Z.eqb (heterogeneity data) 0 = true ->
   positive_form a b c d && Qle_bool 0 rho = true ->
   check true data (feddyn_fall q rho a b c d) = true -> forall T,
   ||x T - xs||^2 <=
@@ -240,15 +240,15 @@ Qed.
 (** * SCAFFOLD, option II *)
 Definition scaffold_round_place (q : Q) (K j : nat) : vec :=
   Minus (At j) (Step q (Plus (Minus (Own j) (Own (S K))) (Mean (Own (S K))))).
-Definition scaffold_round (q : Q) (K : nat) : list vec := places_by (fun i => match i with
+Definition scaffold_places_of_a_round (q : Q) (K : nat) : list vec := places_by (fun i => match i with
   | O => Opt | 1%nat => Start | S j => scaffold_round_place q K j end) K.
 Definition scaffold_fall (q : Q) (K : nat) (rho a b c d : Q) : criterion :=
   fall rho a b c d (S K) (Mean (scaffold_round_place q K K)) (Times (1 # Pos.of_nat K)
     (own_sum 1 K)).
-Theorem scaffold_rate (data : certificate) (q : Q) (K : nat) (rho a b c d : Q)
+Theorem scaffold_certified_rate (data : certificate) (q : Q) (K : nat) (rho a b c d : Q)
   {E : space} N mu L r z f g (xs x0 : E) :
   0 < L -> setting N mu L r z f g xs x0 -> mu = num (curvature data) * L ->
-  (1 <= K)%nat -> num q <> 0 -> places data = scaffold_round q K ->
+  (1 <= K)%nat -> num q <> 0 -> places data = scaffold_places_of_a_round q K ->
   Qeq_bool (bound data) 0 && Z.eqb (heterogeneity data) 0 = true ->
   positive_form a b c d && Qle_bool 0 rho = true ->
   check true data (scaffold_fall q K rho a b c d) = true -> forall T,
@@ -259,7 +259,7 @@ Proof.
   apply andb_prop in B as [B1 B2]. apply andb_prop in Q as [Q1 Q2].
   set (run := scaffold N (num q / L) K g x0).
   assert (P' : length (places data) = Datatypes.S K)
-    by (rewrite P; unfold scaffold_round, places_by; simpl; rewrite map_length, seq_length;
+    by (rewrite P; unfold scaffold_places_of_a_round, places_by; simpl; rewrite map_length, seq_length;
       reflexivity).
   apply (rate N (some_client S) L L_pos g xs rho a b c d (fun t => fst (run t)) (fun t => snd
     (run t)));

@@ -109,17 +109,17 @@ def rate(found: Certificate, method: Any = None) -> Rate:
     if name == "feddyn":
         alpha = options["alpha"] / L
         run = f"\n  forall (x : nat -> E) (y h : nat -> nat -> E), feddyn N solved ({real(alpha)} * L) g x0 x y h ->"
-        model, place, more = "x T", f"feddyn_round {rational(1 / alpha)}", " x y h F"
+        model, place, more = "x T", f"feddyn_places_of_a_round {rational(1 / alpha)}", " x y h F"
         proof = (
-            f"feddyn_rate data {rational(1 / alpha)} {numbers} N _ L r z f g xs x0 "
+            f"feddyn_certified_rate data {rational(1 / alpha)} {numbers} N _ L r z f g xs x0 "
             f"({real(alpha)} * L) x y h HL S _ _ _ F eq_refl eq_refl eq_refl _"
         )
     else:
         h = options["step"] * L
-        run, more, place = "", "", f"scaffold_round {rational(h)} {K}"
+        run, more, place = "", "", f"scaffold_places_of_a_round {rational(h)} {K}"
         model = f"fst (scaffold N ({real(h)} / L) {K} g x0 T)"
         proof = (
-            f"scaffold_rate data {rational(h)} {K} {numbers} N _ L r z f g xs x0 "
+            f"scaffold_certified_rate data {rational(h)} {K} {numbers} N _ L r z f g xs x0 "
             "HL S _ ltac:(lia) _ eq_refl eq_refl eq_refl _"
         )
     statement = STATEMENT.format(

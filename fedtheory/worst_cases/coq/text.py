@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -151,43 +152,31 @@ def _proved(what: str, defined: str, equations: str, accepted: str) -> str:
     )
 
 
-RATE = """(** The certificate, in units of 1 / L: where the losses are asked in a round, and multipliers as
-    whole numbers of 1 / denominator. *)
-Definition data : certificate := {{|
-  curvature := {curvature};
-  spread := (0 # 1);
-  bound := (0 # 1);
-  places := {places};
-  denominator := {denominator}%positive;
-  near := 0;
-  heterogeneity := 0;
-  norms := [];
-  multipliers := [
-    {multipliers}]%Z |}}.
-
-Theorem proof : {name}.
-Proof.
-  intros E {introduced}.
-  refine ({proof}).
-{proofs}
-Qed.
-Print Assumptions proof.
-"""
-
-
 def rate_of(of: Rate, file: str) -> str:
     """The text of a file that has the theorem of a rate."""
+    told = f"{of.words}. The theorem is about every L, every T and every number N of clients"
+    head = _stated(file, told, "methods_defined", of.name, of.statement, "potentials")
     tactics = [*["numbers"] * of.count, "vm_cast_no_check (eq_refl true)"]
-    head = _stated(file, of.words, "methods_defined", of.name, of.statement, "potentials")
-    return head + RATE.format(
+    return head + _proof(
+        of.rows,
+        tactics,
         name=of.name,
+        units="1 / L",
         curvature=rational(of.curvature),
         places=of.places,
         denominator=of.denominator,
-        multipliers=";\n    ".join(f"[{'; '.join(map(_whole, row))}]" for row in of.rows),
         introduced=of.introduced,
-        proof=of.proof,
+        refined=of.proof,
+    )
+
+
+def _proof(rows: Sequence[Sequence[int]], tactics: Sequence[str], **made: Any) -> str:
+    """The certificate of a theorem and its proof, from their parts; those that are left out are 0."""
+    nothing = {"spread": "(0 # 1)", "in_fractions": "(0 # 1)", "near": 0, "heterogeneity": 0}
+    return TEXT.format(
+        multipliers=";\n    ".join(f"[{'; '.join(map(_whole, row))}]" for row in rows),
         proofs="\n".join(f"  - {tactic}." for tactic in tactics),
+        **nothing | {"norms": "[]", "more": ""} | made,
     )
 
 
@@ -214,7 +203,7 @@ def text_of(of: Theorem, file: str) -> str:
         )
     )
     count = range(len(of.points))
-    rows = [[_whole(of.pairs.get((i, j), Fraction(0)) * D) for i in count] for j in count]
+    rows = [[int(of.pairs.get((i, j), Fraction(0)) * D) for i in count] for j in count]
     setting = (
         SMOOTH.format(mu=_times(curvature, "L"), zeta=_times(spread, "L * radius"))
         if of.smooth
@@ -245,21 +234,23 @@ def text_of(of: Theorem, file: str) -> str:
         "spread": rational(spread),
         "in_fractions": rational(of.bound),
         "places": said.places,
-        "denominator": str(D),
+        "denominator": D,
         "near": _whole(of.start * D),
         "heterogeneity": _whole(of.heterogeneity * D),
         "norms": "[]" if of.smooth else f"[{'; '.join(_whole(n * D) for n in of.norms)}]%Z",
-        "multipliers": ";\n    ".join(f"[{'; '.join(row)}]" for row in rows),
         "introduced": begin[1] + " ".join(names),
         "more": said.more,
         "refined": said.refined or _refined(of, said, D),
-        "proofs": "\n".join(f"  - {tactic}." for tactic in said.proofs or _proofs(of, said, best)),
     }
     premises = [begin[0] + setting, *drawn_from, *number, *said.premises]
     statement = " ->\n  ".join([*premises, conclusion])
     library = "cohort_bounds" if drawn else "methods" if said.defined else "bounds"
     defined = _defined_in(of.goal.kind, said)
-    return _stated(file, of.words, defined, of.name, statement, library) + TEXT.format(**made)
+    who = ", and about all N and P that it names" if drawn else ", and every number N of clients"
+    about = f"every {'L' if of.smooth else 'G'} and radius{who * of.any_number}"
+    told = f"{of.words}. The theorem is about {about}"
+    head = _stated(file, told, defined, of.name, statement, library)
+    return head + _proof(rows, said.proofs or _proofs(of, said, best), **made)
 
 
 def _defined_in(kind: str, said: Words) -> str:
@@ -270,9 +261,9 @@ def _defined_in(kind: str, said: Words) -> str:
 
 
 def _stated(file: str, told: str, defined: str, name: str, statement: str, library: str) -> str:
-    """The head of a file: what was asked, how it is checked, and the statement."""
+    """The head of a file: its question, the way to check it, and the statement."""
     stated = STATED.format(defined=defined, name=name, statement=statement, library=library)
-    return f"""(** {_harmless(told)}.
+    return f"""(** Asked: {_harmless(told)}.
 
     Written by fedtheory. Where Coq 8.16 is installed, this checks it:
     {commands(file, stated)} *)
@@ -287,9 +278,8 @@ def _refined(of: Theorem, said: Words, D: int) -> str:
     lemma = f"{prefix}{of.goal.kind.replace('-', '_')}_bound data N {setting}"
     points = f"{said.points}\n    {said.slopes}" if said.slopes else said.points
     given = "HL S _ _ _ _" if of.smooth else "HG HR S _ _ _" + " _" * (of.goal.kind != "distance")
-    more = "_" if of.smooth else "_ _"
-    if of.question.clients == 1:
-        lemma, more = f"alone_{lemma}", "HN _"
+    alone = of.question.clients == 1
+    more = ("(or_intror (conj HN _))" if alone else "(or_introl _)") if of.smooth else "_ _"
     models = f"{of.at[0]}%nat {said.model} _ {more}"
     if of.goal.kind == "cohort":
         lemma = f"cohort_bound data N P C {setting}"

@@ -23,7 +23,6 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from fedtheory.neural import captured, penalty, plans  # noqa: E402
-from fedtheory.neural.engines import recurrent  # noqa: E402
 from fedtheory.neural.networks import CharLstm  # noqa: E402
 from fedtheory.neural.optimisers import LocalStep  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
@@ -219,7 +218,7 @@ COMPILED = [
 def test_compiled_functions_keep_their_numbers_in_whole_runs(kind, engine, algorithm, options, on_pretend, monkeypatch):
     """Under vmap's rules and in a backward pass too, with the graphs that torch.compile traces."""
     compiled, trace = [], torch.compile
-    for function in (penalty._whole_at_once, penalty._moved_at_once, penalty._shrunk_at_once, recurrent._cell, recurrent._cell_back):
+    for function in (penalty._whole_at_once, penalty._moved_at_once, penalty._shrunk_at_once):
         function.made.clear()
     monkeypatch.setattr(torch, "compile", lambda f, **how: compiled.append(f.__name__) or trace(f, **how))
     monkeypatch.setattr("fedtheory.neural.fused.BACKEND", "aot_eager")
@@ -231,7 +230,7 @@ def test_compiled_functions_keep_their_numbers_in_whole_runs(kind, engine, algor
             warnings.simplefilter("error", UserWarning)
             found.append(run(problem(kind, engine), algorithm, SGD(4, 0.1, epochs=1, **options), rounds=2))
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-12)
-    wanted = {"_moved"} | ({"_shrunk"} if "l1" in options else set()) | ({"_cell", "_cell_back"} if kind == "lstm" else set())
+    wanted = {"_moved"} | ({"_shrunk"} if "l1" in options else set())
     assert set(compiled) == wanted
 
 

@@ -159,7 +159,7 @@ ONE_CHANNEL = pytest.mark.xfail(
 
 
 @pytest.mark.parametrize(
-    ("kind", "engine"), [("cnn", "stacked"), ("grouped", "loop"), pytest.param("cnn", "loop", marks=ONE_CHANNEL)]
+    ("kind", "engine"), [("mlp", "stacked"), ("grouped", "loop"), pytest.param("cnn", "loop", marks=ONE_CHANNEL)]
 )
 def test_gradients_are_those_of_single_precision(kind, engine):
     """Beside double precision: eps = 6e-8 times what is summed; TF32 has eps = 5e-4."""

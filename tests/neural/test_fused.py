@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fedtheory.neural import fused, penalty  # noqa: E402
-from fedtheory.neural.engines import recurrent  # noqa: E402
 
 D, R = 37, 3
 
@@ -77,22 +76,6 @@ def test_the_l1_prox(on_this_device):
     plain, compiled = both(penalty._shrunk, [y, lr, 0.2, anchor])
     torch.testing.assert_close(compiled[0], plain[0], rtol=0, atol=1e-15)
     assert bool(((y - anchor).abs() <= 0.4).any()) and torch.equal(plain[0] == anchor, (y - anchor).abs() <= 0.4)
-
-
-def test_the_cells_of_an_lstm(on_this_device):
-    z, before, g_h, g_c = rows(R, 4, 20), rows(R, 4, 5), rows(R, 4, 5), rows(R, 4, 5)
-    forward, back = recurrent._cell.__wrapped__, recurrent._cell_back.__wrapped__
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        made, cell, squashed, _ = forward(z, before)
-        compiled = fused.fused(forward)
-        for _ in range(3):  # one step's cell is the next one's, as in a layer
-            wanted = forward(z, before)
-            torch.testing.assert_close(compiled(z, before), wanted, rtol=0, atol=1e-14)
-            before = wanted[1]
-        wanted = back(made, squashed, cell, g_h, g_c)
-        torch.testing.assert_close(fused.fused(back)(made, squashed, cell, g_h, g_c), wanted, rtol=0, atol=1e-14)
-    assert compiled.made and "refused" not in compiled.made
 
 
 def test_other_sizes_and_numbers_stay_compiled(on_this_device):

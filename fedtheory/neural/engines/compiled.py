@@ -93,11 +93,8 @@ def _controller() -> Any:
 
 
 def _kernels() -> str:
-    """The kernels that SciPy's OpenBLAS runs here; '' where it is another library.
-
-    Asked of the one that Numba's products are linked with: NumPy has an OpenBLAS of its own, and so
-    have solvers (SCS), which may be loaded, and run others.
-    """
+    """The kernels that SciPy's OpenBLAS runs here, with which Numba's products are linked; '' where
+    it is another library. NumPy has an OpenBLAS of its own, and so have solvers (SCS)."""
     from scipy.linalg import cython_blas
 
     linked = CDLL(cython_blas.__file__)
@@ -179,46 +176,29 @@ class _Layers(NamedTuple):
     widths : the inputs' entries, and the units of each layer
     kinds, parameters : of the activation of what enters each layer; those of the inputs are not
         read
+    places, steps, least, scales : of each dropout the layer that is entered, what is added to the
+        key, the least of the upper bits of what is kept, and what that is multiplied with
     """
 
     widths: np.ndarray
     kinds: np.ndarray
     parameters: np.ndarray
-
-
-def _layer_terms(chain: Chain, kind: type) -> _Layers:
-    names = [*ACTIVATIONS]
-    kinds = np.array([0, *(names.index(name) for name, _ in chain.activations)], dtype=np.int64)
-    parameters: np.ndarray = np.array([0.0, *(value for _, value in chain.activations)], dtype=kind)
-    return _Layers(np.array(chain.widths, dtype=np.int64), kinds, parameters)
-
-
-class _Drops(NamedTuple):
-    """`fedtheory.neural.engines.chain.Chain.drops`, as the compiled steps take them; the arrays
-    have an entry for each.
-
-    Attributes
-    ----------
-    places : the layer that is entered
-    steps : uint64, what is added to the key
-    least : uint64, of the upper bits of what is kept
-    scales : of what is kept
-    """
-
     places: np.ndarray
     steps: np.ndarray
     least: np.ndarray
     scales: np.ndarray
 
 
-def _drop_terms(drops: tuple[tuple[int, float], ...], kind: type) -> _Drops:
-    places, shares = [place for place, _ in drops], [share for _, share in drops]
-    steps, least = [step_of(n) for n in range(len(drops))], [least_of(p) for p in shares]
-    scales: np.ndarray = np.array(
-        [kind(1) / kind(1 - p) if p < 1 else kind(1) for p in shares], dtype=kind
-    )
-    return _Drops(
-        np.array(places, np.int64), np.array(steps, np.uint64), np.array(least, np.uint64), scales
+def _layers(chain: Chain, kind: type, dropping: bool) -> _Layers:
+    drops, names = chain.drops if dropping else (), [*ACTIVATIONS]
+    scales = [1 / kind(1 - p) if p < 1 else 1.0 for _, p in drops]
+    return _Layers(
+        np.array(chain.widths, np.int64),
+        np.array([0, *(names.index(name) for name, _ in chain.activations)], np.int64),
+        np.array([0.0, *(value for _, value in chain.activations)], kind),
+        np.array([place for place, _ in drops], np.int64),
+        np.array([step_of(n) for n in range(len(drops))], np.uint64),
+        np.array([least_of(p) for _, p in drops], np.uint64), np.array(scales, kind),
     )
 
 
@@ -237,8 +217,8 @@ def walk_rows(
     else:
         values = targets.numpy().reshape(len(targets), -1)
     data = _Samples(inputs.numpy().reshape(len(inputs), -1), labels, values)
-    layers, loss = _layer_terms(chain, kind), loss_terms(slope, widths[-1], kind)
-    drops = _drop_terms(() if keys is None else chain.drops, kind)
+    layers = _layers(chain, kind, keys is not None)
+    loss = loss_terms(slope, widths[-1], kind)
     drawn = np.zeros(lrs.shape, np.uint64) if keys is None else keys.view(np.uint64)
     at_once = max(1, AT_ONCE // samples.shape[2])
     for r in range(len(y)):
@@ -251,16 +231,16 @@ def walk_rows(
                 samples[r, now], weights[r, now].astype(kind), lrs[r, now].astype(kind),
                 drawn[r, now],
             )
-            _walk(y[r], *steps, data, layers, loss, own, drops, tiles())
+            _walk(y[r], *steps, data, layers, loss, own, tiles())
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _Drops) -> None:
+def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, layers: _Layers) -> None:
     """The entries h (n,) of what enters a layer, in place: dropped, or scaled; so are their slopes
     (n,), where they are kept."""
-    for m in range(len(drops.places)):
-        if drops.places[m] == place:
-            state, least, scale = mixed(key + drops.steps[m]), drops.least[m], drops.scales[m]
+    for m in range(len(layers.places)):
+        if layers.places[m] == place:
+            state, least, scale = mixed(key + layers.steps[m]), layers.least[m], layers.scales[m]
             zero = h.dtype.type(0)
             for i in range(len(h)):
                 state += np.uint64(0x9E3779B97F4A7C15)
@@ -273,33 +253,30 @@ def _drop(h: np.ndarray, slope: np.ndarray, place: int, key: np.uint64, drops: _
 @njit(fastmath=_FAST, cache=True, nogil=True)
 def _forward(
     y: np.ndarray, hidden: np.ndarray, bends: np.ndarray, layers: _Layers, b: int, key: np.uint64,
-    drops: _Drops, sizes: Tiles,
+    sizes: Tiles,
 ) -> int:
     """Compute what enters each layer, hidden[1:], from hidden[0], where b inputs are.
 
     Returns how many of the parameters y (d,) were used: all. bends[1:] are the activations'
-    derivatives, times what dropout multiplies with; ReLU's are to be seen in what it gives.
+    derivatives, times what dropout multiplies with.
     """
-    widths, kinds, parameters = layers
-    start, last, zero = 0, len(widths) - 1, y.dtype.type(0)
-    _drop(hidden[0, : b * widths[0]], bends[0, :0], 0, key, drops)
+    widths = layers.widths
+    start, last = 0, len(widths) - 1
+    _drop(hidden[0, : b * widths[0]], bends[0, :0], 0, key, layers)
     for n in range(last):
         i, o = widths[n], widths[n + 1]
         w, bias = y[start : start + i * o].reshape(o, i), y[start + i * o : start + i * o + o]
         start += i * o + o
         h, z = hidden[n, : b * i].reshape(b, i), hidden[n + 1, : b * o].reshape(b, o)
         along(h, w, z, sizes)
-        cut = n + 1 < last and kinds[n + 1] == 0
         for k in range(b):
             row = z[k]
             for c in range(o):
-                v = row[c] + bias[c]
-                row[c] = zero if v <= 0 and cut else v  # a NaN stays one
+                row[c] += bias[c]
         if n + 1 < last:
-            slope = bends[n + 1, : 0 if cut else b * o]
-            if not cut:
-                activate(hidden[n + 1, : b * o], slope, kinds[n + 1], parameters[n + 1])
-            _drop(hidden[n + 1, : b * o], slope, n + 1, key, drops)
+            entries, slope = hidden[n + 1, : b * o], bends[n + 1, : b * o]
+            activate(entries, slope, layers.kinds[n + 1], layers.parameters[n + 1])
+            _drop(entries, slope, n + 1, key, layers)
     return start
 
 
@@ -321,31 +298,9 @@ def _take(
 
 
 @njit(fastmath=_FAST, cache=True, nogil=True)
-def _through(
-    gradient: np.ndarray, w: np.ndarray, h: np.ndarray, bends: np.ndarray, kind: int, place: int,
-    drops: _Drops, back: np.ndarray, sizes: Tiles,
-) -> None:
-    """back (b, i) <- gradient (b, o) w (o, i), times the slope of what gave h (b, i), the inputs of
-    the layer `place`."""
-    back_through(gradient, w, back, sizes)
-    if kind:
-        flat = back.reshape(-1)
-        for k in range(len(flat)):
-            flat[k] *= bends[k]
-        return
-    zero, scale = h.dtype.type(0), h.dtype.type(1)
-    for m in range(len(drops.places)):
-        scale = scale * drops.scales[m] if drops.places[m] == place else scale
-    for k in range(h.shape[0]):
-        for c in range(h.shape[1]):
-            back[k, c] = zero if h[k, c] <= 0 else back[k, c] * scale
-
-
-@njit(fastmath=_FAST, cache=True, nogil=True)
 def _walk(
     y: np.ndarray, samples: np.ndarray, weights: np.ndarray, lrs: np.ndarray, keys: np.ndarray,
-    data: _Samples, layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, drops: _Drops,
-    sizes: Tiles,
+    data: _Samples, layers: _Layers, loss: LossTerms, penalty: PenaltyTerms, sizes: Tiles,
 ) -> None:
     """y (d,), in place, by the steps of samples and weights (T, b), lrs and keys (T,).
 
@@ -353,12 +308,11 @@ def _walk(
     and anchor are (d,), or (0,) where there is none.
     """
     pull, anchor, slopes, l1, prox, clip = penalty
-    widths, kinds, _ = layers
-    steps, b = samples.shape
+    widths, (steps, b) = layers.widths, samples.shape
     last, zero, one = len(widths) - 1, y.dtype.type(0), y.dtype.type(1)
     room = b * widths.max()
     hidden = np.empty((last + 1, room), y.dtype)  # what enters each layer, then the outputs
-    bends = np.empty((last + 1, room if kinds.any() else 0), y.dtype)
+    bends = np.empty((last + 1, room), y.dtype)
     g, before, sums = (
         np.empty(room, y.dtype), np.empty(room, y.dtype), np.empty(widths.max(), y.dtype)
     )
@@ -371,7 +325,7 @@ def _walk(
         lr = lrs[j]
         x = hidden[0, : b * widths[0]].reshape(b, widths[0])
         _take(data, samples[j], x, own_labels, own_values)
-        start = _forward(y, hidden, bends, layers, b, keys[j], drops, sizes)
+        start = _forward(y, hidden, bends, layers, b, keys[j], sizes)
         outputs = g[: b * widths[last]].reshape(b, widths[last])
         for k in range(b * widths[last]):
             g[k] = hidden[last, k]
@@ -389,10 +343,9 @@ def _walk(
                 g[: b * o].reshape(b, o),
             )
             if n > 0:  # through the layer, by the weights as they were
-                _through(
-                    gradient, w, h, bends[n], kinds[n], n, drops, before[: b * i].reshape(b, i),
-                    sizes,
-                )
+                back_through(gradient, w, before[: b * i].reshape(b, i), sizes)
+                for k in range(b * i):
+                    before[k] *= bends[n, k]
             total = gradients[end - o : end] if clip else sums[:o]
             total[:] = 0
             for k in range(b):

@@ -185,11 +185,17 @@ def activate(z: np.ndarray, slope: np.ndarray, kind: int, parameter: float) -> N
     """z (n,) <- its activation, slope (n,) <- the derivative; the kinds are those of
     `fedtheory.neural.engines.chain.ACTIVATIONS`.
 
-    1, tanh; 2, the sigmoid s; 3, z Phi(z); 4, z s(z); 5, z where it is positive and parameter z
+    0, ReLU; 1, tanh; 2, the sigmoid s; 3, z Phi(z); 4, z s(z); 5, z where it is positive and parameter z
     else; 6, z or parameter (exp(z) - 1).
     """
     one, half = z.dtype.type(1), z.dtype.type(0.5)
     root, density = z.dtype.type(math.sqrt(0.5)), z.dtype.type(1 / math.sqrt(2 * math.pi))
+    if kind == 0:
+        zero = z.dtype.type(0)
+        for i in range(len(z)):
+            cut = z[i] <= 0  # a NaN stays one
+            z[i], slope[i] = zero if cut else z[i], zero if cut else one
+        return
     for i in range(len(z)):
         v = z[i]
         if kind == 1:

@@ -3,8 +3,7 @@ place of its own rules.
 
 A patched layer computes as torch's does. Under vmap it is handed all models' tensors together, with
 the models in front, and calls a rule below: the products of linear layers are put off to the update
-(`Tape`), convolutions run as the device does them best, and recurrent layers, for which vmap has no
-rule, take one product a layer for the inputs and one a time step.
+(`Tape`), and recurrent layers have a rule at all. Everything else is vmap's own.
 """
 
 from __future__ import annotations
@@ -55,16 +54,9 @@ def put_off(tape: Tape | None) -> Iterator[None]:
         _NOW.tape = None
 
 
-def batched_layers(module: nn.Module, names: list[str], channels_first: bool = False) -> nn.Module:
+def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
     """A copy of the module whose layers, where they are torch's own, compute by the rules here
-    under vmap.
-
-    Parameters
-    ----------
-    names : of the parameters that are trained
-    channels_first : whether what convolutions give is copied to torch's usual layout, for functions
-        that vmap takes in no other
-    """
+    under vmap; `names` are those of the parameters that are trained."""
     module = copy.deepcopy(module)
     known: dict[int, str] = {}
     for name, parameter in module.named_parameters():  # a shared parameter goes by its first name
@@ -81,21 +73,9 @@ def batched_layers(module: nn.Module, names: list[str], channels_first: bool = F
         if type(layer) is nn.Linear:
             own = known.get(id(layer.weight)), known.get(id(layer.bias))
             layer.forward = MethodType(partial(_linear, own), layer)
-        elif type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
-            layer.forward = MethodType(partial(_convolution, channels_first), layer)
-        elif (
-            type(layer) is nn.Embedding and layer.padding_idx is not None
-            and not (layer.max_norm or layer.scale_grad_by_freq)
-        ):
+        elif type(layer) is nn.Embedding and layer.padding_idx is not None:
             layer.forward = MethodType(_embedding, layer)
-        elif type(layer) is nn.GroupNorm:
-            layer.forward = MethodType(_group_norm, layer)
-        elif type(layer) is nn.AdaptiveAvgPool2d and layer.output_size in (1, (1, 1)):
-            layer.forward = MethodType(_mean_of_images, layer)
-        elif (
-            type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size
-            and not (layer.dropout and layer.training)
-        ):
+        elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size:
             layer.forward = MethodType(_recurrent, layer)
     return module
 
@@ -110,59 +90,42 @@ def _without_fast_path(layer: nn.Module) -> None:
 
 
 class _All(torch.autograd.Function):
-    """plain(*tensors) of one model; under vmap rule(R, batched, *tensors) of all, which says what
-    has the models in front."""
+    """rule(*tensors) of all models, which have the models in front, as one call within vmap; it
+    returns a tuple, and records its own graph."""
 
     @staticmethod
-    def forward(plain: Callable[..., Any], rule: Callable[..., Any], *tensors: Any) -> Any:
-        return plain(*tensors)
+    def forward(rule: Callable[..., Any], *tensors: Any) -> Any:
+        return tuple(t[0] for t in rule(*(None if t is None else t[None] for t in tensors)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing: the rule records its own graph."""
+        """Nothing is kept."""
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: Any, plain: Callable[..., Any], rule: Callable[..., Any], *tensors: Any
-    ) -> Any:
-        dims = in_dims[2:]
-        moved = [t if d is None else t.movedim(d, 0) for t, d in zip(tensors, dims, strict=True)]
-        out = rule(info.batch_size, [d is not None for d in dims], *moved)
-        return out, (0,) * len(out) if isinstance(out, tuple) else 0
+    def vmap(info: Any, in_dims: Any, rule: Callable[..., Any], *tensors: Any) -> Any:
+        out = rule(
+            *(
+                t if t is None else t.movedim(d, 0) if d is not None
+                else t.expand(info.batch_size, *t.shape)
+                for t, d in zip(tensors, in_dims[1:], strict=True)
+            )
+        )
+        return out, (0,) * len(out)
 
 
 # --- linear layers --------------------------------------------------------------------------------
 def _linear(own: tuple[str | None, str | None], layer: nn.Linear, x: Tensor) -> Tensor:
-    rule = partial(_linear_rule, own)
-    return _All.apply(functional.linear, rule, x, layer.weight, layer.bias)
+    if torch.is_autocast_enabled(x.device.type):
+        return functional.linear(x, layer.weight, layer.bias)
+    return _All.apply(partial(_products, own), x, layer.weight, layer.bias)[0]
 
 
-def _of_every(count: int, batched: list[bool], *tensors: Any) -> list[Any]:
-    """The tensors of every model, without a copy where all share one."""
-    return [
-        t if t is None or inside else t.expand(count, *t.shape)
-        for t, inside in zip(tensors, batched, strict=True)
-    ]
-
-
-def _cast(x: Tensor, *others: Any) -> list[Any]:
-    """The tensors in the precision that autocast asks for, where it is on."""
-    if not torch.is_autocast_enabled(x.device.type):
-        return [x, *others]
-    kind = torch.get_autocast_dtype(x.device.type)
-    return [None if t is None else t.to(kind) for t in (x, *others)]
-
-
-def _linear_rule(
-    own: tuple[str | None, str | None], count: int, batched: list[bool], x: Tensor, weight: Tensor,
-    bias: Tensor | None,
-) -> Tensor:
-    if not any(batched[1:]):
-        return functional.linear(x, weight, bias)
-    tape = None if torch.is_autocast_enabled(x.device.type) else getattr(_NOW, "tape", None)
-    x, weight, bias = _cast(*_of_every(count, batched, x, weight, bias))
-    flat = x.reshape(count, -1, x.shape[-1])
-    return _Products.apply(flat, weight, bias, own, tape).reshape(*x.shape[:-1], weight.shape[1])
+def _products(
+    own: tuple[str | None, str | None], x: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor]:
+    flat = x.reshape(len(x), -1, x.shape[-1])
+    made = _Products.apply(flat, weight, bias, own, getattr(_NOW, "tape", None))
+    return (made.reshape(*x.shape[:-1], weight.shape[1]),)
 
 
 class _Products(torch.autograd.Function):
@@ -219,135 +182,10 @@ def along_the_chain(
     return h
 
 
-def _mean_of_images(layer: nn.AdaptiveAvgPool2d, x: Tensor) -> Tensor:
-    """torch's own takes a view for which vmap has no rule."""
-    return x.mean(dim=(-2, -1), keepdim=True)
-
-
 def _embedding(layer: nn.Embedding, x: Tensor) -> Tensor:
     """vmap's own rule would train the row at padding_idx."""
     out = functional.embedding(x, layer.weight)
     return torch.where((x == layer.padding_idx)[..., None], out.detach(), out)
-
-
-# --- convolutions ---------------------------------------------------------------------------------
-def _convolution(channels_first: bool, layer: nn.Conv2d, x: Tensor) -> Tensor:
-    plain, rule = partial(_convolve, layer), partial(_convolution_rule, layer)
-    out = _All.apply(plain, rule, x, layer.weight, layer.bias)
-    return out.contiguous() if channels_first else out
-
-
-def _convolve(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    how = layer.stride, layer.padding, layer.dilation, layer.groups
-    return functional.conv2d(x, weight, bias, *how)
-
-
-def _convolution_rule(
-    layer: nn.Conv2d, count: int, batched: list[bool], x: Tensor, weight: Tensor,
-    bias: Tensor | None,
-) -> Tensor:
-    shared = (weight, bias)
-    x, weight, bias = _of_every(count, batched, x, weight, bias)
-    lead = x.shape[1:-3]  # no batch of samples, or one
-    if not any(batched[1:]):
-        out = _convolve(layer, x.reshape(-1, *x.shape[-3:]), *shared)
-        return out.reshape(count, *lead, *out.shape[1:])
-    x = x.reshape(count, -1, *x.shape[-3:])
-    if isinstance(layer.padding, str):
-        total = [
-            d * (k - 1) if layer.padding == "same" else 0
-            for d, k in zip(layer.dilation, layer.kernel_size, strict=True)
-        ]
-        x = functional.pad(
-            x, [total[1] // 2, total[1] - total[1] // 2, total[0] // 2, total[0] - total[0] // 2]
-        )
-        padding: tuple[int, ...] = (0, 0)
-    else:
-        padding = layer.padding
-    x, weight, bias = _cast(x, weight, bias)
-    if x.device.type == "cpu" or layer.groups > 1:
-        out = _OneByOne.apply(x, weight, bias, layer.stride, padding, layer.dilation, layer.groups)
-    else:
-        out = _unfolded(x, weight, bias, layer.stride, padding, layer.dilation)
-    return out.reshape(count, *lead, *out.shape[2:])
-
-
-class _OneByOne(torch.autograd.Function):
-    """Convolutions model after model, channels last: on a CPU they are bound by arithmetic, and
-    grouped ones take twice as long."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
-        dilation: Any, groups: int,
-    ) -> Tensor:
-        last = torch.channels_last
-        ctx.save_for_backward(x, weight)
-        ctx.how, ctx.biased = (stride, padding, dilation, groups), bias is not None
-        biases = [None] * len(x) if bias is None else bias
-        rows = [
-            functional.conv2d(
-                a.contiguous(memory_format=last), w.contiguous(memory_format=last), b, *ctx.how
-            )
-            for a, w, b in zip(x, weight, biases, strict=True)
-        ]
-        return torch.stack(rows)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        x, weight = ctx.saved_tensors
-        stride, padding, dilation, groups = ctx.how
-        wanted = [
-            ctx.needs_input_grad[0], ctx.needs_input_grad[1],
-            ctx.biased and ctx.needs_input_grad[2],
-        ]
-        rows = [
-            torch.ops.aten.convolution_backward(
-                g[r], x[r], weight[r], [weight.shape[1]], stride, padding, dilation, False, [0, 0],
-                groups, wanted,
-            )
-            for r in range(len(x))
-        ]
-        found = [torch.stack([row[n] for row in rows]) if wanted[n] else None for n in range(3)]
-        return (*found, None, None, None, None)
-
-
-def _unfolded(
-    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any
-) -> Tensor:
-    """x (R, b, c, h, w), weight (R, o, c, kh, kw) -> (R, b, o, h', w'), by one batched product of
-    the images' patches."""
-    count, b = x.shape[:2]
-    out, _, kh, kw = weight.shape[1:]
-    # (R b, c kh kw, h' w')
-    patches = functional.unfold(x.flatten(0, 1), (kh, kw), dilation, padding, stride)
-    height = (x.shape[-2] + 2 * padding[0] - dilation[0] * (kh - 1) - 1) // stride[0] + 1
-    patches = patches.reshape(count, b, *patches.shape[1:]).transpose(2, 3).reshape(
-        count, -1, patches.shape[1]
-    )
-    made = _Products.apply(patches, weight.flatten(2), bias, (None, None), None)
-    return made.reshape(count, b, height, -1, out).movedim(-1, 2)
-
-
-def _group_norm(layer: nn.GroupNorm, x: Tensor) -> Tensor:
-    """vmap has no rule for images whose channels may come last."""
-
-    def plain(a: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return functional.group_norm(a, layer.num_groups, weight, bias, layer.eps)
-
-    return _All.apply(plain, partial(_group_norm_rule, layer), x, layer.weight, layer.bias)
-
-
-def _group_norm_rule(
-    layer: nn.GroupNorm, count: int, batched: list[bool], x: Tensor, *affine: Tensor | None
-) -> Tensor:
-    x = x if batched[0] else x.expand(count, *x.shape)
-    out = functional.group_norm(x.flatten(0, 1), layer.num_groups, eps=layer.eps).reshape(x.shape)
-    around = (1,) * (x.ndim - 3)
-    for what, inside, own in zip((torch.mul, torch.add), batched[1:], affine, strict=True):
-        if own is not None:
-            out = what(out, own.reshape(count if inside else 1, 1, -1, *around))
-    return out
 
 
 # --- recurrent layers -----------------------------------------------------------------------------
@@ -357,27 +195,19 @@ def _recurrent(layer: Any, x: Any, state: Any = None) -> Any:
             f"{type(layer).__name__} of several models at once takes tensors with a batch and a "
             "time axis"
         )
-    lstm = isinstance(layer, nn.LSTM)
-    states = (None, None) if state is None else tuple(state) if lstm else (state, None)
+    several = isinstance(layer, nn.LSTM)
+    if state is None:
+        count = layer.num_layers * (2 if layer.bidirectional else 1)
+        zero = x.new_zeros(count, x.shape[0 if layer.batch_first else 1], layer.hidden_size)
+        state = (zero, zero) if several else zero
     weights = [getattr(layer, name) for name in layer._flat_weights_names]
-    out, *last = _All.apply(
-        partial(_one_model, layer), partial(_recurrent_rule, layer), x, *states, *weights
-    )
-    return out, tuple(last) if lstm else last[0]
+    given = (*state, *weights) if several else (state, *weights)
+    out, *last = _All.apply(partial(_recurrent_rule, layer), x, *given)
+    return out, tuple(last) if several else last[0]
 
 
-def _one_model(layer: Any, *tensors: Any) -> Any:
-    found = _recurrent_rule(
-        layer, 1, [True] * len(tensors), *(None if t is None else t[None] for t in tensors)
-    )
-    return tuple(t[0] for t in found)
-
-
-def _recurrent_rule(layer: Any, count: int, batched: list[bool], *tensors: Any) -> tuple[
-    Tensor, ...
-]:
-    x, h, c, *weights = _of_every(count, batched, *tensors)
+def _recurrent_rule(layer: Any, x: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     x = x.transpose(1, 2) if layer.batch_first else x  # (R, T, b, i)
-    directions = 2 if layer.bidirectional else 1
-    out, *last = recurrent(layer.mode, x, h, c, weights, layer.num_layers, directions, layer.bias)
+    own = 2 if isinstance(layer, nn.LSTM) else 1
+    out, *last = recurrent(layer, x, others[:own], others[own:])
     return (out.transpose(1, 2) if layer.batch_first else out, *last)

@@ -19,9 +19,8 @@ from fedtheory.neural.parts import repeated
 __all__ = ["ENGINES", "engine_for"]
 
 ENGINES: dict[str, type[Engine]] = {"stacked": Stacked, "loop": Loop}
-# Of a forward pass of one sample. Where a core has more to do, arithmetic is all that counts, and a
-# loop does it in less memory, but for chains of linear layers, which gain at every size:
-# validation/timings/which_engine.py.
+# Multiplications and additions of a forward pass of one sample, beyond which arithmetic is all that
+# counts, and a loop does it in less memory: validation/timings/which_engine.py.
 LARGE = 500_000
 # factors of the module's own parameters, at which both ways are compared: rounding may put a ReLU's
 # input on the other side of 0, and so move the gradient of a deep network, but does not do it
@@ -32,9 +31,14 @@ TRIED = ((0.9, 1.1), (0.95, 1.05), (0.92, 1.08))
 def engine_for(
     name: str, flat: FlatModule, loss: Loss, inputs: Any, targets: Any, autocast: str | None = None
 ) -> Engine:
-    """The engine of that name for these samples; 'auto' takes 'stacked', but for large networks on
-    a CPU, convolutions on a GPU, and for modules that cannot be stacked (with a warning that says
-    why), 'loop'.
+    """The engine of that name for these samples. 'auto' goes by what was measured:
+
+    - chains of linear layers are stacked: on a CPU compiled steps walk along them, at every size;
+    - on a CPU, networks of more than half a million multiplications and additions a sample go to
+      the loop: most with convolutions, large recurrent ones and transformers;
+    - on a GPU, networks with convolutions go to the loop;
+    - everything else is stacked, but for modules that `torch.func.vmap` cannot take, or only
+      operation by operation. They go to the loop, with a warning that names the operation.
 
     Raises `UnknownName` or `InvalidInput` for another name, and `MissingCapability` where 'stacked'
     is asked for a module that vmap cannot take.
@@ -44,43 +48,51 @@ def engine_for(
     if name not in (*ENGINES, "auto"):
         raise suggest(name, [*ENGINES, "auto"], "engine")
     stacked, reason, slow = _tried(flat, loss, inputs, targets)
-    if (reason or slow) and any(isinstance(layer, nn.Conv2d) for layer in flat.module.modules()):
-        again = _tried(flat, loss, inputs, targets, channels_first=True)
-        stacked, reason, slow = again if not any(again[1:]) else (stacked, reason, slow)
-    if name != "auto" or flat.initial().device.type != "cpu":  # on a GPU not measured
-        slow = None
-    engine: Engine = Loop(flat, loss)
-    engine.samplewise = stacked if reason is None else None
-    if name != "loop":
-        if reason is None and slow is None and (name == "stacked" or not _better_in_a_loop(stacked, inputs)):
-            engine = stacked if autocast is None else Stacked(flat, loss, stacked.channels_first)
-            engine.samplewise = stacked
-        elif reason is not None and name == "stacked":
-            raise MissingCapability(
-                f"engine='stacked' cannot take this module ({reason}): use engine='auto', which "
-                "says what it does"
-            )
-        elif reason is not None or slow is not None:
+    if name == "stacked" and reason is not None:
+        raise MissingCapability(
+            f"engine='stacked' cannot take this module ({reason}): use engine='auto', which says "
+            "what it does"
+        )
+    on_cpu = flat.initial().device.type == "cpu"
+    in_a_loop = name == "loop"
+    if name == "auto":
+        images = any(isinstance(m, nn.modules.conv._ConvNd) for m in flat.module.modules())
+        in_a_loop = images and not on_cpu
+        why_not = reason or (slow if on_cpu else None)  # on a GPU not measured
+        if why_not is not None and not in_a_loop:
             warnings.warn(
-                f"the clients' models are trained one after another: {type(flat.module).__name__} cannot be computed for several at "
-                f"once ({reason or slow}). The numbers are the same; it takes the time of a usual loop",
+                "the clients' models are trained one after another: "
+                f"{type(flat.module).__name__} cannot be computed for several at once ({why_not}). "
+                "The numbers are the same; it takes the time of a usual loop",
                 UserWarning,
                 stacklevel=3,  # NeuralProblem's caller
             )
-    engine.autocast = autocast
-    engine.settle(inputs)
+        in_a_loop |= why_not is not None or (
+            on_cpu and stacked.chain is None and stacked.work(inputs) > LARGE
+        )
+    samplewise = stacked if reason is None else None
+    engine: Engine = stacked
+    if in_a_loop or autocast is not None:
+        engine = (Loop if in_a_loop else Stacked)(flat, loss)
+        engine.autocast = autocast
+        engine.settle(inputs)
+    engine.samplewise = samplewise
     return engine
 
 
 def _tried(
-    flat: FlatModule, loss: Loss, inputs: Any, targets: Any, channels_first: bool = False
+    flat: FlatModule, loss: Loss, inputs: Any, targets: Any
 ) -> tuple[Stacked, str | None, str | None]:
     """The engine, why it cannot take the module, and what of it is slow, each None where there is
     nothing."""
-    engine = Stacked(flat, loss, channels_first)
+    engine = Stacked(flat, loss)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        engine.settle(inputs)
         reason = _refusal(engine, inputs, targets)
+        if reason is not None and engine.chain is not None:  # its gradient is not that of its layers
+            engine.chain = None
+            reason = _refusal(engine, inputs, targets)
     return engine, reason, _without_a_rule(said)
 
 
@@ -122,15 +134,3 @@ def _without_a_rule(said: list[warnings.WarningMessage]) -> str | None:
     ]
     names = dict.fromkeys(m[1] for m in found if m)
     return f"torch.func.vmap has no rule for {', '.join(names)}" if names else None
-
-
-def _better_in_a_loop(engine: Stacked, inputs: Any) -> bool:
-    """True if these models are faster one after another than stacked.
-
-    On a GPU, convolutions are: a loop's are cuDNN's own, on streams beside one another.
-    """
-    point = engine.flat.initial()
-    if point.device.type != "cpu":
-        return any(isinstance(layer, nn.Conv2d) for layer in engine.flat.module.modules())
-    engine.settle(inputs)
-    return engine.chain is None and engine.work(inputs) > LARGE

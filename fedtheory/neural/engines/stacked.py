@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import register_pytree_node, tree_flatten, tree_leaves, tree_unflatten
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedtheory.errors import MissingCapability
@@ -28,15 +29,14 @@ class Stacked(Engine):
     `fedtheory.neural.engines.layers`.
 
     The models' losses are added and differentiated once. Products of linear layers are added to the
-    weights in `step`, without a gradient in between. channels_first: see `batched_layers`.
+    weights in `step`, without a gradient in between.
     """
 
     name = "stacked"
 
-    def __init__(self, flat: FlatModule, loss: Loss, channels_first: bool = False) -> None:
+    def __init__(self, flat: FlatModule, loss: Loss) -> None:
         super().__init__(flat, loss)
-        self.channels_first = channels_first
-        self._net = FlatModule(batched_layers(flat.module, flat.names, channels_first))
+        self._net = FlatModule(batched_layers(flat.module, flat.names))
         self._net.dropout = flat.dropout
 
     chain: Chain | None = None  # of linear layers, which compiled steps walk along on small batches
@@ -63,13 +63,13 @@ class Stacked(Engine):
         form: list[Any] = []
 
         def run(*given: Any) -> tuple[Tensor, ...]:
-            parts, spec = tree_flatten(self._net.run(*given))
+            parts, spec = tree_flatten(_known(self._net.run(*given)))
             for part in parts:
                 if not isinstance(part, torch.Tensor | str | int | float | None):
                     kind = type(part).__name__
                     raise MissingCapability(
-                        f"forward returns a {kind}, and only tensors in dicts, tuples or lists can "
-                        "be stacked"
+                        f"forward returns a {kind}, and only tensors in dicts, tuples, lists or "
+                        "dataclasses can be stacked"
                     )
             # {"loss": None}, say
             form[:] = spec, [None if isinstance(p, torch.Tensor) else (p,) for p in parts]
@@ -119,20 +119,8 @@ class Stacked(Engine):
         self, found: dict[str, Tensor | None], tape: Tape | None, like: Tensor
     ) -> Tensor:
         """Gradients (R, d)."""
-        out = torch.empty_like(like)
-        for name, piece in self.flat.views(out).items():
-            gradient, products = found[name], [] if tape is None else tape.products.get(name, [])
-            if gradient is not None:
-                piece.copy_(gradient)
-            elif products and products[0][1] is not None:
-                g, h = products[0]
-                torch.bmm(g.mT, h, out=piece)
-                products = products[1:]
-            else:
-                piece.zero_()
-            for g, h in products:
-                # of a shared layer, several
-                piece.add_(g.sum(dim=1)) if h is None else piece.baddbmm_(g.mT, h)
+        out = torch.zeros_like(like)
+        _move(self.flat.views(out), found, tape, -1.0, 0.0)
         return out
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
@@ -157,8 +145,7 @@ class Stacked(Engine):
         found = self._backward(leaves, tape, lambda z: self._losses(z, batch))
         factor = penalise()
         with torch.no_grad():
-            for name, leaf in leaves.items():
-                _move(leaf, found[name], tape.products.get(name, []), lr, factor)
+            _move(leaves, found, tape, lr, factor)
 
     def _in_groups(
         self, what: Callable[[Tensor, Batch], Tensor], params: Tensor, batch: Batch
@@ -178,22 +165,48 @@ class Stacked(Engine):
         return out
 
 
+def _known(outputs: Any) -> Any:
+    """The outputs, once torch knows how to take apart what of them is of a dict's or a dataclass's
+    kin, as the outputs of Hugging Face's models are."""
+    for part in tree_leaves(outputs):
+        if is_dataclass(part) or isinstance(part, Mapping):
+            _tell_torch(part)
+            return _known(outputs)
+    return outputs
+
+
+def _tell_torch(example: Any) -> None:
+    kind = type(example)
+    if is_dataclass(example):
+        names = [f.name for f in fields(example) if f.init]
+        register_pytree_node(
+            kind, lambda whole: ([getattr(whole, n) for n in names], None),
+            lambda parts, _: kind(**dict(zip(names, parts, strict=True))),
+        )
+    else:
+        register_pytree_node(
+            kind, lambda whole: ([*whole.values()], [*whole]),
+            lambda parts, keys: kind(zip(keys, parts, strict=True)),
+        )
+
+
 def _move(
-    leaf: Tensor, gradient: Tensor | None, products: list[Any], lr: float | Tensor, factor: float
+    leaves: dict[str, Tensor], found: dict[str, Tensor | None], tape: Tape | None,
+    lr: float | Tensor, factor: float,
 ) -> None:
     """leaf (R, ...) <- factor leaf - lr (gradient + products), in place; lr a number, or (R, 1)."""
-    one = isinstance(lr, float)
-    for n, (g, h) in enumerate(products):
-        beta = factor if n == 0 else 1.0
-        g = g if isinstance(lr, float) else g * lr[..., None]
-        alpha = -lr if one else -1.0
-        if h is None:
-            ones = g.new_ones(()).expand(len(g), 1, g.shape[1])
-            leaf[:, None].baddbmm_(ones, g, beta=beta, alpha=alpha)
-        else:
-            leaf.baddbmm_(g.mT, h, beta=beta, alpha=alpha)
-    if not products and factor != 1.0:
-        leaf.mul_(factor)
-    if gradient is not None:
-        each = lr if isinstance(lr, float) else lr.reshape(-1, *(1,) * (leaf.ndim - 1))
-        descend(leaf, gradient, each)
+    for name, leaf in leaves.items():
+        products = [] if tape is None else tape.products.get(name, [])
+        for n, (g, h) in enumerate(products):
+            g = g if isinstance(lr, float) else g * lr[..., None]
+            how = {"beta": 1.0 if n else factor, "alpha": -lr if isinstance(lr, float) else -1.0}
+            if h is None:
+                leaf[:, None].baddbmm_(g.new_ones(()).expand(len(g), 1, g.shape[1]), g, **how)
+            else:
+                leaf.baddbmm_(g.mT, h, **how)
+        if not products and factor != 1.0:
+            leaf.mul_(factor)
+        gradient = found[name]
+        if gradient is not None:
+            each = lr if isinstance(lr, float) else lr.reshape(-1, *(1,) * (leaf.ndim - 1))
+            descend(leaf, gradient, each)

@@ -9,6 +9,7 @@ from fedtheory.algorithms.efl import EFL
 from fedtheory.algorithms.elastic_aggregation import ElasticAggregation
 from fedtheory.algorithms.fedamp import FedAMP
 from fedtheory.algorithms.fedavg import FedAvg
+from fedtheory.algorithms.fedbn import FedBN
 from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
@@ -32,6 +33,7 @@ __all__ = [
     "ElasticAggregation",
     "FedAMP",
     "FedAvg",
+    "FedBN",
     "FedDyn",
     "FedElasticNetDyn",
     "FedElasticNetProx",
@@ -68,6 +70,7 @@ _ALGORITHMS: dict[str, type[Algorithm]] = {
         Scaffnew,
         APFL,
         FedAMP,
+        FedBN,
         ElasticAggregation,
     )
 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import math
 import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +25,8 @@ __all__ = [
 ]
 
 _THREAD = threading.local()
+# normalisation layers; those of the first kind may have running statistics
+NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 MANY = 8  # times the few samples that a module is tried on
 BESIDE = 3  # points near the module's own that it is tried at
 SAME = {torch.float64: 1e-9}  # relative to the largest output; rounding of products of other sizes is below; else 1e-4
@@ -152,13 +154,13 @@ def _leave_in_place() -> None:
 
 
 def _places(module: nn.Module, names: list[str]) -> list[tuple[dict[str, Any], str, str]]:
-    """Return where a module keeps the parameters of these names: layer's dict, key in it, name.
+    """Return where a module keeps the tensors of these names: layer's dict, key in it, name.
 
-    A parameter that several layers share is in several places, a layer that is there twice has one.
+    A tensor that several layers share is in several places, a layer that is there twice has one.
     """
-    parameters = dict(module.named_parameters())
-    first = {id(parameters[name]): name for name in names}
-    layers = [layer._parameters for layer in module.modules()]
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    first = {id(tensors[name]): name for name in names}
+    layers = [held for layer in module.modules() for held in (layer._parameters, layer._buffers)]
     return [(own, key, first[id(p)]) for own in layers for key, p in own.items() if id(p) in first]
 
 
@@ -169,7 +171,8 @@ def _in_place(places: list[tuple[dict[str, Any], str, str]], pieces: dict[str, T
     before = [own[key] for own, key, _ in places]
     try:
         for own, key, name in places:
-            own[key] = pieces[name]
+            if name in pieces:
+                own[key] = pieces[name]
         yield
     finally:
         for (own, key, _), value in zip(places, before, strict=True):
@@ -177,19 +180,30 @@ def _in_place(places: list[tuple[dict[str, Any], str, str]], pieces: dict[str, T
 
 
 class FlatModule:
-    """The parameters of a module that require a gradient, as consecutive pieces of a vector of R^d.
+    """The parameters of a module that require a gradient, as consecutive pieces of a vector of R^d,
+    and behind them its running statistics, where it has some that training changes: R^D.
+
+    BatchNorm (or InstanceNorm) in train mode has two functions. A local step normalises with the
+    statistics of its batch, and moves running_mean, running_var and num_batches_tracked towards
+    them: `holding` with ``train=True`` does so, in place, in the statistics it is given. All that is
+    measured, f_k and its gradient included, is the module in eval mode, with the running
+    statistics as constants. A point therefore has them as its last D - d coordinates. They have no
+    gradient, no penalty, no weight decay and no control variate, as `fedtheory.neural.sgd` walks
+    with the first d alone. After a round the server's are the mean of the cohort's, whatever the
+    method does with the parameters (`fedtheory.simulation.states.with_statistics`).
 
     Parameters
     ----------
     module : torch.nn.Module
         It is used as a function: its own parameters are only the starting point, and are not
-        changed.
+        changed. Layers with running statistics are put in eval mode.
 
     Attributes
     ----------
     names, shapes, offsets : of the pieces, in the order of ``module.named_parameters()``; what
         requires no gradient is left out
-    dim : d
+    trained, dim : d and D; where no running statistics change, they are the same
+    normalising : bool (D,), the parameters and statistics of normalisation layers
     depends_on_batch : whether a sample's output depends on what else is in its batch, as with batch
         statistics: none may be padded
     has_rows : whether what it returns is one tensor with a row for each sample
@@ -199,37 +213,51 @@ class FlatModule:
     Raises
     ------
     MissingCapability
-        A forward pass changes running statistics (BatchNorm or InstanceNorm, unless it is in eval
-        mode): they do not average, nor batch. Complex parameters or buffers, hooks on parameters.
-        Embeddings with max_norm, scale_grad_by_freq or sparse.
+        Running statistics of a layer that is none of torch's. Complex parameters or buffers, hooks
+        on parameters. Embeddings with max_norm, scale_grad_by_freq or sparse.
     InvalidInput
         No torch module; no parameters that require a gradient; parameters that have no sizes yet.
     """
 
     def __init__(self, module: nn.Module) -> None:
         check_parameters(module)
+        self._running: list[str] = []  # the layers whose statistics change
         for name, part in module.named_modules():
             if getattr(part, "running_mean", None) is not None and part.training:
-                raise MissingCapability(
-                    f"{name or 'the module'} is a {type(part).__name__}: its running statistics are no parameters, so clients' models "
-                    "would share or lose them; use torch.nn.GroupNorm, freeze them (.eval() of that layer makes them constants), or "
-                    "take those of each batch (track_running_stats=False)"
-                )
+                if not isinstance(part, NORMS[0]):
+                    raise MissingCapability(
+                        f"{name or 'the module'} is a {type(part).__name__}: its running statistics are no parameters, and it is no "
+                        "layer of torch, so that nobody knows them all: use torch.nn.BatchNorm, or freeze them (.eval() of that layer)"
+                    )
+                self._running.append(name)
+                part.training = False
             _check_embedding(name, part)
         parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not parameters:
             raise InvalidInput(f"{type(module).__name__} has no parameters that require a gradient: there is nothing to train")
         self.module = module
-        self.names = list(parameters)
+        layers = dict(module.named_modules())
+        changing = {id(b) for name in self._running for b in layers[name].buffers(recurse=False)}
+        buffers = {name: b for name, b in module.named_buffers() if id(b) in changing}
+        self.names, self._statistics = list(parameters), list(buffers)
+        pieces = list((parameters | buffers).items())
         self.shapes = [tuple(p.shape) for p in parameters.values()]
-        sizes = [math.prod(s) for s in self.shapes]
-        self.offsets = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-        self.dim = self.offsets[-1]
-        self._mine = module, _places(module, self.names)
-        norms = [part for part in module.modules() if isinstance(part, torch.nn.modules.batchnorm._BatchNorm)]
+        sizes = [p.numel() for _, p in pieces]
+        cuts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+        self.pieces = [(name, tuple(p.shape), a, b) for (name, p), a, b in zip(pieces, cuts[:-1], cuts[1:], strict=True)]
+        self.offsets = cuts[: len(parameters) + 1]
+        self.trained, self.dim = self.offsets[-1], cuts[-1]
+        owners = [isinstance(layers[name.rpartition(".")[0]], NORMS) for name, _ in pieces]
+        self.normalising = np.repeat(owners, sizes)
+        self._mine = self._held_by(module)
+        norms = [part for part in layers.values() if isinstance(part, torch.nn.modules.batchnorm._BatchNorm)]
         self.depends_on_batch = any(part.running_mean is None for part in norms)
         self.dropout: tuple[float, ...] = ()
         self.has_rows = True
+
+    def _held_by(self, module: nn.Module) -> tuple[nn.Module, list[tuple[dict[str, Any], str, str]], list[nn.Module]]:
+        """A module, the places of its pieces, and its layers whose statistics change."""
+        return module, _places(module, [*self.names, *self._statistics]), [module.get_submodule(n) for n in self._running]
 
     def settle(self, inputs: Any) -> None:
         """Find out, on a few samples (n, ...), what a forward pass drops, and whether an output
@@ -273,7 +301,7 @@ class FlatModule:
     def _beside(self, seed: int) -> Tensor:
         """A point (d,) near the module's own, whose last layer may be zero."""
         draws = torch.randn(self.dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        return self.initial() + (0.5 if seed else 0.05) * draws.to(self.initial())
+        return (self.initial() + (0.5 if seed else 0.05) * draws.to(self.initial()))[: self.trained]
 
     def _tried(self, point: Tensor, inputs: Any, met: list[float]) -> Tensor | None:
         """Outputs that have a row for each sample, empty where there are others, None where the
@@ -281,7 +309,7 @@ class FlatModule:
         keyed = KeyedDropout()
         given, named = arguments(inputs)
         try:
-            with torch.no_grad(), _in_place(self._own_module()[1], self.views(point)), keyed:
+            with torch.no_grad(), self.holding(self.pieces_of(point)), keyed:
                 outputs = self._own_module()[0](*given, **named)
         except FedTheoryError:
             raise
@@ -293,60 +321,82 @@ class FlatModule:
         return outputs if as_rows else self.initial()[:0]
 
     def initial(self) -> Tensor:
-        """The module's own parameters as a vector (d,)."""
-        pieces = dict(self.module.named_parameters())
-        return torch.cat([pieces[name].detach().reshape(-1) for name in self.names])
+        """The module's own parameters, and statistics, as a vector (D,)."""
+        own = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        first = own[self.names[0]]
+        return torch.cat([own[name].detach().reshape(-1).to(first.dtype) for name, *_ in self.pieces])
 
     def constants(self) -> list[Tensor]:
         """List what the module computes with and does not train: frozen parameters and buffers."""
         return [p.detach() for p in self.module.parameters() if not p.requires_grad] + list(self.module.buffers())
 
     def check_width(self, flat: Tensor) -> None:
-        """Raise `InvalidInput` unless it is (..., d)."""
-        if flat.shape[-1] != self.dim:
+        """Raise `InvalidInput` unless it is (..., D), or (..., d)."""
+        if flat.shape[-1] not in (self.dim, self.trained):
             raise InvalidInput(f"parameters of shape {tuple(flat.shape)}: {type(self.module).__name__} has d = {self.dim}")
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Pieces of (..., d) as (..., *shape), without a copy."""
+        """The parameters' pieces of (..., D) or (..., d) as (..., *shape), without a copy."""
         self.check_width(flat)
         lead = flat.shape[:-1]
-        return {
-            name: flat[..., a:b].view((*lead, *shape))
-            for name, shape, a, b in zip(self.names, self.shapes, self.offsets[:-1], self.offsets[1:], strict=True)
-        }
+        return {name: flat[..., a:b].view((*lead, *shape)) for name, shape, a, b in self.pieces[: len(self.names)]}
+
+    def statistics(self, flat: Tensor) -> dict[str, Tensor]:
+        """The running statistics' pieces of a point (D,), without a copy and out of autograd's
+        sight; of (d,) there are none, and the module's own are taken."""
+        if flat.shape[-1] == self.trained:
+            return {}
+        return {name: flat.data[a:b].view(shape) for name, shape, a, b in self.pieces[len(self.names) :]}
+
+    def pieces_of(self, flat: Tensor) -> dict[str, Tensor]:
+        """Parameters and statistics of a point (D,)."""
+        return self.views(flat) | self.statistics(flat)
 
     def call(self, flat: Tensor, inputs: Any) -> Any:
-        """The module's output with the parameters flat (d,)."""
-        return self.run(self.views(flat), inputs)
+        """The module's output with the parameters, and statistics, flat (D,)."""
+        return self.run(self.pieces_of(flat), inputs)
 
     def run(self, pieces: dict[str, Tensor], inputs: Any, key: Tensor | int | None = None) -> Any:
-        """The module's output with these parameters by name, on what `arguments` makes of inputs.
+        """The module's output with these parameters, and statistics, by name, on what `arguments`
+        makes of inputs.
 
         Parameters
         ----------
         key : int64 (), `dropout.number` of it, or None
             What dropout follows from; None: nothing is dropped.
         """
-        module, places = self._own_module()
+        module, places, _ = self._own_module()
         given, named = arguments(inputs)
         with _in_place(places, pieces), KeyedDropout(key) if self.dropout else nullcontext():
             return module(*given, **named)
 
-    def holding(self, pieces: dict[str, Tensor]) -> AbstractContextManager[None]:
+    @contextmanager
+    def holding(self, pieces: dict[str, Tensor], train: bool = False) -> Iterator[None]:
         """While it is entered, the module has these pieces: for backward passes that compute parts
-        of the forward pass again."""
-        return _in_place(self._own_module()[1], pieces)
+        of the forward pass again.
 
-    def _own_module(self) -> tuple[nn.Module, list[tuple[dict[str, Any], str, str]]]:
-        """The module, or this thread's copy of it, with `_places`: for the time of a call, it holds
+        train : forward passes normalise with the statistics of the batch, and change the running
+            ones, in place
+        """
+        _, places, running = self._own_module()
+        with _in_place(places, pieces):
+            try:
+                for layer in running:
+                    layer.training = train
+                yield
+            finally:
+                for layer in running:
+                    layer.training = False
+
+    def _own_module(self) -> tuple[nn.Module, list[tuple[dict[str, Any], str, str]], list[nn.Module]]:
+        """The module, or this thread's copy of it, with `_held_by`: for the time of a call, it holds
         what it is called with."""
         if threading.current_thread() is threading.main_thread():
             return self._mine
         if not hasattr(_THREAD, "copies"):
             _THREAD.copies = weakref.WeakKeyDictionary()
         if self.module not in _THREAD.copies:
-            own = copy.deepcopy(self.module)
-            _THREAD.copies[self.module] = own, _places(own, self.names)
+            _THREAD.copies[self.module] = self._held_by(copy.deepcopy(self.module))
         return _THREAD.copies[self.module]
 
 
@@ -363,8 +413,7 @@ class GivenModule:
 
     def __init__(self, module: nn.Module, flat: FlatModule) -> None:
         self.module, self._type = module, type(module).__name__
-        self._pieces = list(zip(flat.names, flat.shapes, flat.offsets[:-1], flat.offsets[1:], strict=True))
-        self.dim = flat.dim
+        self._pieces, self.dim = flat.pieces, flat.dim
 
     def filled(self, x: Any, device: Any = None, dtype: Any = None) -> nn.Module:
         """A copy with the parameters x (d,) or (1, d), on another device or of another
@@ -381,10 +430,11 @@ class GivenModule:
                 f"({self.dim},) or (1, {self.dim}); of several give one row"
             )
         made, point = copy.deepcopy(self.module), point.reshape(-1)
-        own = dict(made.named_parameters())
+        own = dict(made.named_parameters()) | dict(made.named_buffers())
         with torch.no_grad():
             for name, shape, first, last in self._pieces:
-                own[name].copy_(point[first:last].reshape(shape))
+                piece = point[first:last].reshape(shape)
+                own[name].copy_(piece if own[name].is_floating_point() else piece.round())
         return made.to(device=where, dtype=kind)
 
 

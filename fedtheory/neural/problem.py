@@ -49,7 +49,9 @@ class NeuralProblem(Problem):
     ----------
     module : torch.nn.Module
         Used as a function of its parameters, but those with requires_grad=False, which stay as they
-        are; GroupNorm, or BatchNorm in eval mode or without running statistics. Dropout is drawn in
+        are. Running statistics of BatchNorm in train mode are the last ``statistics`` coordinates of
+        a point: local steps change them, rounds average them, and what is measured takes them as
+        constants (`fedtheory.neural.flat.FlatModule`). Dropout is drawn in
         the local steps of `fedtheory.local.SGD` and its kin, and off in all that is measured. A
         module whose output for a sample depends on the rest of its batch, as with batch statistics,
         is found out on a few samples: its loss is that of each batch as a whole, and no batch is
@@ -101,7 +103,7 @@ class NeuralProblem(Problem):
         or has no gradient; autocast of another name, or with dtype='float64'; 'tf32' but for
         float32 on a GPU; augment of what are no images.
     MissingCapability
-        Running statistics that change, random numbers but for dropout, complex parameters; an
+        Random numbers but for dropout, complex parameters, running statistics of no torch layer; an
         engine that cannot do this module.
     """
 
@@ -136,7 +138,8 @@ class NeuralProblem(Problem):
         self.most_samples = max(map(len, self._clients), default=0)  # of a client, also for subsets
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
         check_held(self._clients, len(self.inputs), len(self.targets), isinstance(inputs, tuple))
-        self.num_clients, self.dim = len(self._clients), self.flat.dim
+        self.num_clients, self.dim, self.statistics = len(self._clients), self.flat.dim, self.flat.dim - self.flat.trained
+        self.normalising = self.flat.normalising
         self.weights = check_weights(weights, self.sample_counts)
         check_augment(augment, self.inputs)
         self.augment = augment
@@ -281,8 +284,9 @@ class NeuralProblem(Problem):
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
         if self.augment is not None:
             raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
-        if self.flat.dropout:
-            raise MissingCapability("dropout is drawn in the steps of local.SGD and its kin, not in gradients at samples: .eval()")
+        if self.flat.dropout or self.statistics:
+            what = "dropout is drawn" if self.flat.dropout else "running statistics change"
+            raise MissingCapability(f"{what} in the steps of local.SGD and its kin, not in gradients at samples: .eval()")
         samples = to_numpy(samples)
         n, b, d = y.shape
         index = np.stack([self._clients[k][samples[k]] for k in range(n)]).reshape(n * b, -1)
@@ -298,12 +302,14 @@ class NeuralProblem(Problem):
     @memory.computed_there
     def client_gradient(self, y: Tensor) -> Tensor:
         full = [self._full(self._clients[k], y[k], gradient=True) for k in range(len(y))]
-        return torch.stack(full) + self.ridge * y
+        out = torch.stack(full)
+        out[..., : self.flat.trained] += self.ridge * y[..., : self.flat.trained]
+        return out
 
     @memory.computed_there
     def client_value(self, y: Tensor) -> Tensor:
         values = torch.stack([self._full(self._clients[k], y[k], gradient=False) for k in range(len(y))])
-        return values + self.ridge / 2 * (y * y).sum(dim=-1)
+        return values + self.ridge / 2 * y[..., : self.flat.trained].square().sum(dim=-1)
 
     def smoothness(self) -> np.ndarray:
         raise MissingCapability(
@@ -319,7 +325,7 @@ class NeuralProblem(Problem):
 
     def layers(self, kind: str = "module") -> list[slice]:
         check_layers(kind)
-        names, cuts = self.flat.names, self.flat.offsets
+        names, cuts = self.flat.names, [*self.flat.offsets[:-1], self.dim]
         if kind == "model":
             return [slice(0, self.dim)]
         if kind == "module":

@@ -39,8 +39,8 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
         at = _places(plan, part, start.shape[1])
         if objective.none:
             sub = LocalObjective(center=start)  # which nothing reads
-        else:
-            sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[at])
+        else:  # no penalty acts on running statistics
+            sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[at][:, : problem.flat.trained])
         y = out[at]
         y.copy_(start[at])  # a piece that did not fit the memory begins again
         _steps(problem, solver, sub, y, plan, part, stop, most)
@@ -82,11 +82,14 @@ def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: L
 
 
 def _steps(
-    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, y: Tensor,
+    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, points: Tensor,
     plan: Plan, part: slice, stop: Event, most: int | None = None,
 ) -> None:
-    """All steps of the rows in `part`, in place in y (R, d), until told to stop; of compiled ones so many at `most`."""
-    device, engine = problem.device, problem.engine
+    """All steps of the rows in `part`, in place in the points (R, D), until told to stop; of compiled ones so many at `most`.
+
+    Running statistics, behind the parameters y (R, d), are moved by the forward passes alone.
+    """
+    device, engine, y = problem.device, problem.engine, points[:, : problem.flat.trained]
     penalty = Penalty(objective, problem.ridge, solver.l1 == "prox", y)
     if isinstance(engine, Stacked) and engine.chain and engine.loss.slope and is_compiled(problem, solver, objective):
         lengths = plan.lengths[part] if most is None else np.minimum(plan.lengths[part], most)
@@ -102,7 +105,8 @@ def _steps(
     steps = torch.from_numpy(np.ascontiguousarray(lrs)).to(y)[..., None]  # (T, R, 1), for steps at which the rows' sizes differ
     keys = None if plan.keys is None else torch.from_numpy(np.ascontiguousarray(plan.keys[part].T)).to(device)  # (T, R)
     remembered = None if isinstance(solver, SGD) else RememberedSteps(solver, objective, problem.ridge, y)
-    walks = captured.of_problem(problem, weights is not None) if remembered is None else None
+    moving = problem.flat.dim > problem.flat.trained  # running statistics, whose steps are not recorded
+    walks = captured.of_problem(problem, weights is not None) if remembered is None and not moving else None
     if walks is not None:
         tables = samples, None if weights is None else weights.transpose(0, 1), steps, keys
         if walks.walk(problem, penalty, (solver.clip, solver.clip_spares), y, tables):
@@ -121,7 +125,7 @@ def _steps(
             if how is not None:
                 x = augmented(x.flatten(0, 1), how[:r, j].reshape(-1, 3)).reshape(x.shape)
             w = None if weights is None or plan.full[j] else weights[:r, j]
-            batch = Batch(x, targets[j, :r], w, None if keys is None else keys[j, :r])
+            batch = Batch(x, targets[j, :r], w, None if keys is None else keys[j, :r], points[:r] if moving else None)
             now = lrs[j, :r]
             # rows in different epochs may have different step sizes
             lr: Any = float(now[0]) if (now == now[0]).all() else steps[j, :r]

@@ -112,8 +112,8 @@ def check_model(
     Raises
     ------
     MissingCapability
-        A layer whose running statistics change (BatchNorm), or with another buffer that changes; a
-        forward pass that draws at random but for dropout; complex parameters.
+        A layer with a buffer that changes, but for running statistics of torch's layers; a forward
+        pass that draws at random but for dropout; complex parameters.
     InvalidInput
         No torch module; no parameters, or some without a size yet (lazy layers); a module that
         cannot take the inputs, or a loss that fails on its outputs, is not a scalar, or not

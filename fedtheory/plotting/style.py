@@ -63,8 +63,9 @@ METHOD_COLOURS = {
     "fedamp": "#BBBBBB",
     "subgradient": "#0B3D2E",
     "scaffnew": "#3366FF",
+    "fedbn": "#0000C8",
 }
-METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8", strict=True))
+METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8H", strict=True))
 METHOD_NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
@@ -80,6 +81,7 @@ METHOD_NAMES = {
     "fedamp": "FedAMP",
     "subgradient": "subgradient steps",
     "scaffnew": "Scaffnew",
+    "fedbn": "FedBN",
     "algorithm-1": "Algorithm 1",
     "algorithm-2": "Algorithm 2",
     "algorithm-3": "Algorithm 3",

@@ -36,12 +36,16 @@ class Batch(NamedTuple):
         Of the samples. They sum to 1 in every row, and padding has weight 0.
     keys : int64 (R,) or None
         What dropout follows from; None: nothing is dropped.
+    points : (R, D) or None
+        The whole points, in a local step of models with running statistics, which it changes in
+        place.
     """
 
     inputs: Any
     targets: Any
     weights: Tensor | None = None
     keys: Tensor | None = None
+    points: Tensor | None = None
 
 
 class Engine:
@@ -86,7 +90,7 @@ class Engine:
         out = torch.empty_like(params)
         for r, count in enumerate(counts.tolist()):
             leaf = params[r].detach().requires_grad_()
-            with torch.enable_grad(), self.flat.holding(pieces := self.flat.views(leaf)):
+            with torch.enable_grad(), self.flat.holding(pieces := self.flat.pieces_of(leaf)):
                 outputs = self.flat.run(pieces, inputs[r, :count])
                 (out[r],) = torch.autograd.grad((outputs * outputs).sum() / count, leaf)
         return out
@@ -172,7 +176,7 @@ class Loop(Engine):
                 self.channels_last = False
 
     def outputs(self, point: Tensor, inputs: Any) -> Any:
-        pieces = {n: self._laid_out(p) for n, p in self.flat.views(point).items()}
+        pieces = {n: self._laid_out(p) for n, p in self.flat.pieces_of(point).items()}
         return self.flat.run(pieces, mapped(self._laid_out, inputs))
 
     def _laid_out(self, values: Tensor) -> Tensor:
@@ -181,21 +185,29 @@ class Loop(Engine):
 
     def gradient(self, params: Tensor, batch: Batch) -> Tensor:
         out = torch.empty_like(params)
+        trained = out[:, : self.flat.trained]
+        out[:, self.flat.trained :] = 0
         lane = _only_one if self.lanes is None else self.lanes.lane
         for r, own in enumerate(params):
             with lane(r):
                 pieces = self.flat.views(own).items()
                 leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in pieces}
-                torch.cat([p.reshape(-1) for p in self._row(r, leaves, batch)], out=out[r])
+                found = self._row(r, leaves, batch, own)
+                torch.cat([p.reshape(-1) for p in found], out=trained[r])
         if self.lanes is not None:
             self.lanes.join()
         return out if self._scale == 1.0 else out.div_(self._scale)
 
-    def _row(self, r: int, leaves: dict[str, Tensor], batch: Batch) -> tuple[Tensor, ...]:
-        """The gradient of row r in these leaves, times the scale."""
+    def _row(
+        self, r: int, leaves: dict[str, Tensor], batch: Batch, own: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The gradient of row r in these leaves, times the scale; its statistics are those of its
+        own point, which nothing changes, or in a local step of the batch's."""
+        train = batch.points is not None
+        statistics = self.flat.statistics(own if batch.points is None else batch.points[r])
         some = next(iter(leaves.values()))
         x, t, w, key = batch.inputs[r], batch.targets[r], _of(batch.weights, r), _of(batch.keys, r)
-        if w is not None and (not self.loss.weighted or self.flat.depends_on_batch):
+        if w is not None and (not self.loss.weighted or self.flat.depends_on_batch or train):
             x, t, w = _cut(x, t, w)
         elif (
             w is not None and w.device.type == "cpu" and not self.padded
@@ -203,7 +215,7 @@ class Loop(Engine):
         ):
             # what a module does with a batch may show in some only
             x, t, w = x[real], t[real], w[real]
-        with torch.enable_grad(), self.flat.holding(leaves):
+        with torch.enable_grad(), self.flat.holding(leaves | statistics, train):
             with self._mixed(some.device):
                 x = mapped(self._laid_out, x)
                 outputs = self.flat.run(leaves, x, None if key is None else number(key))
@@ -224,7 +236,7 @@ class Loop(Engine):
     ) -> None:
         if bound is None:
             return super().step(params, batch, lr, penalise)
-        found = [self._row(r, leaves, batch) for r, leaves in enumerate(bound)]
+        found = [self._row(r, leaves, batch, params[r]) for r, leaves in enumerate(bound)]
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)

@@ -171,7 +171,7 @@ class Stacked(Engine):
     ) -> Tensor:
         """what(params, batch) of rows with as many real samples, which come first in them, without
         padding."""
-        inputs, targets, weights, keys = batch
+        inputs, targets, weights, keys, _ = batch
         assert weights is not None
         counts = (weights > 0).sum(dim=1)
         out = params.new_empty(0)

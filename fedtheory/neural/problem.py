@@ -23,7 +23,7 @@ from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_
 from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
-from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, own_copy, unmoved
+from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, check_parameters, unmoved
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import Parts, check_alike, made, repeated
 from fedtheory.neural.plans import Plans
@@ -119,7 +119,8 @@ class NeuralProblem(Problem):
     ) -> None:
         self.name, self.device, self.dtype = name, as_device(device), as_dtype(dtype)
         self.precision = check_precision(precision, self.device, self.dtype)
-        given = own_copy(module)
+        check_parameters(module)
+        given = copy.deepcopy(module)
         self.flat = FlatModule(unmoved(copy.deepcopy(given).to(self.device, self.dtype)))
         self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none

@@ -41,7 +41,7 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
             sub = LocalObjective(center=start)  # which nothing reads
         else:  # no penalty acts on running statistics
             sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[at][:, : problem.flat.trained])
-        y = out[at]
+        y = out.data[at]  # with a version counter of its own: other threads write into other rows
         y.copy_(start[at])  # a piece that did not fit the memory begins again
         _steps(problem, solver, sub, y, plan, part, stop, most)
         if not isinstance(at[0], slice):

@@ -10,7 +10,7 @@ import pytest
 from fedtheory import algorithms, errors, local, messages, neural, participation, problems, simulate
 from fedtheory.local.objective import Rows
 from fedtheory.local.sgd import sample_order
-from fedtheory.neural import evaluation
+from fedtheory.neural import evaluation, threads
 from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")
@@ -246,6 +246,16 @@ def test_a_run_is_that_of_the_usual_loop_which_averages_state_dicts(name, rows_a
         assert torch.allclose(value.double(), other.round() if value.dtype == torch.int64 else other, rtol=1e-6)  # the module is single
 
 
+def test_threads_have_modules_and_statistics_of_their_own(monkeypatch):
+    alone, before = trained(averaged("rows"), SOLVER).x, torch.get_num_threads()
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 0)
+    torch.set_num_threads(3)
+    try:
+        np.testing.assert_allclose(trained(averaged("rows"), SOLVER).x, alone, rtol=0, atol=1e-13)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_penalty_and_weight_decay_leave_statistics_alone_and_another_momentum_is_noticed():
     solver, fedprox = local.SGD(9, 0.1, epochs=2), algorithms.FedProx(0.7, "samples")
     run = trained(averaged("rows", ridge=0.3), solver, fedprox)
@@ -383,7 +393,7 @@ def test_what_cannot_average_statistics_is_refused_before_any_work():
         averaged("rows", engine="stacked")
     with pytest.warns(UserWarning, match="one after another.*running statistics"):
         averaged("rows", engine="auto")
-    with pytest.raises(errors.MissingCapability, match=r"the module is a Own: its running statistics.*nn\.BatchNorm"):
+    with pytest.raises(errors.MissingCapability, match=r"the module is a Own, no torch\.nn\.BatchNorm: its running statistics"):
         neural.NeuralProblem(Own(), ROWS, LABELS, CLIENTS)
     plain = neural.NeuralProblem(nn.Linear(6, 3), ROWS, LABELS, CLIENTS)
     for problem in (plain, problems.Quadratic(np.ones((2, 1, 1)), np.ones((2, 1)))):

@@ -64,7 +64,7 @@ class Options:
     dtype: Annotated[Literal["float32", "float64"], Option(
         "--dtype", help="Of models and inputs.",
     )] = "float32"
-    autocast: Annotated[Literal["bfloat16", "float16"] | None, Option(
+    autocast: Annotated[Literal["bfloat16"] | None, Option(
         help="Mixed precision of training's forward and backward passes (default: none).",
     )] = None
     precision: Annotated[Literal["highest", "tf32"], Option(

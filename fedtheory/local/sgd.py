@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -113,6 +114,7 @@ class MiniBatchSolver(LocalSolver):
     l1: Literal["subgradient", "prox"] = "subgradient"
     clip: float | None = None
     clip_spares: Literal["curvature"] | None = None
+    on_gradient: Callable[[Any, Any], Any] | None = None
 
     def __post_init__(self) -> None:
         whole_number("batch_size", self.batch_size)
@@ -128,11 +130,17 @@ class MiniBatchSolver(LocalSolver):
         require(known, "clip_spares", self.clip_spares, "use None or 'curvature'")
         if self.clip is None and self.clip_spares is not None:
             raise InvalidInput(f"clip_spares = {self.clip_spares!r} without clip: give the norm to clip at, or leave both out")
+        callable_or_none = self.on_gradient is None or callable(self.on_gradient)
+        require(callable_or_none, "on_gradient", self.on_gradient, "use a function(gradients, step) that returns the gradients to use")
 
     def check(self, problem: Problem, objective: LocalObjective | None = None) -> None:
         if type(problem).client_batch_gradient is Problem.client_batch_gradient:
             raise MissingCapability(
                 f"{type(problem).__name__} has no samples to draw mini-batches from: use GradientSteps or Exact"
+            )
+        if self.on_gradient is not None and not hasattr(problem, "walk"):
+            raise MissingCapability(
+                f"on_gradient goes with networks, which walk all rows side by side, and not with {type(problem).__name__}: leave it out"
             )
 
     def schedule(self, samples: int, round_index: int = 1) -> list[tuple[int, int, int, float]]:
@@ -227,6 +235,10 @@ class SGD(MiniBatchSolver):
     clip_spares : None or 'curvature'
         'curvature': the penalty's curvature * y is added after the clipping too, its -curvature * center is clipped. So does FedDyn's
         public code in FedDyn itself, which leaves alpha to the optimizer's weight decay, but not in FedProx.
+    on_gradient : callable(gradients, step) -> gradients, or None
+        For networks (`fedtheory.neural.NeuralProblem`): called at every step with the gradients (r, d) of r clients' mini-batch losses,
+        as a tensor, and a `fedtheory.neural.optimisers.BatchStep`; the gradients that it returns are used instead. Weight decay,
+        penalty and `clip` come after it. Steps are then neither compiled nor recorded on a GPU.
 
     Notes
     -----

@@ -1,30 +1,35 @@
 """A local step recorded once and replayed: a GPU then waits for no Python between the small kernels
 of a step.
 
-What a step reads lies in tensors that stay where they are: the models, the tables of the whole
-walk, and the number of the step. Rows that have arrived are left as they are, so that one recording
-serves every step of a walk, and the walks of later rounds.
+What a step reads lies in tensors that stay where they are: the models, what the solver remembers,
+the tables of some steps, and the number of the step. A recording is of so many rows; those beyond
+the models that are on their way have the step size 0, and stay as they are. One recording therefore
+serves every step of a walk, later rounds, and cohorts of about its size; as models arrive, a walk
+goes on with smaller ones.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fedtheory.neural.engines.base import Batch, Loop
+from fedtheory.neural.engines.base import Loop
 from fedtheory.neural.interface import NetworkOnSamples
-from fedtheory.neural.parts import gathered
-from fedtheory.neural.penalty import Penalty
+from fedtheory.neural.optimisers import LocalStep
+from fedtheory.neural.plans import Tables, taken
 
 __all__ = ["CudaGraph", "SideStreams", "Walks", "of_problem"]
 
 ALIGNED = 128  # bytes
 STREAMS = 8
-KEPT = 16  # recordings of a problem, each of which holds its models and gradients
+KEPT = 24  # recordings of a problem, each of which holds its models and gradients
+STEPS = 128  # whose tables are brought to a recording at once
 FILLED = 0.5  # of a GPU's memory, above which old recordings make room for a new one
 
 
@@ -37,14 +42,17 @@ class CudaGraph:
     def record(self, work: Callable[[], None]) -> None:
         """Take down what `work` launches, without doing it. Raises RuntimeError where it needs the
         host on the way."""
-        _without_the_host(work)  # a capture that fails on its way leaves its pool of memory open
-        stream = torch.cuda.current_stream()
+        _without_the_host(work)
+        stream, ended = torch.cuda.current_stream(), False
         try:
             with torch.cuda.graph(self._graph):
                 work()
-        except BaseException:
-            torch.cuda.set_stream(stream)  # which torch leaves at the capture's
-            raise
+            ended = True
+        finally:
+            torch.cuda.set_stream(stream)  # which torch leaves at that of a capture that fails
+            if not ended:  # and its pool of memory open
+                with suppress(Exception):
+                    torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._graph.pool())
 
     def replay(self) -> None:
         """Do what was recorded again, on the same tensors."""
@@ -102,39 +110,22 @@ class Walks:
     def __init__(
         self, graph: Callable[[], Any] = CudaGraph, lanes: Callable[[], Any] = SideStreams
     ) -> None:
-        self._graph, self._lanes, self._steps = graph, lanes, dict[Any, _Step]()
+        self._graph, self._lanes, self._steps = graph, lanes, dict[Any, _Recording]()
         self.refused = False
 
     def __reduce__(self) -> Any:  # recordings are of this process and this problem
         return Walks, (self._graph, self._lanes)
 
-    def walk(
-        self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None], y: Tensor, tables: tuple[Any, ...]
-    ) -> bool:
-        """All steps of y (R, d), in place; False where they cannot be recorded, and y is as it was.
-
-        Parameters
-        ----------
-        clip : `SGD.clip` and `SGD.clip_spares`
-        tables : samples (T, R, b) int64, weights (T, R, b) or None, step sizes (T, R, 1), which are
-            0 once a row has arrived, and keys of dropout (T, R) int64 or None
-        """
-        if self.refused:
+    def walk(self, step: LocalStep, y: Tensor, tables: Tables, stop: Event) -> bool:
+        """All steps of y (R, d), in place; False where they cannot be recorded, and y is as it was."""
+        if self.refused or not tables.alike.any():
             return False
-        samples, weights, *_ = tables
-        steps = len(samples)
-        room = 1 << (steps - 1).bit_length()  # so that a few samples more or less need no other recording
-        key = (tuple(y.shape), samples.shape[1:], room, weights is None, clip, _numbers(penalty))
-        step = self._steps.pop(key, None)
+        state, done = [y, *step.memory], []
         try:
-            if step is None:
-                if _crowded(y):
-                    self._steps.clear()
-                elif len(self._steps) >= KEPT:
-                    del self._steps[next(iter(self._steps))]  # the one not used for longest
-                step = _Step(problem, penalty, clip, y, tables, room, self._graph(), self._lanes)
-            else:
-                step.fill(penalty, y, tables)
+            for first, last, size in _blocks(tables.walking):
+                recording = self._recording(step, state, tables, first, last, size)
+                state = recording.walk(tables, first, last, stop)
+                done.append(recording)
         except torch.OutOfMemoryError:
             self._steps.clear()
             raise
@@ -147,114 +138,156 @@ class Walks:
                 stacklevel=2,
             )
             return False
-        self._steps[key] = step
-        for _ in range(steps):
-            step.graph.replay()
-        y.copy_(step.y)
+        for recording in done:  # the rows that a smaller one has left out had arrived
+            here = min(len(y), len(recording.y))
+            y[:here].copy_(recording.y[:here])
         return True
 
+    def _recording(
+        self, step: LocalStep, state: list[Tensor], tables: Tables, first: int, last: int, size: int
+    ) -> _Recording:
+        """A recording of that size, which holds these models and the tables of these steps."""
+        shapes = tuple(None if a is None else a.shape[2:] for a in tables.on_device())
+        key = size, state[0].shape[1], shapes, step.kind()
+        kept = self._steps.pop(key, None)
+        if kept is None:
+            if _crowded(state[0]):
+                self._steps.clear()
+            elif len(self._steps) >= KEPT:
+                del self._steps[next(iter(self._steps))]  # the one not used for longest
+            alike = first + int(tables.alike[first:last].argmax())
+            kept = _Recording(step, state, tables, alike, size, self._graph(), self._lanes)
+        kept.fill(step, state, tables, first, last)
+        self._steps[key] = kept
+        return kept
 
-def _numbers(penalty: Penalty) -> tuple[Any, ...]:
-    """Return what of a penalty a recording holds as numbers; of its tensors, the shapes."""
-    return penalty.prox, *(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in _parts(penalty).values())
+
+def _rows_of(count: int) -> int:
+    """Rows of the recording for a cohort: so many, or at most a quarter more, of a few sizes."""
+    by = max(1, min(8, 1 << max(0, count.bit_length() - 3)))
+    return -(-count // by) * by
 
 
-def _parts(penalty: Penalty) -> dict[str, Any]:
-    return {name: getattr(penalty, name) for name in ("pull", "anchor", "slope", "curvature", "ridge", "l1")}
+def _fewer_rows(count: int) -> int:
+    """Rows of the recording on which so many go on: 1, 2, 3, 4, 6, 8, 12, 16, 24..."""
+    power = 1 << (count - 1).bit_length()
+    return power * 3 // 4 if count <= power * 3 // 4 else power
 
 
-def _aligned(y: Tensor) -> Tensor:
-    """A copy of (R, d) whose rows begin at multiples of 128 bytes, as a GPU reads them best."""
-    entries = max(1, ALIGNED // y.element_size())
-    room = y.new_zeros(len(y), -(-y.shape[1] // entries) * entries)[:, : y.shape[1]]
-    return room.copy_(y)
+def _blocks(walking: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Steps (first, last) to be done by a recording of that size, on rows of which so many walk."""
+    first, size = 0, _rows_of(walking[0])
+    for j, count in enumerate(walking):
+        fewer = min(size, _fewer_rows(count))
+        if j > first and (fewer < size or j - first == STEPS):
+            yield first, j, size
+            first = j
+        size = fewer
+    yield first, len(walking), size
 
 
-class _Step:
-    """One step, its tensors, and its recording."""
+def _aligned(rows: int, like: Tensor) -> Tensor:
+    """Zeros (rows, d), which begin at multiples of 128 bytes, as a GPU reads them best."""
+    entries = max(1, ALIGNED // like.element_size())
+    return like.new_zeros(rows, -(-like.shape[1] // entries) * entries)[:, : like.shape[1]]
+
+
+class _Recording:
+    """One step of `size` rows, its tensors, and the graph that replays it.
+
+    alike : the number of a step that can be recorded, on whose samples it is tried
+    """
 
     def __init__(
-        self, problem: NetworkOnSamples, penalty: Penalty, clip: tuple[float | None, str | None],
-        y: Tensor, tables: tuple[Any, ...], room: int, graph: Any, lanes: Callable[[], Any],
+        self, step: LocalStep, state: list[Tensor], tables: Tables, alike: int, size: int,
+        graph: Any, lanes: Callable[[], Any],
     ) -> None:
-        self.problem, self.clip, self.graph = problem, clip, graph
-        self.lanes = lanes() if isinstance(problem.engine, Loop) else None
-        self.y, self.at = _aligned(y), torch.zeros(1, dtype=torch.int64, device=y.device)
-        self.tables = [None if a is None else a.new_zeros((room, *a.shape[1:])) for a in tables]
-        self.penalty, penalty.compiled, penalty.recorded = penalty, False, True
-        for name, value in _parts(penalty).items():
-            if isinstance(value, torch.Tensor):
-                setattr(penalty, name, _aligned(value) if value.shape == y.shape else value.clone())
-        self.bound = problem.engine.bind(self.y) if self.lanes is None else None
-        self.fill(penalty, y, tables)
-        self._tried()
-        self.fill(penalty, y, tables)
+        self.problem, self.graph, y = step.problem, graph, state[0]
+        self.lanes = lanes() if isinstance(self.problem.engine, Loop) else None
+        self.y = _aligned(size, y)
+        # the step's place in the tables, and the steps before them
+        self.at, self.before = (torch.zeros(1, dtype=torch.int64, device=y.device) for _ in range(2))
+        self.tables = [None if a is None else a.new_zeros((STEPS, size, *a.shape[2:])) for a in tables.on_device()]
+        self.step = step.of_rows(self.y, lambda a: _aligned(size, a))
+        self.bound = self.problem.engine.bind(self.y) if self.lanes is None else None
+        self._tried(lambda: self.fill(step, state, tables, alike, alike + 1))
 
-    def fill(self, penalty: Penalty, y: Tensor, tables: tuple[Any, ...]) -> None:
-        """The tensors of another walk."""
-        self.y.copy_(y)
+    @property
+    def state(self) -> list[Tensor]:
+        """The models, and what the solver remembers of each."""
+        return [self.y, *self.step.memory]
+
+    def fill(self, step: LocalStep, state: list[Tensor], tables: Tables, first: int, last: int) -> None:
+        """Take the models of `state`, or those that fit, and the tables of steps first to last."""
+        given = zip(self.state, state, strict=True)
+        penalties = zip(self.step.penalty.tensors().values(), step.penalty.tensors().values(), strict=True)
+        for mine, own in (*given, *penalties):
+            if mine is not own:
+                rows = min(len(mine), len(own))
+                mine[:rows].copy_(own[:rows])
+                mine[rows:].copy_(own[:1])  # whatever is a model; its step size is 0
         self.at.zero_()
-        for mine, given in zip(self.tables, tables, strict=True):
-            if mine is not None:
-                mine[: len(given)].copy_(given)
-        for name, value in _parts(penalty).items():
-            if isinstance(value, torch.Tensor):
-                getattr(self.penalty, name).copy_(value)
+        for table, own in zip(self.tables, tables.on_device(), strict=True):
+            if table is not None:
+                assert own is not None  # both are there, or neither
+                rows = min(table.shape[1], own.shape[1])
+                table[:, rows:].zero_()
+                table[: last - first, :rows].copy_(own[first:last, :rows])
+        self.before.fill_(first)
 
-    def _tried(self) -> None:
+    def walk(self, tables: Tables, first: int, last: int, stop: Event) -> list[Tensor]:
+        """Do these steps, by the graph those that are alike, and return `state`."""
+        for j in range(first, last):
+            if stop.is_set():
+                break
+            if tables.alike[j]:
+                self.graph.replay()
+                continue
+            r = tables.walking[j]  # batches of several sizes, which are cut
+            with torch.no_grad():
+                self.step(self.y[:r], tables.batch(j), tables.lr[j, :r], j + 1)
+                self.at.add_(1)
+        return self.state
+
+    def _tried(self, begin: Callable[[], None]) -> None:
         """Record, and compare what is replayed with what the step does by itself. Raises RuntimeError where they differ."""
+        begin()
         start = self.y.clone()
         for _ in range(2):  # the first lets libraries choose their kernels and take their memory
-            self.y.copy_(start)
-            self.at.zero_()
+            begin()
             self._once()
         alone = self.y.clone()
-        self.y.copy_(start)
-        self.at.zero_()
+        begin()
         self.graph.record(self._once)
-        self.y.copy_(start)
-        self.at.zero_()
+        begin()
         self.graph.replay()
         difference, size = (alone - self.y).abs().max(), (alone - start).abs().max()
         if bool(difference > 1e-3 * size) or int(self.at) != 1:  # a number that is none passes: the run itself will tell it
             raise RuntimeError("replayed, it does not give what it gives alone")
 
     def _once(self) -> None:
-        if self.lanes is None:
-            return self._step()
-        assert isinstance(self.problem.engine, Loop)
-        self.problem.engine.lanes = self.lanes
+        engine: Any = self.problem.engine
+        if self.lanes is not None:
+            engine.lanes = self.lanes
         try:
-            self._step()
+            with torch.no_grad():
+                self._step()
         finally:
-            self.problem.engine.lanes = None
+            if self.lanes is not None:
+                engine.lanes = None
 
     def _step(self) -> None:
         now: list[Any] = [None if a is None else a.index_select(0, self.at)[0] for a in self.tables]
-        (samples, weights, lr, keys), (limit, spares) = now, self.clip
-        problem, y, penalty = self.problem, self.y, self.penalty
-        with torch.no_grad():
-            x = gathered(problem.inputs, samples)
-            batch = Batch(x, problem.targets[samples], weights, keys)
-            before = y.clone()
-            problem.engine.padded = True
-            try:
-                if limit is None:
-                    problem.engine.step(y, batch, lr, lambda: penalty.before(y, lr), self.bound)
-                else:
-                    penalty.clipped_step(y, problem.engine.gradient(y, batch), lr, limit, spares)
-            finally:
-                problem.engine.padded = False
-            penalty.after(y, lr)
-            y.copy_(torch.where(lr > 0, y, before))
-            self.at.add_(1)
+        samples, weights, lr, keys, how = now
+        batch = taken(self.problem, samples, weights, keys, how)
+        kept = [a.clone() for a in self.state]
+        count = (self.at + self.before + 1)[0].double() if self.step.memory else None
+        self.step(self.y, batch, lr, count, self.bound)
+        for a, old in zip(self.state, kept, strict=True):
+            a.copy_(torch.where(lr > 0, a, old))
+        self.at.add_(1)
 
 
-def of_problem(problem: NetworkOnSamples, weighted: bool) -> Walks | None:
-    """Return the recordings of a problem; None where its steps are not recorded. They are on a GPU,
-    with images as they are, and a loss that takes the weights it needs."""
-    if problem.device.type != "cuda" or problem.augment is not None:
-        return None
-    if weighted and (not problem.loss.weighted or problem.flat.depends_on_batch):
-        return None
-    return problem.walks
+def of_problem(problem: NetworkOnSamples) -> Walks | None:
+    """Return the recordings of a problem; None where its steps are not recorded, but on a GPU."""
+    return problem.walks if problem.device.type == "cuda" else None

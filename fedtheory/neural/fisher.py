@@ -9,7 +9,6 @@ from torch import Tensor
 
 from fedtheory.errors import MissingCapability
 from fedtheory.neural import memory
-from fedtheory.neural.engines.base import Batch, Loop
 from fedtheory.neural.interface import NetworkOnSamples
 from fedtheory.neural.parts import described, has_labels
 
@@ -51,13 +50,7 @@ def fisher_diagonal(problem: NetworkOnSamples, y: Tensor, kind: str) -> Tensor:
 
 def _one(problem: NetworkOnSamples, held: Any, point: Tensor, kind: str) -> Tensor:
     def squares(x: Any, t: Any, weights: Tensor) -> Tensor:
-        stacked = problem.engine.samplewise
-        if stacked is not None:  # as many models as samples, of one sample each
-            return weights @ stacked.gradient(point.expand(len(x), -1), Batch(x[:, None], t[:, None])) ** 2
-        out, loop = torch.zeros_like(point), Loop(problem.flat, problem.loss)
-        for w, a, b in zip(weights, x, t, strict=True):
-            out += w * loop.gradient(point[None], Batch(a[None, None], b[None, None]))[0] ** 2
-        return out
+        return weights @ problem.engine.of_samples(point.expand(len(x), -1), x, t) ** 2
 
     def some(places: slice) -> Tensor:
         part = torch.from_numpy(held[places]).to(problem.device)

@@ -41,7 +41,9 @@ def _of_samples(inputs: Any, targets: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A dataclass of settings as its name and fields; all else as it is written in Python."""
+    """A dataclass of settings as its name and fields, a function as its name; all else as it is written in Python."""
+    if callable(value) and hasattr(value, "__qualname__"):  # whose address another process has not
+        return value.__qualname__
     if is_dataclass(value):
         return {"": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

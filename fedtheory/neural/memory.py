@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -14,6 +15,7 @@ from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import FedTheoryError
 from fedtheory.neural.culprits import failed_in_a_round, failed_where_measured
 from fedtheory.neural.device import exact_kernels
+from fedtheory.neural.flat import as_module_takes
 from fedtheory.neural.interface import NetworkOnSamples
 
 __all__ = ["OutOfMemory", "computed_there", "explained", "in_chunks", "is_memory_error", "of_samples", "of_state", "rows_at_once"]
@@ -23,8 +25,9 @@ class OutOfMemory(FedTheoryError, MemoryError):
     """Memory falls short of a run's needs: one model's step, or what is kept of all clients."""
 
 
-def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
-    """Models trained side by side: the problem's own number, or as many as take at most an eighth of a GPU's whole memory.
+def rows_at_once(problem: NetworkOnSamples, rows: int, batch: int = 0) -> int:
+    """Models trained side by side on batches of so many samples: the problem's own number, or as many as take at most an eighth of a
+    GPU's whole memory.
 
     Not of what is free of it, which depends on what torch's allocator happens to keep: other sizes may round otherwise.
     """
@@ -34,7 +37,31 @@ def rows_at_once(problem: NetworkOnSamples, rows: int) -> int:
     share = 2**30
     if problem.device.type == "cuda":
         share = torch.cuda.get_device_properties(problem.device).total_memory // 8
+        if batch:  # and on the way back their gradients
+            bytes_each += 2 * batch * _kept_of_a_sample(problem)
     return max(1, min(rows, share // bytes_each))
+
+
+_KEPT: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # by the network
+
+
+def _kept_of_a_sample(problem: NetworkOnSamples) -> int:
+    """Bytes that a forward pass keeps of a sample for the way back, measured once on two."""
+    flat, kept = problem.flat, dict[int, int]()
+    if flat not in _KEPT:
+        point, few = flat.initial().requires_grad_(), problem.inputs[:2]
+
+        def pack(a: Any) -> Any:
+            storage = a.untyped_storage()
+            if storage.data_ptr() != point.untyped_storage().data_ptr():
+                kept[storage.data_ptr()] = min(storage.nbytes(), a.numel() * a.element_size())
+            return a
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda a: a):
+            held = flat.call(point, as_module_takes(few))  # else what it keeps is freed, and its place taken by others
+        _KEPT[flat] = sum(kept.values()) // len(few)
+        del held
+    return _KEPT[flat]
 
 
 def is_memory_error(error: BaseException) -> bool:

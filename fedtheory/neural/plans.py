@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedtheory.errors import MissingCapability
 from fedtheory.local.objective import LocalSolver, Rows
 from fedtheory.local.sgd import MiniBatchSolver, sample_order
-from fedtheory.neural.augment import draws, of_row
+from fedtheory.neural.augment import augmented, draws, of_row
+from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.interface import NetworkOnSamples
+from fedtheory.neural.parts import gathered
 
-__all__ = ["Plan", "Plans"]
+__all__ = ["Plan", "Plans", "Tables", "taken"]
 
 
 class Plan:
@@ -37,7 +42,7 @@ class Plan:
         widest = min(solver.batch_size, problem.most_samples if problem.flat.dropout else int(problem.sample_counts.max()))
         shape = (len(order), int(self.lengths[0]), widest)
         self.samples = np.zeros(shape, dtype=np.int64)
-        self.weights = np.zeros(shape)
+        self.weights, self.counts = np.zeros(shape), np.zeros(shape[:2], dtype=np.int64)
         self.lr = np.zeros(shape[:2])
         self.how = None if problem.augment is None else np.zeros((*shape, 3), dtype=np.int64)
         self.keys = np.zeros(shape[:2], dtype=np.int64) if problem.flat.dropout else None
@@ -45,7 +50,7 @@ class Plan:
         of_clients = problem.client_samples
         for r, (n, b) in enumerate(zip(self.clients, self.columns, strict=True)):
             held = of_clients[n]
-            place, weight, lr, epochs = tables[len(held)]
+            place, weight, count, lr, epochs = tables[len(held)]
             shuffled = np.concatenate([held[sample_order(rows, int(n), int(b), len(held), e)] for e in range(epochs)])
             self.samples[r, : len(lr)] = shuffled[place]
             if self.how is not None:
@@ -53,10 +58,10 @@ class Plan:
                 self.how[r, : len(lr)] = drawn[place]
             if self.keys is not None:
                 self.keys[r, : len(lr)] = _keys(rows, int(n), int(b), len(lr))
-            self.weights[r, : len(lr)] = weight
+            self.weights[r, : len(lr)], self.counts[r, : len(lr)] = weight, count
             self.lr[r, : len(lr)] = lr
         walking = np.arange(len(order))[:, None] < self.active
-        self.full = ((self.weights > 0).all(axis=2) | ~walking).all(axis=0)
+        self.full = ((self.counts == widest) | ~walking).all(axis=0)
 
 
 def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_index: int) -> None:
@@ -81,14 +86,72 @@ def _keys(rows: Rows, n: int, b: int, steps: int) -> np.ndarray:
     return of_row(rows, "dropout", n, b, 0, lambda g, count: g.integers(2**63, size=(count, steps)))
 
 
-def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Of every step: places (T, b) in the epochs' orders one after another, weights (T, b), step
-    sizes (T,); and the epochs."""
+def _table(schedule: list[tuple[int, int, int, float]], held: int, widest: int) -> tuple[Any, ...]:
+    """Of every step: places (T, b) in the epochs' orders one after another, weights (T, b), counts
+    of samples (T,), step sizes (T,); and the epochs."""
     epoch, first, last = (np.array(column, dtype=np.int64)[:, None] for column in list(zip(*schedule, strict=True))[:3])
     inside = np.arange(widest)
     real = inside < last - first
     place = np.where(real, epoch * held + first + inside, 0)
-    return place, real / (last - first), np.array([lr for *_, lr in schedule]), int(epoch[-1, 0]) + 1
+    lrs = np.array([lr for *_, lr in schedule])
+    return place, real / (last - first), (last - first)[:, 0], lrs, int(epoch[-1, 0]) + 1
+
+
+class Tables:
+    """The plan of some rows, where they are trained: a step's samples and step sizes.
+
+    Attributes
+    ----------
+    samples, weights, lr, keys, how : (T, R, b), (T, R, b), (T, R, 1), (T, R), (T, R, b, 3), or None
+        On the device; weights: None where all batches are full, or are cut. A row that has arrived
+        has the step size 0.
+    walking : list of int (T,)
+        Rows on their way at each step, the first ones.
+    alike : bool array (T,)
+        The steps that a recording can do: batches of one shape, or padded ones that weights tell.
+    """
+
+    def __init__(self, problem: NetworkOnSamples, plan: Plan, part: slice, dtype: torch.dtype) -> None:
+        def there(a: np.ndarray | None) -> Any:
+            if a is None:
+                return None
+            return torch.from_numpy(np.ascontiguousarray(a[part].swapaxes(0, 1))).to(problem.device)
+
+        self.problem, self.full, self.counts = problem, plan.full, plan.counts[part].T
+        self.walking = (plan.lengths[part] > np.arange(plan.lengths[part].max())[:, None]).sum(axis=1).tolist()
+        self.samples, self.keys, self.how = there(plan.samples), there(plan.keys), there(plan.how)
+        cut = problem.engine.cuts
+        self.alike = plan.full[: len(self.walking)] if cut else np.ones(len(self.walking), bool)
+        self.weights = None if cut or plan.full.all() else there(plan.weights).to(dtype)
+        self.lrs = plan.lr[part].T
+        self.lr = there(plan.lr)[..., None].to(dtype)
+
+    def on_device(self) -> list[Tensor | None]:
+        return [self.samples, self.weights, self.lr, self.keys, self.how]
+
+    def batch(self, j: int) -> Batch:
+        """The batch of the rows on their way at step j."""
+        r = self.walking[j]
+        counts = None if self.full[j] else self.counts[j, :r]
+        weights = None if self.weights is None or self.full[j] else self.weights[j, :r]
+        keys, how = (None if a is None else a[j, :r] for a in (self.keys, self.how))
+        return taken(self.problem, self.samples[j, :r], weights, keys, how, counts)
+
+    def size(self, j: int) -> Any:
+        """Step j's size: a number, or (r, 1), as rows in different epochs may have different ones."""
+        now = self.lrs[j, : self.walking[j]]
+        return float(now[0]) if (now == now[0]).all() else self.lr[j, : self.walking[j]]
+
+
+def taken(
+    problem: NetworkOnSamples, samples: Tensor, weights: Tensor | None, keys: Tensor | None,
+    how: Tensor | None, counts: np.ndarray | None = None,
+) -> Batch:
+    """The batch of the samples of these numbers (R, b), augmented as `how` (R, b, 3) says."""
+    x = gathered(problem.inputs, samples)
+    if how is not None:
+        x = augmented(x.flatten(0, 1), how.reshape(-1, 3)).reshape(x.shape)
+    return Batch(x, gathered(problem.targets, samples), weights, keys, counts)
 
 
 class Plans:

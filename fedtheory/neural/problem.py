@@ -37,7 +37,6 @@ from fedtheory.problems.checks import check_samples as check_selected
 
 __all__ = ["NeuralProblem"]
 
-AUTOCAST = ("bfloat16", "float16")
 TRIED = 4  # samples that the module and the loss are tried on
 
 
@@ -78,10 +77,9 @@ class NeuralProblem(Problem):
     dtype : 'float32' or 'float64'
     engine : 'auto', 'stacked' or 'loop'
         How the clients' gradients are computed; the numbers are the same to rounding.
-    autocast : None, 'bfloat16' or 'float16'
+    autocast : None or 'bfloat16'
         Mixed precision of the training's forward and backward passes, for dtype='float32'; losses,
         parameters and updates stay in single precision, and what is measured is computed in it.
-        float16 scales the loss by 1024.
     precision : 'highest' or 'tf32'
         Of the products and convolutions of training steps in float32 on a GPU: 'tf32' rounds their
         factors to 11 binary digits.
@@ -147,8 +145,8 @@ class NeuralProblem(Problem):
         self.test = None if test is None else self._of_test(test)
         tests = 0 if self.test is None else len(self.test[1])
         self._tested = None if test_clients is None else own_tests(test_clients, self.num_clients, tests)
-        if autocast is not None and (autocast not in AUTOCAST or self.dtype != torch.float32):
-            raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use {' or '.join(AUTOCAST)} with float32, or None")
+        if autocast is not None and (autocast != "bfloat16" or self.dtype != torch.float32):
+            raise InvalidInput(f"autocast = {autocast!r} with dtype = {dtype!r}: use 'bfloat16' with float32, or None")
         largest = max(self._clients, key=len)
         first = torch.from_numpy(largest[np.linspace(0, len(largest) - 1, min(TRIED, len(largest))).astype(int)]).to(self.device)
         few = as_module_takes(self.inputs[first]), self.targets[first]

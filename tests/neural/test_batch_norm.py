@@ -389,6 +389,8 @@ def test_what_cannot_average_statistics_is_refused_before_any_work():
             trained(p, solver, algorithm)
     with pytest.raises(errors.MissingCapability, match=r"mini-batch steps.*not of GradientSteps"):
         trained(p, local.GradientSteps(2, 0.1))
+    with pytest.raises(errors.MissingCapability, match="no gradients of single samples: use GroupNorm"):
+        trained(p, local.SGD(9, 0.1, epochs=1, on_gradient=lambda gradient, step: step.per_sample()[0].mean(dim=1)))
     with pytest.raises(errors.MissingCapability, match=r"engine='stacked' cannot take.*running statistics"):
         averaged("rows", engine="stacked")
     with pytest.warns(UserWarning, match="one after another.*running statistics"):

@@ -6,23 +6,26 @@ import copy
 import pickle
 import warnings
 from contextlib import contextmanager
+from threading import Event
 
 import numpy as np
 import pytest
 
-from fedtheory import Uniform, algorithms, simulate
-from fedtheory.local import SGD
-from fedtheory.local.objective import LocalObjective
+from fedtheory import Full, Uniform, algorithms, simulate
+from fedtheory.local import SGD, Adam, Momentum
+from fedtheory.local.objective import LocalObjective, Rows
+from fedtheory.participation.cohorts import Bernoulli
+from fedtheory.randomness import Stream
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-from fedtheory.neural import captured, penalty  # noqa: E402
+from fedtheory.neural import captured, penalty, plans  # noqa: E402
 from fedtheory.neural.engines import recurrent  # noqa: E402
 from fedtheory.neural.networks import CharLstm  # noqa: E402
-from fedtheory.neural.penalty import Penalty  # noqa: E402
+from fedtheory.neural.optimisers import LocalStep  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -129,9 +132,8 @@ def on_pretend(monkeypatch):
     def use(graph):
         walks = {}
 
-        def of_problem(p, weighted):
-            fits = not weighted or p.loss.weighted
-            return walks.setdefault(id(p.engine), captured.Walks(graph, PretendLanes)) if graph is not None and fits else None
+        def of_problem(p):
+            return walks.setdefault(id(p.engine), captured.Walks(graph, PretendLanes)) if graph is not None else None
 
         monkeypatch.setattr(captured, "of_problem", of_problem)
         return walks
@@ -217,7 +219,7 @@ COMPILED = [
 def test_compiled_functions_keep_their_numbers_in_whole_runs(kind, engine, algorithm, options, on_pretend, monkeypatch):
     """Under vmap's rules and in a backward pass too, with the graphs that torch.compile traces."""
     compiled, trace = [], torch.compile
-    for function in (penalty._pulled_at_once, penalty._clipped_at_once, penalty._shrunk_at_once, recurrent._cell, recurrent._cell_back):
+    for function in (penalty._whole_at_once, penalty._moved_at_once, penalty._shrunk_at_once, recurrent._cell, recurrent._cell_back):
         function.made.clear()
     monkeypatch.setattr(torch, "compile", lambda f, **how: compiled.append(f.__name__) or trace(f, **how))
     monkeypatch.setattr("fedtheory.neural.fused.BACKEND", "aot_eager")
@@ -229,8 +231,7 @@ def test_compiled_functions_keep_their_numbers_in_whole_runs(kind, engine, algor
             warnings.simplefilter("error", UserWarning)
             found.append(run(problem(kind, engine), algorithm, SGD(4, 0.1, epochs=1, **options), rounds=2))
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-12)
-    step = "_clipped" if "clip" in options else "_pulled"
-    wanted = {step} | ({"_shrunk"} if "l1" in options else set()) | ({"_cell", "_cell_back"} if kind == "lstm" else set())
+    wanted = {"_moved"} | ({"_shrunk"} if "l1" in options else set()) | ({"_cell", "_cell_back"} if kind == "lstm" else set())
     assert set(compiled) == wanted
 
 
@@ -275,9 +276,9 @@ def test_rows_of_recordings_begin_where_a_gpu_reads_best(on_pretend):
     run(problem(clients=EVEN), ELASTIC, SGD(4, 0.1, epochs=1), rounds=1)
     (kept,) = walks.values()
     (step,) = kept._steps.values()
-    for tensor in (step.y, step.penalty.pull, step.penalty.anchor):
+    for tensor in (step.y, step.step.penalty.pull, step.step.penalty.anchor):
         assert tensor.stride(0) * tensor.element_size() % captured.ALIGNED == 0 and tensor.shape == step.y.shape
-    assert step.y.stride(0) - step.y.shape[1] < captured.ALIGNED // 8 and step.penalty.recorded
+    assert step.y.stride(0) - step.y.shape[1] < captured.ALIGNED // 8 and step.step.penalty.recorded
 
 
 def test_one_recording_serves_all_rounds(on_pretend, monkeypatch):
@@ -335,26 +336,10 @@ def test_memory_that_is_short_is_told_to_those_who_halve(on_pretend):
 
 def test_only_a_gpu_records_and_problems_can_be_copied():
     p = problem()
-    assert captured.of_problem(p, False) is None
+    assert captured.of_problem(p) is None
     p.walks._steps["one"] = object()
     for other in (copy.deepcopy(p.walks), pickle.loads(pickle.dumps(p.walks))):
         assert not other._steps
-
-
-def test_problems_of_a_gpu_record_unless_something_forbids_it():
-    """The conditions by themselves, as no GPU is asked for."""
-    from types import SimpleNamespace
-
-    p, walks = problem(), object()
-
-    def on_gpu(**other):
-        given = {"device": torch.device("cuda"), "augment": None, "loss": p.loss, "flat": p.flat, "walks": walks, **other}
-        return captured.of_problem(SimpleNamespace(**given), True)
-
-    assert on_gpu() is walks
-    assert on_gpu(augment="flip-crop") is None
-    assert on_gpu(loss=SimpleNamespace(weighted=False)) is None
-    assert on_gpu(flat=SimpleNamespace(depends_on_batch=True)) is None
 
 
 def test_recordings_of_other_solvers_are_not_taken(on_pretend):
@@ -373,14 +358,159 @@ def test_recordings_of_other_solvers_are_not_taken(on_pretend):
         np.testing.assert_array_equal(run(p, method, second), alone)
 
 
-def test_rows_that_have_arrived_stay_to_the_last_bit():
+def tables_of(p, solver):
+    shape = p.num_clients, 1
+    rows = Rows(np.arange(p.num_clients), np.zeros(shape, int), np.ones(shape, bool), Stream(0), 1)
+    plan = plans.Plan(p, solver, rows)
+    return plan, plans.Tables(p, plan, slice(None), p.dtype)
+
+
+@pytest.mark.parametrize("solver", [SGD(4, 0.1, epochs=1, l1="prox"), Adam(4, 0.1, epochs=1, l1="prox")], ids=["sgd", "adam"])
+def test_rows_that_have_arrived_stay_to_the_last_bit(solver):
     """Whatever a step would make of them: a proximal step rounds, and a gradient may be no number."""
-    p = problem(dtype="float32")
+    p = problem(dtype="float32", clients=[np.arange(8), np.arange(8, 12), np.arange(12, 16)])
     y = torch.stack([p.initial(), p.initial() + 0.1, torch.full((p.dim,), 1e38)])
-    center = 0.3 * torch.randn(3, p.dim, generator=torch.Generator().manual_seed(0))
-    terms = Penalty(LocalObjective(center=center, l1=0.01), 0.0, True, y)
-    tables = torch.zeros(2, 3, 2, dtype=torch.int64), torch.full((2, 3, 2), 0.5), torch.zeros(2, 3, 1), None
-    tables[2][:, 0] = 0.1
+    objective = LocalObjective(center=0.3 * torch.randn(3, p.dim, generator=torch.Generator().manual_seed(0)), l1=0.01)
+    step, (_, tables) = LocalStep(p, solver, objective, y), tables_of(p, solver)
+    tables.lr[:, 1:] = 0.0
     got, walks = y.clone(), captured.Walks(PlainGraph)
-    assert walks.walk(p, terms, (None, None), got, tables)
+    assert walks.walk(step, got, tables, Event())
     assert torch.equal(got[1:], y[1:]) and not torch.equal(got[0], y[0])
+
+
+def test_one_recording_serves_cohorts_of_about_its_size(on_pretend):
+    """Fifty rounds in which each of a hundred clients takes part with probability 0.1."""
+    deal = [np.arange(k % 15, k % 15 + 4) for k in range(100)]
+    found, law = [], Bernoulli(0.1)
+    for graph in (None, PretendGraph):
+        walks, before = on_pretend(graph), PretendGraph.records
+        p = problem(clients=deal)
+        how = dict(seed=1, local_solver=SGD(2, 0.1, epochs=1), like=p.like_array(), record=())
+        found.append(simulate(p, algorithms.FedDyn(0.5), 50, p.initial(), law, **how).x)
+        assert len(walks) == (graph is not None) and not any(w.refused for w in walks.values())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
+    assert PretendGraph.records - before <= 10  # cohorts of 15 sizes, each of which was recorded again once others were kept
+
+
+def test_models_that_have_arrived_are_computed_no_more(on_pretend, monkeypatch):
+    """At lognormal sizes the longest client makes many times the steps of most."""
+    sizes = np.maximum(2, np.random.default_rng(3).lognormal(3.0, 1.0, 40)).astype(int).clip(max=60)
+    deal, done, found = [np.random.default_rng(k).choice(60, n, replace=False) for k, n in enumerate(sizes)], [], []
+
+    class Counting(PretendGraph):
+        def replay(self) -> None:
+            done.append(self)
+            super().replay()
+
+    walk = captured._Recording.walk
+
+    def counted(self, tables, first, last, stop):
+        rows.append((last - first) * len(self.y))
+        return walk(self, tables, first, last, stop)
+
+    rows: list[int] = []
+    monkeypatch.setattr(captured._Recording, "walk", counted)
+    solver = SGD(2, 0.1, epochs=1)
+    for graph in (None, Counting):
+        walks = on_pretend(graph)
+        p = problem(clients=deal)
+        how = dict(seed=1, local_solver=solver, like=p.like_array(), record=())
+        found.append(simulate(p, algorithms.Scaffold(), 1, p.initial(), Full(), **how).x)
+        assert not any(w.refused for w in walks.values())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
+    needed = int(sum(-(-n // 2) for n in sizes))
+    assert len(rows) > 3 and needed <= sum(rows) < 1.2 * needed < 40 * -(-max(sizes) // 2)
+
+
+@pytest.mark.parametrize("walking", [[1], [10] * 3 + [9, 4, 4, 1], [100] * 300 + [7] * 2, list(range(60, 0, -1)), [33, 33, 2]])
+def test_blocks_of_steps_hold_all_rows_on_their_way(walking):
+    blocks = list(captured._blocks(walking))
+    assert [b[0] for b in blocks] == [0, *(b[1] for b in blocks[:-1])] and blocks[-1][1] == len(walking)
+    for first, last, size in blocks:
+        assert 0 < last - first <= captured.STEPS
+        assert walking[first] <= size <= max(walking[last - 1] * 4 // 3, captured._rows_of(walking[0]))
+    sizes = [size for *_, size in blocks]
+    assert sizes == sorted(sizes, reverse=True) and sizes[-1] <= max(walking[-1] * 3 // 2, captured._rows_of(walking[-1]))
+
+
+SOLVERS = {
+    "momentum": Momentum(4, 0.05, epochs=2), "nesterov": Momentum(4, 0.05, epochs=2, nesterov=True, clip=0.3),
+    "adam": Adam(4, 0.01, epochs=2, epoch_decay=0.5), "adamw": Adam(4, 0.01, epochs=2, l1="prox", decoupled_decay=0.1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "own"])
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+def test_solvers_with_a_memory_are_recorded(solver, loss, on_pretend):
+    """With a loss of one's own, short batches are launched between two recorded steps, on the same memory."""
+    check(on_pretend, lambda: problem(loss=loss if loss != "own" else OWN), ELASTIC, solver)
+
+
+def OWN(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets) + 0.1 * outputs.square().mean()
+
+
+def check(on_pretend, make, algorithm, solver, rounds: int = 2) -> list[np.ndarray]:
+    """Whole runs recorded and not: the same numbers, and at least a step of each round replayed."""
+    found = []
+    for graph in (None, PlainGraph, PretendGraph):
+        walks = on_pretend(graph)
+        found.append(run(make(), algorithm, solver, rounds))
+        assert len(walks) == (graph is not None)
+        assert all(w._steps and not w.refused for w in walks.values())
+    np.testing.assert_array_equal(found[2], found[1])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+@pytest.mark.parametrize("clients", [EVEN, RAGGED], ids=["even", "ragged"])
+def test_augmented_images_are_recorded(engine, clients, on_pretend):
+    check(on_pretend, lambda: problem("cnn", engine, clients, augment="flip-crop"), algorithms.FedDyn(0.5), SGD(4, 0.1, epochs=2))
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+@pytest.mark.parametrize("what", ["own loss", "statistics", "dropout"])
+def test_full_batches_that_cannot_be_padded_are_recorded(what, engine, on_pretend):
+    def make():
+        torch.manual_seed(0)
+        if what != "statistics":
+            return problem("dropout" if what == "dropout" else "mlp", engine, loss=OWN)
+        layers = nn.Flatten(), nn.Linear(18, 5), nn.BatchNorm1d(5, track_running_stats=False), nn.ReLU(), nn.Linear(5, 3)
+        clients = np.split(np.arange(60), [6, 20, 40])
+        return NeuralProblem(nn.Sequential(*layers), IMAGES, LABELS, clients, engine=engine, dtype="float64")
+
+    # the sign rule would move the bias before such a norm, whose gradient is 0 but for rounding
+    method = algorithms.FedDyn(0.5) if what == "statistics" else ELASTIC
+    check(on_pretend, make, method, SGD(4, 0.1, epochs=2))
+
+
+@pytest.mark.parametrize("engine", ["stacked", "loop"])
+@pytest.mark.parametrize("solver", [SGD(4, 0.1, epochs=1), SGD(4, 0.1, epochs=1, clip=0.1), Adam(4, 0.1, epochs=1)])
+def test_steps_that_are_launched_do_not_ask_the_host(solver, engine):
+    """The plan knows on the host how many samples of a padded batch are real."""
+    p = problem(engine=engine, loss=OWN)
+    plan, tables = tables_of(p, solver)
+    assert not plan.full.all()
+    y = p.initial().expand(4, -1).clone()
+    step = LocalStep(p, solver, LocalObjective(center=y.clone(), curvature=0.1, l1=0.01), y)
+    with torch.no_grad():
+        for j, r in enumerate(tables.walking):
+            with Tape():
+                step(y[:r], tables.batch(j), tables.size(j), j + 1)
+    assert bool(torch.isfinite(y).all())
+
+
+def test_a_problem_is_tried_once(on_pretend):
+    tried = []
+
+    class Refusing(PretendGraph):
+        def record(self, work) -> None:
+            tried.append(work)
+            raise RuntimeError("operation not permitted")
+
+    on_pretend(Refusing)
+    p = problem()
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        run(p, algorithms.FedAvg(), SGD(4, 0.1, epochs=1), 3)
+    run(p, algorithms.FedAvg(), Adam(3, 0.1, epochs=1), 2)  # another warning would be an error
+    assert len(tried) == 1

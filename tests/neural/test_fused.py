@@ -42,28 +42,34 @@ def both(plain, arguments):
     return found
 
 
-SLOPES = [0.3, torch.rand(R, 1, dtype=torch.float64)]
+SLOPES = [0.0, 0.3, torch.rand(R, 1, dtype=torch.float64)]
 
 
 @pytest.mark.parametrize(("slope", "pulled", "l1"), list(itertools.product(SLOPES, (False, True), (0.0, 0.2))))
-def test_the_penaltys_pull(slope, pulled, l1, on_this_device):
+def test_steps(slope, pulled, l1, on_this_device):
     y, lr = rows(), torch.full((R, 1), 0.1, dtype=torch.float64)
     pull, anchor = rows() if pulled else None, rows() if l1 else None
-    plain, compiled = both(penalty._pulled, [y, lr, slope, pull, anchor, l1])
-    torch.testing.assert_close(compiled[0], plain[0], rtol=0, atol=1e-15)
-    by_hand = y - lr * (slope * y - (pull if pulled else 0.0) + (l1 * torch.sign(y - anchor) if l1 else 0.0))
-    torch.testing.assert_close(plain[0], by_hand, rtol=0, atol=1e-14)
+    for gradient in (None, rows()):
+        plain, compiled = both(penalty._moved, [y, gradient, lr, None, slope, 0.0, pull, anchor, l1])
+        torch.testing.assert_close(compiled[0], plain[0], rtol=0, atol=1e-15)
+        whole = slope * y - (pull if pulled else 0.0) + (l1 * torch.sign(y - anchor) if l1 else 0.0)
+        whole = whole if gradient is None else whole + gradient
+        torch.testing.assert_close(plain[0], y - lr * whole, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize(("slope", "later"), [(0.0, 0.1), (0.3, 0.1), (SLOPES[1], 0.0), (0.3, SLOPES[1])])
+@pytest.mark.parametrize(("slope", "later"), [(0.0, 0.1), (0.3, 0.1), (SLOPES[2], 0.0), (0.3, SLOPES[2])])
 def test_clipped_steps(slope, later, on_this_device):
     y, gradient, lr, pull, anchor = rows(), rows(), torch.full((R, 1), 0.1, dtype=torch.float64), rows(), rows()
     gradient[0] *= 1e-3  # a row that is not cut
-    plain, compiled = both(penalty._clipped, [y, gradient, lr, 2.0, slope, later, pull, anchor, 0.2])
+    plain, compiled = both(penalty._moved, [y, gradient, lr, 2.0, slope, later, pull, anchor, 0.2])
     torch.testing.assert_close(compiled[0], plain[0], rtol=0, atol=1e-14)
     direction = gradient - pull + slope * y + 0.2 * torch.sign(y - anchor)
     factor = (2.0 / (direction.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
-    torch.testing.assert_close(plain[0], (1 - lr * later) * y - lr * factor * direction, rtol=0, atol=1e-14)
+    whole = factor * direction + later * y
+    torch.testing.assert_close(plain[0], y - lr * whole, rtol=0, atol=1e-14)
+    found = [f(y, gradient.clone(), 2.0, slope, later, pull, anchor, 0.2) for f in (penalty._whole, fused.fused(penalty._whole))]
+    for one in found:
+        torch.testing.assert_close(one, whole, rtol=0, atol=1e-14)
 
 
 def test_the_l1_prox(on_this_device):
@@ -91,18 +97,18 @@ def test_the_cells_of_an_lstm(on_this_device):
 
 def test_other_sizes_and_numbers_stay_compiled(on_this_device):
     """A sweep in one process: torch compiles a code object eight times at most."""
-    call = fused.fused(penalty._pulled)
+    call = fused.fused(penalty._moved)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for slope, pulled, l1, r in itertools.product((0.0, 0.3, 1.0, "each"), (False, True), (0.0, 0.1), (2, 5)):
             slope, l1 = (slope + 0.1 if slope == 0.3 and r == 5 else slope), r * l1
             y, lr = rows(r, D + r), torch.rand(r, 1, dtype=torch.float64)
             slope = torch.rand(r, 1, dtype=torch.float64) if slope == "each" else slope
-            others = slope, rows(r, D + r) if pulled else None, rows(r, D + r) if l1 else None, l1
+            others = None, lr, None, slope, 0.0, rows(r, D + r) if pulled else None, rows(r, D + r) if l1 else None, l1
             wanted = y.clone()
             with torch.no_grad():
-                penalty._pulled(wanted, lr, *others)
-                call(y, lr, *others)
+                penalty._moved(wanted, *others)
+                call(y, *others)
             torch.testing.assert_close(y, wanted, rtol=0, atol=1e-14)
     assert len(call.made) > 8 and "refused" not in call.made
 

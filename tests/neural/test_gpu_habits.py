@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,7 +78,10 @@ class Capture:
         self.stream, self.mode, self.captures, self.fails = "own", 0, 0, fails
         for name in ("get_sync_debug_mode", "set_sync_debug_mode", "current_stream", "set_stream", "graph"):
             monkeypatch.setattr(torch.cuda, name, getattr(self, name))
-        monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+        self.closed: list[str] = []
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(pool=lambda: "its pool"))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda device, pool: self.closed.append(pool), raising=False)
 
     def get_sync_debug_mode(self):
         return self.mode
@@ -118,3 +122,4 @@ def test_a_capture_ends_on_the_stream_it_began_on(fails, monkeypatch):
     with pytest.raises(RuntimeError, match="during capture") if fails else nullcontext():
         captured.CudaGraph().record(lambda: None)
     assert (cuda.captures, cuda.mode, cuda.stream) == (1, 0, "own")
+    assert cuda.closed == (["its pool"] if fails else [])  # else what is allocated from then on is never given back

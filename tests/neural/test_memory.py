@@ -194,3 +194,16 @@ def test_chunks_follow_from_the_whole_memory_of_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: 1 / 0)
     assert memory.rows_at_once(asked, 100) == 5
     assert memory.rows_at_once(asked, 3) == 3
+
+
+def test_chunks_follow_from_what_a_forward_pass_keeps(monkeypatch):
+    """Of an MLP the inputs and what ReLU returns; its weights are counted with the parameters."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(18, 5), nn.ReLU(), nn.Linear(5, 3))
+    images, clients = np.random.default_rng(0).normal(size=(40, 2, 9)), np.split(np.arange(40), 4)
+    p = NeuralProblem(net, images, np.arange(40) % 3, clients, dtype="float64")
+    asked = SimpleNamespace(device=torch.device("cuda"), rows_at_once=None, dim=p.dim, dtype=p.dtype, flat=p.flat, inputs=p.inputs)
+    each = 8 * p.dim * 8 + 2 * 10 * (18 + 5) * 8
+    for total, rows in ((8 * each * 7, 7), (8 * each * 7 - 8, 6)):
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, total=total: SimpleNamespace(total_memory=total))
+        assert memory.rows_at_once(asked, 100, 10) == rows

@@ -172,7 +172,8 @@ def test_a_branch_on_the_batch_is_taken_as_by_each_client_alone(seed, noticed):
     y = p.initial().expand(3, -1).clone()
     for j in range(3):
         chosen = torch.from_numpy(samples[:, j])
-        batch = Batch(p.inputs[chosen], p.targets[chosen], torch.from_numpy(weights[:, j]))
+        counts = (weights[:, j] > 0).sum(axis=1)
+        batch = Batch(p.inputs[chosen], p.targets[chosen], torch.from_numpy(weights[:, j]), counts=counts)
         y -= 0.1 * p.engine.gradient(y, batch)
     np.testing.assert_allclose(y.numpy(), np.stack(alone), rtol=1e-12, atol=1e-14)
 

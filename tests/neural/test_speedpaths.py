@@ -411,11 +411,11 @@ def test_only_the_first_rows_are_touched():
 
 def test_the_table_of_an_epoch_by_hand():
     """5 samples, batches of 2, two epochs: the second starts at 5, and the third batch of each holds one sample."""
-    place, weights, lr, epochs = _table(SGD(2, 0.1, epochs=2, epoch_decay=0.5).schedule(5), 5, 2)
+    place, weights, counts, lr, epochs = _table(SGD(2, 0.1, epochs=2, epoch_decay=0.5).schedule(5), 5, 2)
     np.testing.assert_array_equal(place, [[0, 1], [2, 3], [4, 0], [5, 6], [7, 8], [9, 0]])
     np.testing.assert_array_equal(weights, [[0.5, 0.5], [0.5, 0.5], [1, 0]] * 2)
     np.testing.assert_allclose(lr, [0.1] * 3 + [0.05] * 3)
-    assert epochs == 2
+    assert epochs == 2 and counts.tolist() == [2, 2, 1] * 2
 
 
 def test_the_plan_takes_the_streams_orders_longest_client_first():

@@ -288,14 +288,9 @@ def main(
 
         rows += [Row(*figure) for figure in worst_case_rows()]
     if networks and importlib.util.find_spec("torch") is not None:
-        import torch
         from performance_neural import neural_rows
 
         rows += [Row(*figure) for figure in neural_rows()]
-        if torch.cuda.is_available():
-            from networks_on_gpu import gpu_figures
-
-            rows += [Row(*figure) for figure in gpu_figures("cuda")]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
     rows.append(Row("peak memory", peak, "MiB", note=f"this process; largest worker that ended: {workers:.0f} MiB"))

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from fedtheory.errors import MissingCapability
 from fedtheory.neural.dropout import number
 from fedtheory.neural.flat import FlatModule
 from fedtheory.neural.losses import Loss
@@ -22,8 +22,6 @@ from fedtheory.neural.parts import mapped
 
 __all__ = ["Batch", "Engine", "Loop", "descend", "shares", "whole"]
 
-
-SCALE = 1024.0
 
 
 class Batch(NamedTuple):
@@ -36,6 +34,10 @@ class Batch(NamedTuple):
         Of the samples. They sum to 1 in every row, and padding has weight 0.
     keys : int64 (R,) or None
         What dropout follows from; None: nothing is dropped.
+    counts : int array (R,) or None
+        Real samples of each row, alike in weight, before its padding, as the host knows them: rows
+        may then be cut. None: they keep their padding, as a recorded step needs, which has one
+        shape for all.
     points : (R, D) or None
         The whole points, in a local step of models with running statistics, which it changes in
         place.
@@ -45,6 +47,7 @@ class Batch(NamedTuple):
     targets: Any
     weights: Tensor | None = None
     keys: Tensor | None = None
+    counts: np.ndarray | None = None
     points: Tensor | None = None
 
 
@@ -58,8 +61,6 @@ class Engine:
     channels_last = False
     # computes the gradients of single samples side by side, in full precision, if there is one
     samplewise: Engine | None = None
-    # whether rows keep their padding, as a recorded step needs, which has one shape for all
-    padded = False
 
     def __init__(self, flat: FlatModule, loss: Loss) -> None:
         self.flat, self.loss = flat, loss
@@ -70,6 +71,11 @@ class Engine:
     def outputs(self, point: Tensor, inputs: Any) -> Any:
         """Evaluate the module with the parameters point (d,) on inputs (n, ...)."""
         return self.flat.call(point, inputs)
+
+    @property
+    def cuts(self) -> bool:
+        """True if padded samples cannot be weighed away, and batches are cut to their own."""
+        return not self.loss.weighted or self.flat.depends_on_batch
 
     def value(self, params: Tensor, batch: Batch) -> Tensor:
         """Losses (R,), without dropout."""
@@ -83,6 +89,11 @@ class Engine:
     def gradient(self, params: Tensor, batch: Batch) -> Tensor:
         """Gradients (R, d)."""
         raise NotImplementedError
+
+    def of_samples(self, params: Tensor, inputs: Any, targets: Any, keys: Tensor | None = None) -> Tensor:
+        """Gradients (n, d) of the losses of n samples (n, ...), each alone, at n points (n, d)."""
+        engine = Loop(self.flat, self.loss) if self.samplewise is None else self.samplewise
+        return engine.gradient(params, Batch(inputs[:, None], targets[:, None], keys=keys))
 
     def output_gradient(self, params: Tensor, inputs: Any, counts: Tensor) -> Tensor:
         """Gradients (R, d) of the mean of ||module(input)||^2 over the first counts[r] >= 1 inputs
@@ -103,12 +114,6 @@ class Engine:
         if self.autocast is None:
             return nullcontext()
         return torch.autocast(device.type, getattr(torch, self.autocast), cache_enabled=False)
-
-    @property
-    def _scale(self) -> float:
-        """The loss's factor on the way back, so that small gradients are not lost. float16 has no
-        numbers below 6e-8."""
-        return SCALE if self.autocast == "float16" else 1.0
 
     def bind(self, params: Tensor) -> Any:
         """Return what `step` would otherwise make anew for the same params at every step."""
@@ -196,34 +201,29 @@ class Loop(Engine):
                 torch.cat([p.reshape(-1) for p in found], out=trained[r])
         if self.lanes is not None:
             self.lanes.join()
-        return out if self._scale == 1.0 else out.div_(self._scale)
+        return out
 
     def _row(
         self, r: int, leaves: dict[str, Tensor], batch: Batch, own: Tensor
     ) -> tuple[Tensor, ...]:
-        """The gradient of row r in these leaves, times the scale; its statistics are those of its
-        own point, which nothing changes, or in a local step of the batch's."""
+        """The gradient of row r in these leaves; its statistics are those of its own point, which
+        nothing changes, or in a local step of the batch's."""
         train = batch.points is not None
         statistics = self.flat.statistics(own if batch.points is None else batch.points[r])
         some = next(iter(leaves.values()))
         x, t, w, key = batch.inputs[r], batch.targets[r], _of(batch.weights, r), _of(batch.keys, r)
-        if w is not None and (not self.loss.weighted or self.flat.depends_on_batch or train):
-            x, t, w = _cut(x, t, w)
-        elif (
-            w is not None and w.device.type == "cpu" and not self.padded
-            and not bool((real := w > 0).all())
-        ):
-            # what a module does with a batch may show in some only
-            x, t, w = x[real], t[real], w[real]
+        if batch.counts is not None:
+            held = int(batch.counts[r])
+            x, t, w = x[:held], t[:held], None
         with torch.enable_grad(), self.flat.holding(leaves | statistics, train):
             with self._mixed(some.device):
                 x = mapped(self._laid_out, x)
                 outputs = self.flat.run(leaves, x, None if key is None else number(key))
-            value = self.loss(whole(outputs, some.dtype), t, w) * self._scale
+            value = self.loss(whole(outputs, some.dtype), t, w)
             return torch.autograd.grad(value, list(leaves.values()), materialize_grads=True)
 
     def bind(self, params: Tensor) -> list[dict[str, Tensor]] | None:
-        if self.channels_last or self.lanes is not None or self._scale != 1.0:
+        if self.channels_last or self.lanes is not None:
             return None
         return [
             {n: p.detach().requires_grad_() for n, p in self.flat.views(row).items()}
@@ -255,12 +255,3 @@ def whole(outputs: Any, dtype: torch.dtype) -> Any:
     is_one = isinstance(outputs, torch.Tensor)
     return one(outputs) if is_one else tree_map_only(torch.Tensor, one, outputs)
 
-
-def _cut(x: Any, t: Any, w: Tensor) -> tuple[Any, Any, None]:
-    """The samples of a padded batch, for a loss that takes no weights; they must be equally
-    weighted."""
-    real = w > 0
-    kept = w[real]
-    if len(kept) and bool((kept - kept[0]).abs().max() > 1e-6 * kept[0]):
-        raise MissingCapability("this loss takes no sample weights: use a named loss")
-    return x[real], t[real], None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -89,19 +90,18 @@ class Stacked(Engine):
         return self.loss.of_all(whole(outputs, some.dtype), batch.targets, batch.weights)
 
     def value(self, params: Tensor, batch: Batch) -> Tensor:
-        if batch.weights is not None and self._grouped:
+        if batch.counts is not None and self.cuts:
             return self._in_groups(self.value, params, batch)
         with torch.no_grad():
             outputs = self._all(self.flat.views(params), batch.inputs)
             return self.loss.of_all(outputs, batch.targets, batch.weights)
 
     def gradient(self, params: Tensor, batch: Batch) -> Tensor:
-        if batch.weights is not None and self._grouped:
+        if batch.counts is not None and self.cuts:
             return self._in_groups(self.gradient, params, batch)
         tape = None if self.autocast else Tape()
         found = self._backward(self.bind(params), tape, lambda z: self._losses(z, batch))
-        out = self._collected(found, tape, params)
-        return out if self._scale == 1.0 else out.div_(self._scale)
+        return self._collected(found, tape, params)
 
     def _backward(
         self, leaves: dict[str, Tensor], tape: Tape | None,
@@ -111,7 +111,6 @@ class Stacked(Engine):
         the tape."""
         with torch.enable_grad(), put_off(tape):
             total = losses(leaves).sum()
-            total = total if self._scale == 1.0 else total * self._scale
         found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         return dict(zip(leaves, found, strict=True))
 
@@ -152,7 +151,7 @@ class Stacked(Engine):
         self, params: Tensor, batch: Batch, lr: float | Tensor, penalise: Callable[[], float],
         bound: dict[str, Tensor] | None = None,
     ) -> None:
-        if self.autocast or (batch.weights is not None and self._grouped):
+        if self.autocast or (batch.counts is not None and self.cuts):
             return super().step(params, batch, lr, penalise)
         leaves, tape = self.bind(params) if bound is None else bound, Tape()
         found = self._backward(leaves, tape, lambda z: self._losses(z, batch))
@@ -161,28 +160,21 @@ class Stacked(Engine):
             for name, leaf in leaves.items():
                 _move(leaf, found[name], tape.products.get(name, []), lr, factor)
 
-    @property
-    def _grouped(self) -> bool:
-        """True if padded samples cannot be weighed away: rows of as many real ones go together."""
-        return not self.loss.weighted or self.flat.depends_on_batch
-
     def _in_groups(
         self, what: Callable[[Tensor, Batch], Tensor], params: Tensor, batch: Batch
     ) -> Tensor:
         """what(params, batch) of rows with as many real samples, which come first in them, without
         padding."""
-        inputs, targets, weights, keys, _ = batch
-        assert weights is not None
-        counts = (weights > 0).sum(dim=1)
-        out = params.new_empty(0)
-        for n, count in enumerate(counts.unique().tolist()):
-            rows = torch.nonzero(counts == count)[:, 0]
-            drawn = None if keys is None else keys[rows]
-            cut = Batch(inputs[rows, :count], targets[rows, :count], keys=drawn)
-            found = what(params[rows], cut)
-            out = found.new_empty((len(params), *found.shape[1:])) if n == 0 else out
-            out[rows] = found
-        return out
+        inputs, targets, _, keys, counts, _ = batch
+        groups = [(int(c), np.flatnonzero(counts == c)) for c in np.unique(counts)]  # type: ignore[arg-type]
+        found = []
+        for count, rows in groups:
+            alike = torch.from_numpy(rows).to(params.device, non_blocking=True)
+            drawn = None if keys is None else keys[alike]
+            cut = Batch(inputs[alike, :count], targets[alike, :count], keys=drawn)
+            found.append(what(params[alike], cut))
+        order = np.argsort(np.concatenate([rows for _, rows in groups]))
+        return torch.cat(found)[torch.from_numpy(order).to(params.device, non_blocking=True)]
 
 
 def _move(

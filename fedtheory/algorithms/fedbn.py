@@ -18,8 +18,8 @@ __all__ = ["FedBN", "FedBNState"]
 
 
 class FedBNState(NamedTuple):
-    x: Array  # the mean of the clients' models, for the metrics: no client reads its normalisation layers (S, d)
-    w: Array  # the clients' models w_k: the server's, with normalisation layers of their own (S, N, d)
+    x: Array  # (S, d), for the metrics: no client reads its normalisation layers
+    w: Array  # (S, N, d), the clients' models: the server's, with normalisation layers of their own
 
     @property
     def personal(self) -> Array:
@@ -29,7 +29,9 @@ class FedBNState(NamedTuple):
 
 @dataclass(frozen=True)
 class FedBN(Algorithm):
-    """FedBN: FedAvg, but that the parameters and statistics of normalisation layers stay at each client and are never averaged.
+    """FedBN: FedAvg of all but the normalisation layers, which stay at each client.
+
+    Neither their parameters nor their running statistics are ever averaged.
 
     Parameters
     ----------
@@ -45,10 +47,11 @@ class FedBN(Algorithm):
 
     Notes
     -----
-    The normalisation layers of a network are those of `torch.nn` (batch, instance, group, layer and RMS norm). A client that
-    stays away takes the server's other parameters along, as it would when it is asked for its model. Measure
-    ``client_accuracy``, which is that of the clients' own models, ``state.personal``: the server has no normalisation layers of
-    its own, and those of ``state.x``, which the other metrics look at, are the cohort's mean.
+    The normalisation layers of a network are those of `torch.nn` (batch, instance, group, layer and
+    RMS norm). A client that stays away takes the server's other parameters along, as it would when
+    it is asked for its model. Measure ``client_accuracy``, which is that of the clients' own
+    models, ``state.personal``. The server has no normalisation layers: those of ``state.x``, which
+    the other metrics look at, are the cohort's mean, and no client works with them.
     """
 
     name: ClassVar[str] = "fedbn"
@@ -62,8 +65,9 @@ class FedBN(Algorithm):
     def check_run(self, problem: Problem, rounds: int) -> None:
         if not problem.normalising.any():
             raise MissingCapability(
-                f"{problem.name} has no normalisation layers, which FedBN keeps at the clients: use FedAvg, which it is without them, "
-                "or a fedtheory.neural.NeuralProblem whose module has some"
+                f"{problem.name} has no normalisation layers, which FedBN keeps at clients: use "
+                "FedAvg, which it is without them, or a fedtheory.neural.NeuralProblem whose "
+                "module has some"
             )
 
     def init(self, x: Array, num_clients: int) -> FedBNState:
@@ -71,7 +75,7 @@ class FedBN(Algorithm):
 
     def round(self, state: FedBNState, clients: Clients) -> FedBNState:
         own = clients.problem.normalising
-        clients.receive_bits(clients.float_bits * int((~own).sum()))  # the server's other parameters
+        clients.receive_bits(clients.float_bits * int((~own).sum()))  # the server's parameters
         w = clients.take(state.w)
         y = clients.minimise(LocalObjective(center=w), start=w).y
         clients.send(y[:, :, np.flatnonzero(~own)])

@@ -94,7 +94,7 @@ def _hits(problem: NetworkOnSamples, outputs: Any, targets: Any) -> Tensor:
 def counts(problem: NetworkOnSamples, samples: np.ndarray) -> np.ndarray:
     """Return each client sample's weight in a mean of the loss (n,). It is the weight of its class,
     0 where its label is ignored, and 1 without weights."""
-    if problem.loss.mass(problem.targets[:0]) is None:  # asked of none, as the targets may be large
+    if problem.loss.mass(problem.targets[:1]) is None:  # asked of one, as the targets may be large
         return np.ones(len(samples))
     found = problem.loss.mass(problem.targets[torch.from_numpy(samples).to(problem.device)])
     return to_numpy(found).astype(float)

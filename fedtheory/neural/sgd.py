@@ -18,7 +18,6 @@ from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.engines.compiled import fits, one_blas_thread, walk_rows
 from fedtheory.neural.engines.stacked import Stacked
 from fedtheory.neural.interface import NetworkOnSamples
-from fedtheory.neural.memory import in_chunks, rows_at_once
 from fedtheory.neural.optimisers import BatchStep, LocalStep
 from fedtheory.neural.plans import Plan, Tables
 from fedtheory.neural.threads import side_by_side
@@ -51,11 +50,8 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
             side_by_side(problem, plan.lengths, piece, singly=True, batch=width)
     else:
         with drawing_nothing(problem.flat.module, problem.device):  # as a module may that does so in some batches only
-            if solver.on_gradient is None:
-                side_by_side(problem, plan.lengths, piece, batch=width)
-            else:  # a function of the user's, which need not stand two threads at once
-                count = len(plan.lengths)
-                in_chunks(problem, count, rows_at_once(problem, count, width), lambda part: piece(part, Event()), "steps")
+            # a function of the user's need not stand two threads at once
+            side_by_side(problem, plan.lengths, piece, batch=width, alone=solver.on_gradient is not None)
     if not solver.reports_steps:
         return LocalResult(out)
     sums = plan.lr.sum(axis=1)

@@ -22,23 +22,22 @@ WORTH_A_POOL = 2**28  # multiplications of an evaluation (at least), a few milli
 
 def side_by_side(
     problem: NetworkOnSamples, lengths: np.ndarray, work: Callable[[slice, Event], None],
-    singly: bool = False, batch: int = 0,
+    singly: bool = False, batch: int = 0, alone: bool = False,
 ) -> None:
     """work(rows, stop) over all rows, which make `lengths` (R,) steps on batches of so many
     samples; on a CPU in as many threads as torch may use.
 
     A thread takes a few rows at a time and computes with one core. ``stop`` is set when another one
     failed, or on Ctrl-C. Where the work takes its rows `singly` anyway, a thread is given as few as
-    one, so that all end together.
+    one, so that all end together; alone: one thread of torch's own does it all.
     """
     rows, stop = len(lengths), Event()
     size, threads, before = rows_at_once(problem, rows, batch), 1, torch.get_num_threads()
-    if problem.device.type == "cpu":
+    if problem.device.type == "cpu" and not alone:
         threads = min(before, rows)
         fitting = max(1, IN_CACHE // (problem.dim * problem.dtype.itemsize))
         share = max(1, rows // (8 * threads)) if singly else -(-rows // threads)
         size = min(size, fitting, share) if problem.rows_at_once is None else size
-
     small = threads == 1 or problem.dim * int(lengths.sum()) < WORTH_A_THREAD
     torch.set_num_threads(1 if threads > 1 else before)
     try:

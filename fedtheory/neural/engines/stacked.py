@@ -166,15 +166,16 @@ class Stacked(Engine):
         """what(params, batch) of rows with as many real samples, which come first in them, without
         padding."""
         inputs, targets, _, keys, counts, _ = batch
-        groups = [(int(c), np.flatnonzero(counts == c)) for c in np.unique(counts)]  # type: ignore[arg-type]
-        found = []
-        for count, rows in groups:
-            alike = torch.from_numpy(rows).to(params.device, non_blocking=True)
-            drawn = None if keys is None else keys[alike]
-            cut = Batch(inputs[alike, :count], targets[alike, :count], keys=drawn)
-            found.append(what(params[alike], cut))
-        order = np.argsort(np.concatenate([rows for _, rows in groups]))
-        return torch.cat(found)[torch.from_numpy(order).to(params.device, non_blocking=True)]
+        assert counts is not None
+        out = params.new_empty(0)
+        for n, count in enumerate(np.unique(counts).tolist()):
+            rows = torch.from_numpy(np.flatnonzero(counts == count)).to(params.device, non_blocking=True)
+            drawn = None if keys is None else keys[rows]
+            cut = Batch(inputs[rows, :count], targets[rows, :count], keys=drawn)
+            found = what(params[rows], cut)
+            out = found.new_empty((len(params), *found.shape[1:])) if n == 0 else out
+            out[rows] = found
+        return out
 
 
 def _move(

@@ -9,6 +9,7 @@ from fedtheory.algorithms.efl import EFL
 from fedtheory.algorithms.elastic_aggregation import ElasticAggregation
 from fedtheory.algorithms.fedamp import FedAMP
 from fedtheory.algorithms.fedavg import FedAvg
+from fedtheory.algorithms.fedbn import FedBN
 from fedtheory.algorithms.feddyn import FedDyn
 from fedtheory.algorithms.fedelasticnet_dyn import FedElasticNetDyn
 from fedtheory.algorithms.fedelasticnet_prox import FedElasticNetProx
@@ -36,6 +37,7 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedBN",
     "FedDyn",
     "FedElasticNetDyn",
     "FedElasticNetProx",
@@ -73,6 +75,7 @@ _ALGORITHMS: dict[str, type[Algorithm]] = {
         Scaffnew,
         APFL,
         FedAMP,
+        FedBN,
         ElasticAggregation,
         FedAvgM,
         FedAdagrad,

@@ -65,6 +65,7 @@ class APFL(Algorithm):
 
     name: ClassVar[str] = "apfl"
     source: ClassVar[str] = "Deng et al. 2020, Algorithm 1"
+    coordinatewise: ClassVar[bool] = False
     local_curvature: ClassVar[float] = 0.0  # alpha is no penalty
 
     alpha: float

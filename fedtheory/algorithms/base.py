@@ -133,6 +133,8 @@ class Algorithm:
     compresses : which of its messages `Compressed` may compress. 'up': the first that a client sends in a round, an update.
         'model': the same where it is a model. 'control': the second. 'down': the server's step. A method that names one
         goes on with what `Clients.send`, or `Clients.send_down`, gives back, which is what arrives.
+    coordinatewise : it treats every coordinate of its models by itself, and the local solver's last work in a round makes the
+        clients' models, so that some coordinates may be a network's running statistics (`fedtheory.neural.flat.FlatModule`)
     error_feedback : `Compressed` adds what was left out of a message to the next one, where nothing else is asked for
     """
 
@@ -147,6 +149,7 @@ class Algorithm:
     plain_mean: ClassVar[bool] = False
     exact_numbers: ClassVar[tuple[str, ...]] = ()
     compresses: ClassVar[tuple[str, ...]] = ()
+    coordinatewise: ClassVar[bool] = True
     error_feedback: ClassVar[bool] = True
 
     @classmethod

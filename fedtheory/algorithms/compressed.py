@@ -6,7 +6,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class Compressed(Algorithm):
         No compressor, messages that the method does not send or that cannot be compressed, models
         compressed with feedback, whose residuals would pile up.
     """
+
+    coordinatewise: ClassVar[bool] = False
 
     method: Algorithm
     up: Compressor | None = None

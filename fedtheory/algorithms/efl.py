@@ -105,6 +105,7 @@ class EFL(Algorithm):
 
     name: ClassVar[str] = "efl"
     source: ClassVar[str] = "Ma et al. 2021, Algorithm 1"
+    coordinatewise: ClassVar[bool] = False
     local_work: ClassVar[str] = "local-sgd"
     parameters_from: ClassVar[str] = "efl"
 

@@ -55,6 +55,7 @@ class FedAMP(Algorithm):
 
     name: ClassVar[str] = "fedamp"
     source: ClassVar[str] = "Huang et al. 2021, Algorithm 1"
+    coordinatewise: ClassVar[bool] = False
 
     lam: float
     alpha: float

@@ -143,6 +143,7 @@ class FedMLS(Algorithm):
 
     name: ClassVar[str] = "fedmls"
     source: ClassVar[str] = "Palenzuela, Löfstedt and Yurtsever, FedMLS, Algorithm 1"
+    coordinatewise: ClassVar[bool] = False
     local_work: ClassVar[str] = "sliding"
     nonsmooth: ClassVar[bool] = True
     plain_mean: ClassVar[bool] = True

@@ -59,6 +59,7 @@ class Mime(Algorithm):
 
     name: ClassVar[str] = "mime"
     source: ClassVar[str] = "Karimireddy et al. 2020 (Mime), Algorithm 1"
+    coordinatewise: ClassVar[bool] = False
     local_work: ClassVar[str] = "gradient"
 
     momentum: float = 0.0  # beta

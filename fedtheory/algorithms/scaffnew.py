@@ -63,6 +63,7 @@ class Scaffnew(Algorithm):
 
     name: ClassVar[str] = "scaffnew"
     source: ClassVar[str] = "Mishchenko et al. 2022, Algorithm 2"
+    coordinatewise: ClassVar[bool] = False
     local_work: ClassVar[str] = "gradient"
     local_steps: ClassVar[int] = 1
 

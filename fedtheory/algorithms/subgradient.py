@@ -57,6 +57,7 @@ class Subgradient(Algorithm):
 
     name: ClassVar[str] = "subgradient"
     source: ClassVar[str] = "Nesterov, Introductory Lectures on Convex Optimization, 2004, section 3.2.3"
+    coordinatewise: ClassVar[bool] = False
     local_work: ClassVar[str] = "none"
     nonsmooth: ClassVar[bool] = True
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from types import FunctionType
 from typing import Any
 
@@ -33,8 +32,6 @@ __all__ = [
 GOLDEN, FIRST, SECOND = (c - 2**64 for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 BITS = 24  # of a uniform number, which decides about one entry
 COMPILED = True  # on a CPU, with Numba: the same bits in one pass
-_NUMPYS = {torch.float32: np.float32, torch.float64: np.float64}
-RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 
 
 def _mixed(z: Tensor) -> Tensor:
@@ -61,9 +58,7 @@ def factors(
     occurrence : the number of the dropout in the forward pass
     """
     if isinstance(key, int):  # which `number` makes of a key where Numba is, on a CPU
-        out = torch.empty((1, math.prod(shape)), dtype=dtype if dtype in _NUMPYS else torch.float32)
-        _fill(np.array([key % 2**64], dtype=np.uint64), *_terms(occurrence, p, out), out.numpy())
-        return out.reshape(shape).to(dtype)
+        return _filled(np.array([key % 2**64], dtype=np.uint64), occurrence, shape, p, dtype)[0]
     return _Factors.apply(key, occurrence, shape, p, dtype)
 
 
@@ -90,16 +85,25 @@ class _Factors(torch.autograd.Function):
 
 def of_all(keys: Tensor, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype) -> Tensor:
     """`factors` of keys (R,): (R, *shape)."""
-    count = math.prod(shape)
-    if _is_compiled(keys) and dtype in _NUMPYS:
-        out = torch.empty((len(keys), count), dtype=dtype)
-        _fill(keys.numpy().view(np.uint64), *_terms(occurrence, p, out), out.numpy())
-    else:
-        streams = _mixed(keys + (step_of(occurrence) + 2**63) % 2**64 - 2**63)
-        index = torch.arange(1, count + 1, device=keys.device)
-        mask = (_shifted(_mixed(streams[:, None] + index * GOLDEN), 64 - BITS) >= least_of(p)).to(dtype)
-        out = mask / (1 - p) if p < 1 else mask
-    return out.reshape(len(keys), *shape)
+    if _is_compiled(keys):
+        return _filled(keys.numpy().view(np.uint64), occurrence, shape, p, dtype)
+    streams = _mixed(keys + (step_of(occurrence) + 2**63) % 2**64 - 2**63)
+    index = torch.arange(1, math.prod(shape) + 1, device=keys.device)
+    upper = _shifted(_mixed(streams[:, None] + index * GOLDEN), 64 - BITS)
+    mask = (upper >= least_of(p)).to(dtype).reshape(len(keys), *shape)
+    return mask / (1 - p) if p < 1 else mask
+
+
+def _filled(
+    keys: np.ndarray, occurrence: int, shape: tuple[int, ...], p: float, dtype: torch.dtype
+) -> Tensor:
+    """`of_all` of keys (R,) by compiled code."""
+    out = torch.empty((len(keys), *shape), dtype=dtype if dtype == torch.float64 else torch.float32)
+    entries = out.view(len(keys), math.prod(shape)).numpy()
+    kind = entries.dtype.type
+    scale = kind(1) / kind(1 - p) if p < 1 else kind(1)
+    _fill(keys, np.uint64(step_of(occurrence)), np.uint64(least_of(p)), scale, entries)
+    return out.to(dtype)
 
 
 def step_of(occurrence: int) -> int:
@@ -114,11 +118,6 @@ def least_of(p: float) -> int:
 
 def _is_compiled(keys: Tensor) -> bool:
     return COMPILED and keys.device.type == "cpu" and available()
-
-
-def _terms(occurrence: int, p: float, out: Tensor) -> tuple[np.uint64, np.uint64, Any]:
-    kind: Any = _NUMPYS[out.dtype]
-    return np.uint64(step_of(occurrence)), np.uint64(least_of(p)), kind(1) / kind(1 - p) if p < 1 else kind(1)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -154,10 +153,8 @@ class KeyedDropout(TorchFunctionMode):
     shares : list of float
         p of every dropout that was met, in order.
 
-    Raises
-    ------
-    MissingCapability
-        Of a forward pass: dropout inside of a recurrent layer, and alpha dropout.
+    Other random numbers, those of alpha dropout and of recurrent layers among them, are left to
+    `drawing_nothing`.
     """
 
     def __init__(self, key: Tensor | int | None = None) -> None:
@@ -169,8 +166,6 @@ class KeyedDropout(TorchFunctionMode):
         mine = _HANDLED.get(function)
         if mine is not None:
             return mine(self, *args, **(kwargs or {}))
-        if function in RECURRENT:
-            _refuse_recurrent(args)
         return function(*args, **(kwargs or {}))
 
     def _entries(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, axes: int | None = None) -> Tensor:
@@ -219,19 +214,12 @@ class KeyedDropout(TorchFunctionMode):
         inner.__kwdefaults__ = whole.__kwdefaults__
         return inner(*args, **kwargs)
 
-    def _alpha(self, x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-        if training and p > 0:
-            raise MissingCapability("alpha dropout has no masks that follow from a key: use nn.Dropout, or turn it off with .eval()")
-        return x
-
 
 _HANDLED: dict[Any, Callable[..., Any]] = {
     functional.dropout: KeyedDropout._entries,
     functional.dropout1d: lambda self, *args, **kwargs: self._slices(*args, **kwargs, batched=3),
     functional.dropout2d: lambda self, *args, **kwargs: self._slices(*args, **kwargs, batched=3),  # (b, c, length) is taken as well
     functional.dropout3d: lambda self, *args, **kwargs: self._slices(*args, **kwargs, batched=5),
-    functional.alpha_dropout: KeyedDropout._alpha,
-    functional.feature_alpha_dropout: KeyedDropout._alpha,
     functional.scaled_dot_product_attention: KeyedDropout._attention,
     functional.multi_head_attention_forward: KeyedDropout._heads,
 }
@@ -248,16 +236,8 @@ def drawing_nothing(module: nn.Module, device: torch.device) -> Iterator[None]:
     yield
     if not torch.equal(before, state()):
         raise MissingCapability(
-            f"a forward pass of {type(module).__name__} draws at random, so that its loss is no function of the parameters and a "
-            "run could not be repeated: leave that out, turn it off with .eval(), or use nn.Dropout, whose masks follow from keys"
+            f"a forward pass of {type(module).__name__} draws at random, so that its loss is no "
+            "function of the parameters and a run could not be repeated: leave that out (dropout= of "
+            "a recurrent layer, alpha dropout...), turn it off with .eval(), or use nn.Dropout, whose "
+            "masks follow from keys"
         )
-
-
-def _refuse_recurrent(args: tuple[Any, ...]) -> None:
-    """torch's recurrent functions take (..., dropout, train, ...)."""
-    for share, train in pairwise(args):
-        if isinstance(share, float) and share > 0 and train is True:
-            raise MissingCapability(
-                f"a recurrent layer has dropout={share} between its layers, for which there are no masks that follow from a key: give "
-                "it dropout=0, with nn.Dropout between layers of your own, or turn it off with .eval()"
-            )

@@ -214,5 +214,5 @@ def objective(problem: NetworkOnSamples, weights: np.ndarray, x: Tensor) -> Tens
     used, points = np.nonzero(share)[0], x.reshape(-1, problem.dim)
     everybody = None if len(used) == len(share) else used
     losses = sums(problem, points, problem.inputs, problem.targets, everybody, share[used])[0][:, 1]
-    squares = (points * points).sum(dim=1)
+    squares = points[:, : problem.flat.trained].square().sum(dim=1)
     return (losses + problem.ridge / 2 * squares).to(x.dtype).reshape(x.shape[:-1])

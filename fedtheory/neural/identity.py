@@ -116,7 +116,7 @@ def _tried(problem: NeuralProblem) -> float | None:
     draws = torch.randn(problem.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     try:
         with torch.no_grad():
-            outputs = problem.flat.call((0.1 * draws).to(problem.device, problem.dtype), problem.inputs[part])
+            outputs = problem.flat.call((0.1 * draws).to(problem.device, problem.dtype)[: problem.flat.trained], problem.inputs[part])
             found = float(problem.loss(outputs, problem.targets[part]))
     except Exception:  # a batch of one that has no statistics, say
         return None

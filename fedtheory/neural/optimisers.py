@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.local.objective import LocalObjective, Rows
 from fedtheory.local.optimisers import Adam, Momentum
 from fedtheory.local.sgd import MiniBatchSolver
@@ -58,7 +58,11 @@ class BatchStep:
     def per_sample(self) -> tuple[Tensor, Tensor]:
         """The gradients of the loss of every sample alone (r, b, d), and which of them are samples
         of the batch (r, b): the last batch of an epoch may be short."""
-        samples, targets, _, keys, counts = self._batch
+        if self._batch.points is not None:
+            raise MissingCapability(
+                "BatchNorm in train mode has no gradients of single samples: use GroupNorm, or .eval() of the layer"
+            )
+        samples, targets, _, keys, counts, _ = self._batch
         (r, d), b = self.points.shape, len(targets[0])
         if keys is not None:  # dropout of its own for every sample
             keys = (keys[:, None] + torch.arange(b, device=keys.device)).flatten()

@@ -28,7 +28,7 @@ class Plan:
     """
 
     def __init__(self, problem: NetworkOnSamples, solver: MiniBatchSolver, rows: Rows) -> None:
-        if problem.flat.depends_on_batch:
+        if problem.flat.depends_on_batch or problem.flat.dim > problem.flat.trained:
             _check_batches(problem, solver, rows.round_index)
         clients, columns = np.nonzero(rows.valid)
         counts = problem.sample_counts[clients]
@@ -72,7 +72,7 @@ def _check_batches(problem: NetworkOnSamples, solver: MiniBatchSolver, round_ind
         k = int(np.flatnonzero(problem.sample_counts == held)[0])
         one = torch.from_numpy(problem.client_samples[k][:1]).to(problem.device)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), problem.flat.holding({}, train=True):
                 problem.flat.call(problem.flat.initial(), problem.inputs[one])
         except ValueError as error:
             raise MissingCapability(

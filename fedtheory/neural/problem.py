@@ -24,7 +24,7 @@ from fedtheory.neural.device import as_device, as_dtype, check_precision, exact_
 from fedtheory.neural.engines.base import Batch
 from fedtheory.neural.engines.compiled import Compiling
 from fedtheory.neural.engines.select import engine_for
-from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, own_copy, unmoved
+from fedtheory.neural.flat import FlatModule, GivenModule, as_module_takes, check_parameters, unmoved
 from fedtheory.neural.losses import Loss
 from fedtheory.neural.parts import made, repeated
 from fedtheory.neural.plans import Plans
@@ -56,7 +56,9 @@ class NeuralProblem(Problem):
     ----------
     module : torch.nn.Module
         Used as a function of its parameters, but those with requires_grad=False, which stay as they
-        are; GroupNorm, or BatchNorm in eval mode or without running statistics. Dropout is drawn in
+        are. Running statistics of BatchNorm in train mode are the last ``statistics`` coordinates of
+        a point: local steps change them, rounds average them, and what is measured takes them as
+        constants (`fedtheory.neural.flat.FlatModule`). Dropout is drawn in
         the local steps of `fedtheory.local.SGD` and its kin, and off in all that is measured. A
         module whose output for a sample depends on the rest of its batch, as with batch statistics,
         is found out on a few samples: its loss is that of each batch as a whole, and no batch is
@@ -108,7 +110,7 @@ class NeuralProblem(Problem):
         no module, one without sizes (lazy layers), or what torch says of module and loss on a few
         samples; options of other names, or that need a GPU, single precision or images.
     MissingCapability
-        Running statistics that change, random numbers but for dropout, complex parameters; an
+        Random numbers but for dropout, complex parameters, running statistics of no torch layer; an
         engine that cannot do this module.
     """
 
@@ -128,7 +130,8 @@ class NeuralProblem(Problem):
         require(samples_on in (None, "cpu"), "samples_on", samples_on, where)
         self.on_host = samples_on is not None
         self.precision = check_precision(precision, self.device, self.dtype)
-        given = own_copy(module)
+        check_parameters(module)
+        given = copy.deepcopy(module)
         self.flat = FlatModule(unmoved(copy.deepcopy(given).to(self.device, self.dtype)))
         self.given = GivenModule(given, self.flat)
         Loss(loss)  # refuses what is none
@@ -145,7 +148,8 @@ class NeuralProblem(Problem):
         self.most_samples = max(map(len, self._clients), default=0)  # of a client, also for subsets
         self.inputs, self.targets = self._samples("inputs", inputs, small=True), self._samples("targets", targets)
         check_held(self._clients, len(self.inputs), len(self.targets))
-        self.num_clients, self.dim = len(self._clients), self.flat.dim
+        self.num_clients, self.dim, self.statistics = len(self._clients), self.flat.dim, self.flat.dim - self.flat.trained
+        self.normalising = self.flat.normalising
         self.weights = check_weights(weights, self.sample_counts)
         check_augment(augment, self.inputs)
         self.augment = augment
@@ -265,8 +269,9 @@ class NeuralProblem(Problem):
     def client_batch_gradient(self, y: Tensor, samples: Any) -> Tensor:
         if self.augment is not None:
             raise MissingCapability(f"augment = {self.augment!r} goes with fedtheory.local.SGD only: use it, or leave augment out")
-        if self.flat.dropout:
-            raise MissingCapability("dropout is drawn in the steps of local.SGD and its kin, not in gradients at samples: .eval()")
+        if self.flat.dropout or self.statistics:
+            what = "dropout is drawn" if self.flat.dropout else "running statistics change"
+            raise MissingCapability(f"{what} in the steps of local.SGD and its kin, not in gradients at samples: .eval()")
         samples = to_numpy(samples)
         n, b, d = y.shape
         index = np.stack([self._clients[k][samples[k]] for k in range(n)]).reshape(n * b, -1)
@@ -281,13 +286,14 @@ class NeuralProblem(Problem):
 
     @memory.computed_there
     def client_gradient(self, y: Tensor) -> Tensor:
-        full = [self._full(self._clients[k], at, "gradients") for k, at in enumerate(y)]
-        return torch.stack(full) + self.ridge * y
+        out = torch.stack([self._full(self._clients[k], at, "gradients") for k, at in enumerate(y)])
+        out[..., : self.flat.trained] += self.ridge * y[..., : self.flat.trained]
+        return out
 
     @memory.computed_there
     def client_value(self, y: Tensor) -> Tensor:
         values = torch.stack([self._full(self._clients[k], at, "values") for k, at in enumerate(y)])
-        return values + self.ridge / 2 * (y * y).sum(dim=-1)
+        return values + self.ridge / 2 * y[..., : self.flat.trained].square().sum(dim=-1)
 
     def smoothness(self) -> np.ndarray:
         raise MissingCapability(
@@ -303,7 +309,7 @@ class NeuralProblem(Problem):
 
     def layers(self, kind: str = "module") -> list[slice]:
         check_layers(kind)
-        names, cuts = self.flat.names, self.flat.offsets
+        names, cuts = self.flat.names, [*self.flat.offsets[:-1], self.dim]
         if kind == "model":
             return [slice(0, self.dim)]
         if kind == "module":

@@ -36,9 +36,9 @@ def walk(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObj
         at = _places(plan, part, start.shape[1])
         if objective.none:
             sub = LocalObjective(center=start)  # which nothing reads
-        else:
-            sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[at])
-        y = out[at]
+        else:  # no penalty acts on running statistics
+            sub = objective.map(lambda a: torch.broadcast_to(a, start.shape)[at][:, : problem.flat.trained])
+        y = out.data[at]  # with a version counter of its own: other threads write into other rows
         y.copy_(start[at])  # a piece that did not fit the memory begins again
         _steps(problem, solver, sub, y, plan, part, rows, stop, most)
         if not isinstance(at[0], slice):
@@ -81,11 +81,14 @@ def is_compiled(problem: NetworkOnSamples, solver: MiniBatchSolver, objective: L
 
 
 def _steps(
-    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, y: Tensor,
+    problem: NetworkOnSamples, solver: MiniBatchSolver, objective: LocalObjective, points: Tensor,
     plan: Plan, part: slice, rows: Rows, stop: Event, most: int | None = None,
 ) -> None:
-    """All steps of the rows in `part`, in place in y (R, d), until told to stop; of compiled ones so many at `most`."""
-    engine = problem.engine
+    """All steps of the rows in `part`, in place in the points (R, D), until told to stop; of compiled ones so many at `most`.
+
+    Running statistics, behind the parameters y (R, d), are moved by the forward passes alone.
+    """
+    engine, y = problem.engine, points[:, : problem.flat.trained]
     step = LocalStep(problem, solver, objective, y, partial(_told, problem, plan, part, rows))
     if isinstance(engine, Stacked) and engine.chain and engine.loss.slope and is_compiled(problem, solver, objective):
         lengths = plan.lengths[part] if most is None else np.minimum(plan.lengths[part], most)
@@ -95,7 +98,8 @@ def _steps(
         walk_rows(engine.chain, engine.loss.slope, problem.inputs, problem.targets, terms, y.numpy(), *steps, drawn, stop)
         return
     tables = Tables(problem, plan, part, y.dtype)
-    walks = None if solver.on_gradient is not None else captured.of_problem(problem)
+    moving = problem.flat.dim > problem.flat.trained  # running statistics, whose steps are not recorded
+    walks = None if moving or solver.on_gradient is not None else captured.of_problem(problem)
     if walks is not None and walks.walk(step, y, tables, stop):
         return
     here, bound = y, engine.bind(y)
@@ -106,7 +110,8 @@ def _steps(
             if r < len(here):
                 here = y[:r]
                 bound = engine.bind(here)
-            step(here, tables.batch(j), tables.size(j), j + 1, bound)
+            batch = tables.batch(j)._replace(points=points[:r] if moving else None)
+            step(here, batch, tables.size(j), j + 1, bound)
 
 
 def _told(problem: NetworkOnSamples, plan: Plan, part: slice, rows: Rows, y: Tensor, batch: Batch, number: int) -> BatchStep:

@@ -64,8 +64,8 @@ class TrainingRun:
     def module(self, device: Any = None, dtype: Any = None) -> nn.Module:
         """A copy of the module that was trained, with the server's last model as its parameters.
 
-        Parameters that were not trained, buffers and modes (train or eval) are as in the module
-        that was given, and what was shared is shared. Of a method's personal models,
+        Parameters that were not trained, buffers but running statistics that were averaged, and
+        modes (train or eval) are as in the module that was given, and what was shared is shared. Of a method's personal models,
         `NeuralProblem.module` makes one: ``problem.module(run.final.v[0, k])`` for APFL's.
 
         Parameters

@@ -60,9 +60,9 @@ def check_model(module: nn.Module, loss: Any, sample: tuple[Any, Any]) -> None:
     Raises
     ------
     MissingCapability
-        Another buffer than of BatchNorm that changes; a forward pass that draws at random but for
-        dropout, changes its samples, or computes something else each time; gradients that are
-        others once the parameters come from outside.
+        Another buffer than running statistics of torch's layers that changes; a forward pass that
+        draws at random but for dropout, changes its samples, or computes something else each time;
+        gradients that are others once the parameters come from outside.
     InvalidInput
         A module that cannot take the inputs, or a loss that fails on its outputs, is not a scalar,
         or not differentiable.

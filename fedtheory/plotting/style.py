@@ -67,8 +67,9 @@ METHOD_COLOURS = {
     "fedadagrad": "#66EE99",
     "fedadam": "#333366",
     "fedyogi": "#330033",
+    "fedbn": "#8B4513",
 }
-METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8H+x1", strict=True))
+METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8H+x12", strict=True))
 METHOD_NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
@@ -88,6 +89,7 @@ METHOD_NAMES = {
     "fedadagrad": "FedAdagrad",
     "fedadam": "FedAdam",
     "fedyogi": "FedYogi",
+    "fedbn": "FedBN",
     "algorithm-1": "Algorithm 1",
     "algorithm-2": "Algorithm 2",
     "algorithm-3": "Algorithm 3",

@@ -108,6 +108,8 @@ class Problem:
     ridge: float = 0.0  # of ridge/2 ||x||^2, where every f_k has that term (weight decay, for `fedtheory.local.SGD`'s clipping)
     constant_hessian: bool = False  # client_hessian then gives (N, 1, d, d): f_k is quadratic
     few_samples: bool = False  # gradients that go through the samples are cheaper than products with Hessians
+    statistics: int = 0  # coordinates at the end of a point that are a network's running statistics
+    normalising: np.ndarray = np.zeros(0, dtype=bool)  # (d,), which coordinates are those of a network's normalisation layers
     num_clients: int
     dim: int
     weights: np.ndarray

@@ -83,9 +83,12 @@ def remember(models: Array | None, clients: Clients) -> Array | None:
 
 def updates(record: tuple[str, ...], clients: Clients, x: Array) -> Array | None:
     """y_k - x of all slots (S, P, d) after the round's last local work, x (S, d) what it began
-    with; None: no metric asks for it."""
+    with, but for running statistics; None: no metric asks for it."""
     name = next(filter(record.__contains__, OF_UPDATES), None)
-    return None if name is None else _local_models(clients, x.shape[1], name) - x[:, None, :]
+    if name is None:
+        return None
+    trained = x.shape[1] - getattr(clients.problem, "statistics", 0)
+    return _local_models(clients, trained, name) - x[:, None, :trained]
 
 
 def _norms(points: np.ndarray) -> np.ndarray:

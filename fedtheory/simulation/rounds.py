@@ -32,7 +32,15 @@ from fedtheory.simulation.metrics import (
     remember,
     updates,
 )
-from fedtheory.simulation.states import check_finite_state, cut, join, keep_idle, own, personal
+from fedtheory.simulation.states import (
+    check_finite_state,
+    cut,
+    join,
+    keep_idle,
+    own,
+    personal,
+    with_statistics,
+)
 from fedtheory.store.checkpoints import Resume
 from fedtheory.store.resumable import cached_step, step_key
 
@@ -287,7 +295,8 @@ class Job:
             try:
                 clients = upcoming or self._clients(t, scenarios, x)
                 with np.errstate(over="ignore", invalid="ignore"):  # divergence is an error, not a warning
-                    new = keep_idle(state, self.algorithm.round(state, clients), clients.cohort)
+                    new = with_statistics(self.algorithm, state, self.algorithm.round(state, clients), clients)
+                    new = keep_idle(state, new, clients.cohort)
                     upcoming = None if plans is None else self._prepared(plans, t + 1, scenarios, x)
                     check_finite_state(new, clients, t)
                     models = remember(models, clients)

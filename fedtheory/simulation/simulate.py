@@ -11,11 +11,12 @@ import numpy as np
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.arrays import Array, astype_like, namespace, on_host, to_numpy
 from fedtheory.clients.clients import Clients
-from fedtheory.errors import InvalidInput
+from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.inputs import LARGEST, check_problem, flag, real_array, whole_number
 from fedtheory.limits import must_end, must_fit
 from fedtheory.local.exact import Exact
 from fedtheory.local.objective import LocalSolver
+from fedtheory.local.sgd import MiniBatchSolver
 from fedtheory.parallel import Board, Progress, run_processes
 from fedtheory.participation.cohorts import Full, Sampling
 from fedtheory.problems.base import Problem
@@ -239,3 +240,10 @@ def check_parts(problem: Problem, algorithm: Algorithm, sampling: Sampling, solv
     algorithm.check(solver)
     algorithm.check_run(problem, rounds)
     algorithm.check_sampling(sampling, problem, rounds)
+    if getattr(problem, "statistics", 0):
+        told = "running statistics (of BatchNorm) are averaged in rounds of {}, not of {}: freeze them (.eval() of their layers)"
+        if not getattr(algorithm, "coordinatewise", True):
+            known = "FedAvg, FedProx, Scaffold, FedDyn, FedBN and methods like them"
+            raise MissingCapability(told.format(known, type(algorithm).__name__))
+        if not isinstance(solver, MiniBatchSolver):
+            raise MissingCapability(told.format("mini-batch steps, as of fedtheory.local.SGD", type(solver).__name__))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtheory.algorithms.base import aggregate
 from fedtheory.arrays import Array, all_finite, astype_like, is_numpy, namespace, to_numpy
 from fedtheory.errors import diverged
 from fedtheory.parallel import fetch
@@ -14,7 +15,9 @@ from fedtheory.participation.cohorts import Cohort
 if TYPE_CHECKING:
     from fedtheory.clients.clients import Clients
 
-__all__ = ["check_finite_state", "cut", "join", "keep_idle", "own", "personal"]
+__all__ = [
+    "check_finite_state", "cut", "join", "keep_idle", "own", "personal", "with_statistics",
+]
 
 
 def keep_idle(old: Any, new: Any, cohort: Cohort) -> Any:
@@ -28,6 +31,21 @@ def keep_idle(old: Any, new: Any, cohort: Cohort) -> Any:
             after = namespace(after).where(where, before, after)
         fields.append(after)
     return type(new)(*fields)
+
+
+def with_statistics(algorithm: Any, old: Any, new: Any, clients: Clients) -> Any:
+    """The new state, in whose model the running statistics (BatchNorm) are the mean of the cohort's.
+
+    Statistics are no parameters: they are averaged as the method averages models (its
+    ``aggregation``, else the plain mean over the cohort), whatever it does with the parameters.
+    FedDyn's step beyond the mean would make a variance negative. A convex combination does not.
+    """
+    if not (count := getattr(clients.problem, "statistics", 0)):
+        return new
+    mean = x = old.x[:, -count:]
+    for result in clients.results[-1:]:  # of the round's last local work
+        mean = x + aggregate(clients, result.y[:, :, -count:] - x[:, None, :], getattr(algorithm, "aggregation", "cohort"))
+    return new._replace(x=namespace(new.x).concat([new.x[:, :-count], mean], axis=1))
 
 
 def own(state: Any) -> Any:

@@ -317,6 +317,7 @@ METHODS += methods_beyond(METHODS).values()
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_runs_share_no_memory_with_what_goes_in_and_change_nothing_that_came_out(method):
     problem = problems.random_quadratic(3, 2, seed=1)
+    problem.normalising = np.array([True, False])  # as FedBN asks
     x0 = np.array([1.0, -2.0])
     options = {"sampling": Uniform(2), "local_solver": GradientSteps(2, 0.01), "seed": 3}
     try:

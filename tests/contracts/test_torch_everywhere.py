@@ -71,8 +71,10 @@ def _problems() -> dict[str, Problem]:
         problems.MaximumAndChain(2, 2, N),
     ]
     wide = problems.LeastSquares(g.normal(size=(N, 2, 6)), g.normal(size=(N, 2)), ridge=0.5)  # gradients through the samples
+    normed = problems.LeastSquares(rows, real, ridge=0.5)
+    normed.normalising = np.array([True, False, False])  # as a network says it of its normalisation layers
     made += problems_beyond(made).values()
-    return {type(p).__name__: p for p in made} | {"LeastSquares, few samples": wide}
+    return {type(p).__name__: p for p in made} | {"LeastSquares, few samples": wide, "LeastSquares, normalising": normed}
 
 
 PROBLEMS = _problems()
@@ -175,6 +177,7 @@ RUNS = {  # method, problem, local solver, who takes part
     "scaffnew": (A.Scaffnew(0.6), LEAST, GradientSteps(1, 0.3), Full()),
     "apfl": (A.APFL(0.5, adaptive=True), "Softmax", BATCHES, Uniform(2)),
     "fedamp": (A.FedAMP(1.0, 0.5, 5.0), "Logistic", Exact(), Uniform(2)),
+    "fedbn": (A.FedBN(), "LeastSquares, normalising", BATCHES, Uniform(2)),
     "elastic-aggregation": (A.ElasticAggregation(probe_batch=2), "Softmax", BATCHES, Uniform(2)),
     "elastic-aggregation, held out": (A.ElasticAggregation(probe_batch=1), "held out", BATCHES, Uniform(2)),
 }  # fmt: skip

@@ -18,7 +18,6 @@ from torch import nn  # noqa: E402
 
 from fedtheory.neural import memory, training  # noqa: E402
 from fedtheory.neural.engines.base import Batch  # noqa: E402
-from fedtheory.neural.flat import FlatModule  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 CLIENTS = np.split(np.random.default_rng(0).permutation(40), [4, 11, 13, 30])
@@ -54,10 +53,6 @@ class Counting(nn.Module):
 
 
 def test_state_that_is_no_parameter_is_refused():
-    for layer in (nn.BatchNorm1d(5), nn.InstanceNorm1d(5, track_running_stats=True)):
-        with pytest.raises(MissingCapability, match=r"1 is a \w+Norm1d.*GroupNorm"):
-            FlatModule(nn.Sequential(nn.Linear(6, 5), layer))
-    FlatModule(nn.Sequential(nn.Linear(6, 5), nn.InstanceNorm1d(5)))
     with pytest.raises(MissingCapability, match="changes the buffer 'seen' of Counting"):
         problem(Counting())
 

@@ -135,22 +135,14 @@ class Fourier(nn.Module):
 @pytest.mark.parametrize("trained", [True, False])
 def test_complex_modules_are_refused(trained):
     for refuse in (problem, FlatModule):
-        with pytest.raises(MissingCapability, match=r"phase is torch\.complex64: .*real numbers"):
+        with pytest.raises(MissingCapability, match=r"phase is torch\.complex64.*real numbers"):
             refuse(Fourier(trained))
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_modules_that_cannot_be_copied_or_compute_with_other_parameters_are_refused():
+def test_modules_that_cannot_compute_with_other_parameters_are_refused():
     with pytest.raises(MissingCapability, match=r"compiled by torch\.jit"):
         problem(torch.jit.script(network()))
-    with pytest.raises(MissingCapability, match=r"0 is a DataParallel.*\.module"):
-        problem(nn.Sequential(nn.DataParallel(network())))
-    with pytest.raises(InvalidInput, match=r"0\.weight is on the device 'meta'.*on the CPU"):
-        problem(network().to("meta"))
-    module = network()
-    module.generator = (i for i in range(3))
-    with pytest.raises(InvalidInput, match=r"Sequential cannot be copied.*generator"):
-        problem(module)
 
 
 def test_an_engine_is_named():

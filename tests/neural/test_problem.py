@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedtheory.local.objective import Rows  # noqa: E402
+from fedtheory.neural import threads  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
 
 ENGINES = ("stacked", "loop")
@@ -94,9 +95,29 @@ def test_chunks_do_not_change_the_numbers():
     np.testing.assert_allclose(run(problem(rows_at_once=1), algorithms.FedDyn(0.5), SGD(4, 0.1, epochs=1)).x, whole, rtol=1e-10)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_in_threads_beside_one_another_do_not_disturb_each_other(engine, monkeypatch):
+    """Autograd counts what is written into a tensor that a backward pass needs, also into other rows of it."""
+    module = nn.Sequential(nn.Flatten(), nn.Linear(6, 30), nn.Softplus(), nn.Linear(30, 30), nn.Softplus(), nn.Linear(30, 3))
+    inputs, targets = np.random.default_rng(0).normal(size=(400, 2, 3)), np.arange(400) % 3
+    p = NeuralProblem(module, inputs, targets, np.split(np.arange(400), 4), engine=engine, dtype="float64", rows_at_once=1)
+    before = torch.get_num_threads()
+
+    def trained():
+        start, solver = p.initial(), SGD(4, 0.1, epochs=3)
+        return simulate(p, algorithms.FedAvg(), 5, start, local_solver=solver, like=p.like_array(), record=()).x
+
+    alone = trained()
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 0)
+    torch.set_num_threads(3)
+    try:
+        beside = trained()
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(beside, alone, rtol=0, atol=1e-12)
+
+
 def test_bad_input():
-    with pytest.raises(MissingCapability, match="GroupNorm"):
-        NeuralProblem(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), np.zeros((2, 2)), np.zeros(2, int), [[0, 1]])
     with pytest.raises(InvalidInput, match="scalar"):
         run(problem("loop", loss=lambda outputs, targets: outputs), algorithms.FedAvg(), SGD(4, 0.1, epochs=1))
     with pytest.raises(InvalidInput, match="client 1 has no samples"):

@@ -116,7 +116,7 @@ def test_a_simulation_gives_the_module_of_a_point(odd):
     assert torch.equal(problem.module(found.final.x[0]).head.bias, run.module().head.bias)
     two = simulate(problem, algorithms.FedAvg(), 1, problem.initial(), scenarios=2, **options)
     d = problem.dim
-    for x, words in ((two.x, rf"shape \(2, {d}\): Odd is made of one point, \({d},\) or \(1, {d}\)"), (np.zeros(3), r"shape \(3,\)")):
+    for x, words in ((two.x, rf"x = \(2, {d}\): give one point, \({d},\) or \(1, {d}\)"), (np.zeros(3), r"x = \(3,\)")):
         with pytest.raises(InvalidInput, match=words):
             problem.module(x)
     with pytest.raises(InvalidInput, match="x"):

@@ -38,6 +38,9 @@ class Batch(NamedTuple):
         Real samples of each row, alike in weight, before its padding, as the host knows them: rows
         may then be cut. None: they keep their padding, as a recorded step needs, which has one
         shape for all.
+    points : (R, D) or None
+        The whole points, in a local step of models with running statistics, which it changes in
+        place.
     """
 
     inputs: Any
@@ -45,6 +48,7 @@ class Batch(NamedTuple):
     weights: Tensor | None = None
     keys: Tensor | None = None
     counts: np.ndarray | None = None
+    points: Tensor | None = None
 
 
 class Engine:
@@ -97,7 +101,7 @@ class Engine:
         out = torch.empty_like(params)
         for r, count in enumerate(counts.tolist()):
             leaf = params[r].detach().requires_grad_()
-            with torch.enable_grad(), self.flat.holding(pieces := self.flat.views(leaf)):
+            with torch.enable_grad(), self.flat.holding(pieces := self.flat.pieces_of(leaf)):
                 outputs = self.flat.run(pieces, inputs[r, :count])
                 (out[r],) = torch.autograd.grad((outputs * outputs).sum() / count, leaf)
         return out
@@ -177,7 +181,7 @@ class Loop(Engine):
                 self.channels_last = False
 
     def outputs(self, point: Tensor, inputs: Any) -> Any:
-        pieces = {n: self._laid_out(p) for n, p in self.flat.views(point).items()}
+        pieces = {n: self._laid_out(p) for n, p in self.flat.pieces_of(point).items()}
         return self.flat.run(pieces, mapped(self._laid_out, inputs))
 
     def _laid_out(self, values: Tensor) -> Tensor:
@@ -186,24 +190,32 @@ class Loop(Engine):
 
     def gradient(self, params: Tensor, batch: Batch) -> Tensor:
         out = torch.empty_like(params)
+        trained = out[:, : self.flat.trained]
+        out[:, self.flat.trained :] = 0
         lane = _only_one if self.lanes is None else self.lanes.lane
         for r, own in enumerate(params):
             with lane(r):
                 pieces = self.flat.views(own).items()
                 leaves = {n: self._laid_out(p.detach()).requires_grad_() for n, p in pieces}
-                torch.cat([p.reshape(-1) for p in self._row(r, leaves, batch)], out=out[r])
+                found = self._row(r, leaves, batch, own)
+                torch.cat([p.reshape(-1) for p in found], out=trained[r])
         if self.lanes is not None:
             self.lanes.join()
         return out
 
-    def _row(self, r: int, leaves: dict[str, Tensor], batch: Batch) -> tuple[Tensor, ...]:
-        """The gradient of row r in these leaves."""
+    def _row(
+        self, r: int, leaves: dict[str, Tensor], batch: Batch, own: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The gradient of row r in these leaves; its statistics are those of its own point, which
+        nothing changes, or in a local step of the batch's."""
+        train = batch.points is not None
+        statistics = self.flat.statistics(own if batch.points is None else batch.points[r])
         some = next(iter(leaves.values()))
         x, t, w, key = batch.inputs[r], batch.targets[r], _of(batch.weights, r), _of(batch.keys, r)
         if batch.counts is not None:
             held = int(batch.counts[r])
             x, t, w = x[:held], t[:held], None
-        with torch.enable_grad(), self.flat.holding(leaves):
+        with torch.enable_grad(), self.flat.holding(leaves | statistics, train):
             with self._mixed(some.device):
                 x = mapped(self._laid_out, x)
                 outputs = self.flat.run(leaves, x, None if key is None else number(key))
@@ -224,7 +236,7 @@ class Loop(Engine):
     ) -> None:
         if bound is None:
             return super().step(params, batch, lr, penalise)
-        found = [self._row(r, leaves, batch) for r, leaves in enumerate(bound)]
+        found = [self._row(r, leaves, batch, params[r]) for r, leaves in enumerate(bound)]
         factor = penalise()
         if factor != 1.0:
             params.mul_(factor)

@@ -86,6 +86,8 @@ def _tried(
     """The engine, why it cannot take the module, and what of it is slow, each None where there is
     nothing."""
     engine = Stacked(flat, loss)
+    if flat.dim > flat.trained:
+        return engine, "its running statistics change in place", None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         engine.settle(inputs)

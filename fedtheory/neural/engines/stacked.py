@@ -152,7 +152,7 @@ class Stacked(Engine):
     ) -> Tensor:
         """what(params, batch) of rows with as many real samples, which come first in them, without
         padding."""
-        inputs, targets, _, keys, counts = batch
+        inputs, targets, _, keys, counts, _ = batch
         assert counts is not None
         out = params.new_empty(0)
         for n, count in enumerate(np.unique(counts).tolist()):

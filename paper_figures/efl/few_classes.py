@@ -220,7 +220,7 @@ def caption_2(data: dict[str, Any]) -> str:
 
 
 _QUICK = {"rounds": 12, "seeds": 3, "published": Published(8, 2, 60)}
-_OWN = {"methods": TABLE_2, "classes": (2,), "own_deal": True, "datasets": ("mnist", "cifar100", "sent140", "shakespeare")}
+_OWN = {"methods": TABLE_2, "classes": (2,), "own_deal": True, "datasets": ("mnist", "cifar100", "shakespeare")}
 _TAKES = ("data", "keep", "progress", "change")
 FIGURES = (
     Figure(

@@ -32,7 +32,6 @@ METRICS = (
     "test_accuracy", "test_loss", "drift", "nonzeros", "participants", "entropy", "update_entropy",
     "bits", "client_accuracy",
 )
-_RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
 Told = Callable[[str], Any]
 
@@ -166,9 +165,8 @@ class Runs:
         for name in dict.fromkeys(wanted):
             if self.sets and first_only:
                 break
-            release = _RELEASE.get(name, name)
             try:
-                self.sets[name] = load_data(release, self.data, self.seed, progress=False)
+                self.sets[name] = load_data(name, self.data, self.seed, progress=False)
                 self.told(f"{name}: {self.sets[name].num_train} training samples")
             except DataFileError as error:
                 errors[name] = error

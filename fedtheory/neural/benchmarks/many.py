@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Datasets", "read_all", "run_presets"]
 
-_RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
-_DRAWN = ("sent140", "shakespeare")  # the seed says which users are read
 
 
 def run_presets(
@@ -106,8 +104,8 @@ class Datasets:
         self._how = (folder, verify, progress)
 
     def of(self, preset: Preset) -> Data:
-        name = _RELEASE.get(preset.dataset, preset.dataset)
-        return _read(name, preset.seed if name in _DRAWN else 0, *self._how)
+        drawn = preset.dataset == "shakespeare"  # the seed says which roles are read
+        return _read(preset.dataset, preset.seed if drawn else 0, *self._how)
 
 
 @lru_cache(maxsize=8)

@@ -99,28 +99,20 @@ def _efl() -> Iterator[Preset]:
     sets: dict[str, tuple[str, int, int, float, dict[str, Any]]] = {
         "mnist": ("mlp-200-200", 100, 10, 0.1, {"partition": "classes", "classes": 2}),
         "cifar100": ("vgg11s", 200, 50, 0.05, {"partition": "classes", "classes": 5}),
-        "sent140": ("word-lstm", 100, 10, 0.3, {"partition": "users"}),
         "shakespeare": ("char-lstm", 100, 20, 1.0, {"partition": "users"}),
-    }
-    more = {
-        "mnist": ("network (the text: ResNet-50)",),
-        "sent140": (
-            "clients (Sentiment140: 100 accounts of those with 64 tweets or more, 50 each for training, a tenth for testing)",
-            "how its tweets are read (25 words, the 4,998 most frequent of the training tweets, embeddings learnt: no GloVe)",
-            "widths of its LSTM (LEAF's)",
-        ),
     }
     unknown = ("rounds", "batch", "lr", "epochs", "who takes part", "every method's hyperparameters")
     for dataset, (network, rounds, batch, lr, deal) in sets.items():
         for method, (name, hyper) in methods.items():
             dealt = ("classes a client",) if deal["partition"] == "classes" else ()
+            network_said = ("network (the text: ResNet-50)",) if dataset == "mnist" else ()
             scheme = ("scheme (C over the chance to take part: what is printed moves the model by a tenth)",) if method == "efl" else ()
             full = name in ("fedgate", "vrl-sgd")  # their corrections are made for all clients
             yield Preset(
                 "efl", dataset, "non-iid", "all" if full else "10-of-100", method, network, rounds,
                 batch, 1, lr, name, hyper, cohort=0 if full else 10, partition=deal,
                 other_network="resnet50" if dataset == "mnist" else None,
-                assumed=(*unknown, *scheme, *dealt, *more.get(dataset, ())),
+                assumed=(*unknown, *scheme, *dealt, *network_said),
             )
 
 
@@ -129,37 +121,24 @@ def _elastic() -> Iterator[Preset]:
     sets = (
         ("mnist", "unbalanced", "logistic", 20, 1000, 100, 100, 0.1),
         ("cifar100", "balanced", "resnet20", 4000, 500, 10, 10, 0.05),
-        ("emnist", "unbalanced", "emnist-cnn", 1000, 3400, 10, 100, 0.1),
         ("cifar10", "unbalanced", "resnet20", 4000, 1000, 10, 10, 0.05),
-        ("cinic10-200", "unbalanced", "resnet20", 200, 1000, 100, 10, 0.05),
-        ("cinic10", "unbalanced", "resnet20", 4000, 1000, 10, 10, 0.05),
     )
-    more = {
-        "emnist": ("clients (federated EMNIST's 62 classes by writer; with LEAF's JSON its first 3,400)", "widths of 2Conv+2Linear"),
-        "cinic10-200": ("training samples (CINIC-10's train without valid)",),
-        "cinic10": ("training samples (CINIC-10's train without valid)",),
-    }
-    methods: dict[str, tuple[str, dict[str, Any], float]]
     for dataset, split, network, rounds, clients, sampled, batch, lr in sets:
         deal: dict[str, Any] = {"partition": "dirichlet", "alpha": 0.3, "sigma": 0.3 if split == "unbalanced" else 0.0}
-        if dataset == "emnist":  # 3,400 is what TensorFlow Federated's release of it has
-            deal = {"partition": "users"}
-        methods = {
-            "naive": ("fedavg", {"aggregation": "samples"}, 0.0),
-            "elastic": ("elastic-aggregation", {"tau": 0.5, "mu": 0.95, "probe_batch": batch}, 0.3),
-        }
+        elastic = {"tau": 0.5, "mu": 0.95, "probe_batch": batch}
+        methods: dict[str, tuple[str, dict[str, Any], float]] = {
+            "naive": ("fedavg", {"aggregation": "samples"}, 0.0), "elastic": ("elastic-aggregation", elastic, 0.3),
+        }  # fmt: skip
         for method, (name, hyper, held) in methods.items():
-            assumed = ["epochs (1: as printed in sum)"]
-            if dataset != "emnist":
-                assumed += ["partition (Dirichlet 0.3)", *(["sizes (lognormal 0.3)"] if split == "unbalanced" else [])]
+            assumed = ["epochs (1: as printed in sum)", "partition (Dirichlet 0.3)"]
+            assumed += ["sizes (lognormal 0.3)"] if split == "unbalanced" else []
             assumed += ["normalisation of ResNet-20 (GroupNorm, 2 groups)"] if network == "resnet20" else []
-            assumed += more.get(dataset, ())
             assumed += ["tau", "mu", "share held out"] if method == "elastic" else []
             yield Preset(
                 "elastic", dataset, split, f"{sampled}-of-{clients}", method, network, rounds,
                 batch, 1, lr, name, hyper, clients=clients, cohort=sampled, partition=deal,
                 held_out=held, assumed=tuple(assumed),
-            )
+            )  # fmt: skip
 
 
 _PRESETS = {p.name: p for make in (_fedelasticnet, _efl, _elastic) for p in make()}

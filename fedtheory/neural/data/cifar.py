@@ -7,6 +7,7 @@ import pickle
 import pickletools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,54 +27,26 @@ _TUPLES = frozenset({"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"})
 _PUTS, _GETS = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}), frozenset({"GET", "BINGET", "LONG_BINGET"})
 _NEVER = frozenset({"DUP", "EMPTY_SET", "ADDITEMS", "FROZENSET"})
 MOST_REMEMBERED = 10**6  # a published batch has some 10,000 (CIFAR-100: 50,000)
-Parser = Callable[[str, Any], tuple[np.ndarray, np.ndarray]]
 _PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 
 @dataclass(frozen=True)
 class _Version:
-    """One published form of a data set: its files in order, their md5 (None: not published), and its archive."""
+    """One published form of a data set.
+
+    Attributes
+    ----------
+    folder, archive : str
+    md5 : of the archive
+    parse : callable(where, content) -> images and labels
+    files : {name: md5, or None where none is published}, in order; those named after a test are for testing
+    """
 
     folder: str
-    train: dict[str, str | None]
-    test: dict[str, str | None]
     archive: str
     md5: str
-
-    @property
-    def files(self) -> dict[str, str | None]:
-        return self.train | self.test
-
-
-CIFAR10 = (
-    _Version(
-        "cifar-10-batches-py",
-        {
-            "data_batch_1": "c99cafc152244af753f735de768cd75f",
-            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-            "data_batch_4": "634d18415352ddfa80567beed471001a",
-            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-        },
-        {"test_batch": "40351d587109b95175f43aff81a1287e"}, "cifar-10-python.tar.gz",
-        "c58f30108f718f92721af3b95e74349a",
-    ),
-    _Version(
-        "cifar-10-batches-bin", {f"data_batch_{i}.bin": None for i in range(1, 6)},
-        {"test_batch.bin": None}, "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530",
-    ),
-)
-CIFAR100 = (
-    _Version(
-        "cifar-100-python", {"train": "16019d7e3df5f24257cddd939b257f8d"},
-        {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}, "cifar-100-python.tar.gz",
-        "eb9058c3a382ffc7106e4002c42a8d85",
-    ),
-    _Version(
-        "cifar-100-binary", {"train.bin": None}, {"test.bin": None}, "cifar-100-binary.tar.gz",
-        "03b5dce01913d631647c71ecec9e9cb8",
-    ),
-)
+    parse: Callable[[str, Any], tuple[np.ndarray, np.ndarray]]
+    files: dict[str, str | None]
 
 
 class _Array:
@@ -178,20 +151,15 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
             raise DataFileError(
                 f"{where}: has no {key!r}, only {', '.join(map(repr, list(batch)[:8]))}: it is another file; fetch it again"
             )
-    images = batch["data"].value if isinstance(batch["data"], _Array) else None
+    images, labels = batch["data"].value if isinstance(batch["data"], _Array) else None, batch[label_key]
     if images is None or images.ndim != 2 or images.shape[1] != PIXELS:
         found = "no array" if images is None else f"shape {images.shape}"
         raise DataFileError(f"{where}: 'data' has {found}, expected (n, {PIXELS}): it is another file; fetch it again")
-    labels = batch[label_key]
-    if not isinstance(labels, list) or not all(type(v) is int for v in labels):
+    if not isinstance(labels, list) or not all(type(v) is int and abs(v) < 2**63 for v in labels):
         raise DataFileError(f"{where}: {label_key!r} is not a list of integers: it is another file; fetch it again")
     if len(labels) != len(images):
         raise DataFileError(f"{where}: {len(labels)} labels for {len(images)} images: damaged; fetch it again")
-    try:
-        numbers = np.array(labels, np.int64)
-    except OverflowError:
-        raise DataFileError(f"{where}: a label is beyond 64 bits: damaged; fetch it again") from None
-    return images.reshape(-1, 3, 32, 32), numbers
+    return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
 def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tuple[np.ndarray, np.ndarray]:
@@ -214,35 +182,66 @@ def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tup
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label].astype(np.int64)
 
 
+CIFAR10 = (
+    _Version(
+        "cifar-10-batches-py", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a",
+        partial(parse_pickle, label_key="labels"),
+        {
+            "data_batch_1": "c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "634d18415352ddfa80567beed471001a",
+            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+            "test_batch": "40351d587109b95175f43aff81a1287e",
+        },
+    ),
+    _Version(
+        "cifar-10-batches-bin", "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530",
+        partial(parse_records, label_bytes=1, label=0),
+        dict.fromkeys((*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")),
+    ),
+)
+CIFAR100 = (
+    _Version(
+        "cifar-100-python", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85",
+        partial(parse_pickle, label_key="fine_labels"),
+        {"train": "16019d7e3df5f24257cddd939b257f8d", "test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
+    ),
+    _Version(
+        "cifar-100-binary", "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8",
+        partial(parse_records, label_bytes=2, label=1), {"train.bin": None, "test.bin": None},
+    ),
+)
+
+
 def _load(
-    folder: str | Path, name: str, versions: tuple[_Version, ...], num_classes: int,
-    parsers: tuple[Parser, ...], verify: bool, moments: tuple[tuple[float, ...], tuple[float, ...]],
+    folder: str | Path, title: str, versions: tuple[_Version, ...], num_classes: int, verify: bool, **moments: Any
 ) -> ImageData:
-    title = "CIFAR-10" if num_classes == 10 else "CIFAR-100"
-    below = [s for v in versions for s in (v.folder, f"{name}/{v.folder}")]
-    release = Release(title, _PAGE, (*below, name))
-    for version, parse in zip(versions, parsers):
-        files = _open(release, folder, version, verify)
-        if files is None:
+    flag("verify", verify)
+    name = title.lower().replace("-", "")
+    release = Release(title, _PAGE, (*(s for v in versions for s in (v.folder, f"{name}/{v.folder}")), name))
+    for version in versions:
+        contents = _contents(release, folder, version, verify)
+        if contents is None:
             continue
         pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
         labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
-        for file, where, content in files:
-            x, y = parse(where, content)
+        for file, where, content in contents:
+            x, y = version.parse(where, content)
             check_labels(where, y, 0, num_classes - 1)
-            pixels[file in version.train] += np.ascontiguousarray(x).data.cast("B")
-            labels[file in version.train].append(y)
+            pixels["test" in file] += np.ascontiguousarray(x).data.cast("B")
+            labels["test" in file].append(y)
             del x, content  # else the next file is read beside this one
-        train_x, test_x = (np.frombuffer(pixels[t], np.uint8).reshape(-1, 3, 32, 32) for t in (True, False))
-        train_y, test_y = (np.concatenate(labels[t]) for t in (True, False))
-        source = f"{title}, {version.folder} in {Path(folder)}"
-        mean, std = moments
+        (train_x, train_y), (test_x, test_y) = (
+            (np.frombuffer(pixels[test], np.uint8).reshape(-1, 3, 32, 32), np.concatenate(labels[test])) for test in (False, True)
+        )
         sealed((train_x, test_x))
-        return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, mean=mean, std=std)
+        source = f"{title}, {version.folder} in {Path(folder)}"
+        return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, **moments)
     raise release.missing(folder, f"{versions[0].archive} or {versions[0].folder}/{next(iter(versions[0].files))}")
 
 
-def _open(
+def _contents(
     release: Release, folder: str | Path, version: _Version, verify: bool
 ) -> Iterator[tuple[str, str, Any]] | None:
     """(file, where, content) of the version's files in order, from the folder or else its archive;
@@ -255,13 +254,12 @@ def _open(
 
 def _unpack(archive: Path, version: _Version, verify: bool) -> Iterator[tuple[str, str, Any]]:
     inside = {f"{version.folder}/{file}": file for file in version.files}
-    contents = {}  # the archive's order is not that of the batches
-    for member, content in read_tar(archive, lambda m: m.removeprefix("./") in inside, version.md5 if verify else None):
-        contents[inside[member.removeprefix("./")]] = content
+    members = read_tar(archive, lambda m: m.removeprefix("./") in inside, version.md5 if verify else None)
+    contents = {member.removeprefix("./"): content for member, content in members}  # its order is not that of the batches
     for member, file in inside.items():
-        if file not in contents:
+        if member not in contents:
             raise DataFileError(f"{archive}: has no {member}: not the published archive; fetch it from {_PAGE}")
-        yield file, f"{archive}:{member}", contents.pop(file)
+        yield file, f"{archive}:{member}", contents.pop(member)
 
 
 def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
@@ -284,9 +282,8 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
         A file missing (its name, where it is published and the folder are said), damaged, not of
         the format, or a pickle that asks for anything a batch does not need.
     """
-    flag("verify", verify)
-    parsers = (lambda w, c: parse_pickle(w, c, "labels"), lambda w, c: parse_records(w, c, 1, 0))
-    return _load(folder, "cifar10", CIFAR10, 10, parsers, verify, ((0.491, 0.482, 0.447), (0.247, 0.243, 0.262)))
+    mean, std = (0.491, 0.482, 0.447), (0.247, 0.243, 0.262)
+    return _load(folder, "CIFAR-10", CIFAR10, 10, verify, mean=mean, std=std)
 
 
 def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
@@ -296,8 +293,5 @@ def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     std 0.2675, 0.2565, 0.2761, as in the public FedDyn code. Parameters and errors are those of
     `load_cifar10`.
     """
-    flag("verify", verify)
-    parsers = (lambda w, c: parse_pickle(w, c, "fine_labels"), lambda w, c: parse_records(w, c, 2, 1))
-    return _load(
-        folder, "cifar100", CIFAR100, 100, parsers, verify, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
-    )
+    mean, std = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
+    return _load(folder, "CIFAR-100", CIFAR100, 100, verify, mean=mean, std=std)

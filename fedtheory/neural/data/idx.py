@@ -45,33 +45,27 @@ def parse_idx(where: str, content: Any) -> np.ndarray:
     Raises `DataFileError` for what is no IDX file, has an unknown type code, is truncated, or has
     bytes to spare; it says what was expected and found.
     """
+    def refused(said: str) -> DataFileError:
+        return DataFileError(f"{where}: {said}: fetch it again")
+
     if len(content) < 4:
-        raise DataFileError(f"{where}: {len(content)} bytes, but an IDX file has at least 4: truncated; fetch it again")
+        raise refused(f"truncated: {len(content)} bytes, but an IDX file has at least 4")
     zero, code, ndim = struct.unpack(">HBB", content[:4])
     if zero != 0:
         page = " (a web page?)" if bytes(content[:1]) == b"<" else ""
-        raise DataFileError(
-            f"{where}: begins with {bytes(content[:4])!r}{page}, an IDX file with two zero bytes: fetch it again"
-        )
-    if code not in _TYPES:
+        raise refused(f"begins with {bytes(content[:4])!r}{page}, an IDX file with two zero bytes")
+    if code not in _TYPES or ndim == 0:
         known = ", ".join(f"0x{k:02x}" for k in _TYPES)
-        raise DataFileError(f"{where}: type code 0x{code:02x}, IDX knows {known}: fetch it again")
-    if ndim == 0:
-        raise DataFileError(f"{where}: 0 dimensions, expected at least 1: fetch it again")
+        raise refused(f"type code 0x{code:02x} and {ndim} dimensions, IDX has {known} and at least 1")
     start = 4 + 4 * ndim
     if len(content) < start:
-        raise DataFileError(
-            f"{where}: truncated: {len(content)} bytes, {start} expected for its {ndim} dimensions: fetch it again"
-        )
-    shape = struct.unpack(f">{ndim}I", content[4:start])
-    kind = np.dtype(_TYPES[code])
+        raise refused(f"truncated: {len(content)} bytes, {start} expected for its {ndim} dimensions")
+    shape, kind = struct.unpack(f">{ndim}I", content[4:start]), np.dtype(_TYPES[code])
     expected = start + math.prod(shape) * kind.itemsize
     if len(content) != expected:
-        what = "truncated" if len(content) < expected else "trailing bytes"
+        told = "truncated" if len(content) < expected else "trailing bytes"
         size = " x ".join(map(str, shape))
-        raise DataFileError(
-            f"{where}: {what}: {expected} bytes expected for {size} of {kind.name}, found {len(content)}: fetch it again"
-        )
+        raise refused(f"{told}: {expected} bytes expected for {size} of {kind.name}, found {len(content)}")
     array = np.frombuffer(content, kind, offset=start).reshape(shape)
     return array if kind.itemsize == 1 else array.astype(kind.newbyteorder("="))
 
@@ -85,19 +79,18 @@ def _pair(
     read: Callable[[str], tuple[str, Any]], names: Sequence[str], low: int, high: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, h, w) and labels (n,) of bytes, low to high, in two files that belong together."""
-    pair = [(where, parse_idx(where, content)) for where, content in map(read, names)]
-    expected = (3, "images (n, h, w)"), (1, "labels (n,)")
-    for (where, array), (ndim, what) in zip(pair, expected, strict=True):
+    arrays = []
+    for (where, content), (ndim, told) in zip(map(read, names), ((3, "images (n, h, w)"), (1, "labels (n,)")), strict=True):
+        arrays.append(array := parse_idx(where, content))
         if array.ndim != ndim or array.dtype != np.uint8:
             raise DataFileError(
-                f"{where}: holds {array.shape} of {array.dtype}, expected {what} of uint8: it is another file; fetch it again"
+                f"{where}: holds {array.shape} of {array.dtype}, expected {told} of uint8: it is another file; fetch it again"
             )
-    (image_file, x), (label_file, y) = pair
+    x, y = arrays
     if len(x) != len(y):
-        raise DataFileError(
-            f"{label_file}: {len(y)} labels for the {len(x)} images of {image_file}: they do not belong together; fetch both again"
-        )
-    check_labels(label_file, y, low, high)
+        said = f"{len(y)} labels for the {len(x)} images of {names[0]}: they do not belong together; fetch both again"
+        raise DataFileError(f"{where}: {said}")
+    check_labels(where, y, low, high)
     return x, y
 
 

@@ -19,7 +19,7 @@ from paper_figures.networks.runs import Published, Runs, on_digits
 from paper_figures.networks.words import accuracy, gain, joined, short, where
 
 if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.preset import Preset
+    from fedtheory.neural.benchmarks.presets import Preset
 
 __all__ = ["FIGURES"]
 

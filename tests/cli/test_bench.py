@@ -95,7 +95,7 @@ def test_what_is_missing_or_wrong_is_told_before_work(tmp_path):
         assert message in said, said
     assert not list(tmp_path.rglob("*.ckpt"))
     with pytest.raises(DataFileError):
-        list(many.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], tmp_path, tmp_path, print))
+        list(many.run_presets([presets.get("fedelasticnet/mnist/iid/10%/fedprox")], many.Datasets(tmp_path), tmp_path, print))
 
 
 def test_cifars_rows_say_that_nothing_is_augmented():

@@ -1,13 +1,12 @@
-"""CIFAR-10 and CIFAR-100: Python pickles (read without running anything they ask for), binary records, and the archives."""
+"""CIFAR-10 and CIFAR-100: Python pickles, read without running anything they ask for, and the archives of them."""
 
 from __future__ import annotations
 
 import io
 import pickle
 import pickletools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +18,7 @@ from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData
 from fedtheory.neural.data.files import Release, check_labels, read_tar
 
-__all__ = ["load_cifar10", "load_cifar100", "parse_pickle", "parse_records"]
+__all__ = ["load_cifar10", "load_cifar100", "parse_pickle"]
 
 PIXELS = 3 * 32 * 32
 MOST_TUPLES = 1000
@@ -31,22 +30,43 @@ _PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 
 @dataclass(frozen=True)
-class _Version:
-    """One published form of a data set.
+class _Published:
+    """The Python version of a data set.
 
     Attributes
     ----------
-    folder, archive : str
+    title, folder, archive : str
     md5 : of the archive
-    parse : callable(where, content) -> images and labels
-    files : {name: md5, or None where none is published}, in order; those named after a test are for testing
+    label_key, num_classes : of the labels in a batch
+    files : {name: md5}, in order; those named after a test are for testing
+    mean, std : of each channel
     """
 
+    title: str
     folder: str
     archive: str
     md5: str
-    parse: Callable[[str, Any], tuple[np.ndarray, np.ndarray]]
-    files: dict[str, str | None]
+    label_key: str
+    num_classes: int
+    files: dict[str, str]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+CIFAR10 = _Published(
+    "CIFAR-10", "cifar-10-batches-py", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "labels", 10,
+    {
+        "data_batch_1": "c99cafc152244af753f735de768cd75f", "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751", "data_batch_4": "634d18415352ddfa80567beed471001a",
+        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb", "test_batch": "40351d587109b95175f43aff81a1287e",
+    },
+    (0.491, 0.482, 0.447), (0.247, 0.243, 0.262),
+)  # fmt: skip
+CIFAR100 = _Published(
+    "CIFAR-100", "cifar-100-python", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", "fine_labels", 100,
+    {"train": "16019d7e3df5f24257cddd939b257f8d", "test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
+    (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761),
+)  # fmt: skip
 
 
 class _Array:
@@ -162,99 +182,37 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
     return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
-def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 3, 32, 32) uint8 and labels (n,) int64 in binary records: `label_bytes` labels, then 3072 pixels.
-
-    Parameters
-    ----------
-    label : int
-        Which of the label bytes (CIFAR-100: 0 coarse, 1 fine).
-
-    Raises `DataFileError` unless there are records, and a whole number of them.
-    """
-    size = label_bytes + PIXELS
-    if len(content) == 0 or len(content) % size:
-        raise DataFileError(
-            f"{where}: {len(content)} bytes, expected a multiple of {size} (records of {label_bytes} label and {PIXELS} pixel "
-            "bytes): truncated or another file; fetch it again"
-        )
-    records = np.frombuffer(content, np.uint8).reshape(-1, size)
-    return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label].astype(np.int64)
-
-
-CIFAR10 = (
-    _Version(
-        "cifar-10-batches-py", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a",
-        partial(parse_pickle, label_key="labels"),
-        {
-            "data_batch_1": "c99cafc152244af753f735de768cd75f",
-            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-            "data_batch_4": "634d18415352ddfa80567beed471001a",
-            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-            "test_batch": "40351d587109b95175f43aff81a1287e",
-        },
-    ),
-    _Version(
-        "cifar-10-batches-bin", "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530",
-        partial(parse_records, label_bytes=1, label=0),
-        dict.fromkeys((*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")),
-    ),
-)
-CIFAR100 = (
-    _Version(
-        "cifar-100-python", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85",
-        partial(parse_pickle, label_key="fine_labels"),
-        {"train": "16019d7e3df5f24257cddd939b257f8d", "test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
-    ),
-    _Version(
-        "cifar-100-binary", "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8",
-        partial(parse_records, label_bytes=2, label=1), {"train.bin": None, "test.bin": None},
-    ),
-)
-
-
-def _load(
-    folder: str | Path, title: str, versions: tuple[_Version, ...], num_classes: int, verify: bool, **moments: Any
-) -> ImageData:
+def _load(folder: str | Path, of: _Published, verify: bool) -> ImageData:
     flag("verify", verify)
-    name = title.lower().replace("-", "")
-    release = Release(title, _PAGE, (*(s for v in versions for s in (v.folder, f"{name}/{v.folder}")), name))
-    for version in versions:
-        contents = _contents(release, folder, version, verify)
-        if contents is None:
-            continue
-        pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
-        labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
-        for file, where, content in contents:
-            x, y = version.parse(where, content)
-            check_labels(where, y, 0, num_classes - 1)
-            pixels["test" in file] += np.ascontiguousarray(x).data.cast("B")
-            labels["test" in file].append(y)
-            del x, content  # else the next file is read beside this one
-        (train_x, train_y), (test_x, test_y) = (
-            (np.frombuffer(pixels[test], np.uint8).reshape(-1, 3, 32, 32), np.concatenate(labels[test])) for test in (False, True)
-        )
-        sealed((train_x, test_x))
-        source = f"{title}, {version.folder} in {Path(folder)}"
-        return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, **moments)
-    raise release.missing(folder, f"{versions[0].archive} or {versions[0].folder}/{next(iter(versions[0].files))}")
+    name = of.title.lower().replace("-", "")
+    release = Release(of.title, _PAGE, (of.folder, f"{name}/{of.folder}", name))
+    pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
+    labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for file, where, content in _contents(release, folder, of, verify):
+        x, y = parse_pickle(where, content, of.label_key)
+        check_labels(where, y, 0, of.num_classes - 1)
+        pixels["test" in file] += np.ascontiguousarray(x).data.cast("B")
+        labels["test" in file].append(y)
+        del x, content  # else the next file is read beside this one
+    (train_x, train_y), (test_x, test_y) = (
+        (np.frombuffer(pixels[test], np.uint8).reshape(-1, 3, 32, 32), np.concatenate(labels[test])) for test in (False, True)
+    )
+    sealed((train_x, test_x))
+    source = f"{of.title}, {of.folder} in {Path(folder)}"
+    return ImageData(name, train_x, train_y, test_x, test_y, of.num_classes, source=source, mean=of.mean, std=of.std)
 
 
-def _contents(
-    release: Release, folder: str | Path, version: _Version, verify: bool
-) -> Iterator[tuple[str, str, Any]] | None:
-    """(file, where, content) of the version's files in order, from the folder or else its archive;
-    None when neither is there."""
-    if release.find(folder, next(iter(version.files))) is not None:
-        return ((f, *release.read(folder, f, md5=md5 if verify else None)) for f, md5 in version.files.items())
-    archive = release.find(folder, version.archive, version.archive.removesuffix(".gz"))
-    return None if archive is None else _unpack(archive, version, verify)
-
-
-def _unpack(archive: Path, version: _Version, verify: bool) -> Iterator[tuple[str, str, Any]]:
-    inside = {f"{version.folder}/{file}": file for file in version.files}
-    members = read_tar(archive, lambda m: m.removeprefix("./") in inside, version.md5 if verify else None)
+def _contents(release: Release, folder: str | Path, of: _Published, verify: bool) -> Iterator[tuple[str, str, Any]]:
+    """(file, where, content) of the files in order, from the folder or else the archive."""
+    first = next(iter(of.files))
+    if release.find(folder, first) is not None:
+        yield from ((file, *release.read(folder, file, md5=md5 if verify else None)) for file, md5 in of.files.items())
+        return
+    archive = release.find(folder, of.archive, of.archive.removesuffix(".gz"))
+    if archive is None:
+        raise release.missing(folder, f"{of.archive} or {of.folder}/{first}")
+    inside = {f"{of.folder}/{file}": file for file in of.files}
+    members = read_tar(archive, lambda m: m.removeprefix("./") in inside, of.md5 if verify else None)
     contents = {member.removeprefix("./"): content for member, content in members}  # its order is not that of the batches
     for member, file in inside.items():
         if member not in contents:
@@ -270,11 +228,9 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
 
     Parameters
     ----------
-    folder : holds the Python batches or the binary ones (plain or compressed), or one of the
-        published .tar.gz
+    folder : holds the batches of the Python version (plain or compressed), or its published .tar.gz
     verify : bool
-        Check the md5 of each Python batch, or of the archive (the release gives none of the single
-        binary files).
+        Check the md5 of each batch, or of the archive.
 
     Raises
     ------
@@ -282,8 +238,7 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
         A file missing (its name, where it is published and the folder are said), damaged, not of
         the format, or a pickle that asks for anything a batch does not need.
     """
-    mean, std = (0.491, 0.482, 0.447), (0.247, 0.243, 0.262)
-    return _load(folder, "CIFAR-10", CIFAR10, 10, verify, mean=mean, std=std)
+    return _load(folder, CIFAR10, verify)
 
 
 def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
@@ -293,5 +248,4 @@ def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     std 0.2675, 0.2565, 0.2761, as in the public FedDyn code. Parameters and errors are those of
     `load_cifar10`.
     """
-    mean, std = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
-    return _load(folder, "CIFAR-100", CIFAR100, 100, verify, mean=mean, std=std)
+    return _load(folder, CIFAR100, verify)

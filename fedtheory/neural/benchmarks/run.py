@@ -79,8 +79,12 @@ class Result:
 
     @property
     def entropies(self) -> dict[str, float | None]:
-        """Each entropy's sum over the rounds; None where it was not kept."""
-        return {name: float(self.series(name).sum()) if name in self.metrics else None for name in ENTROPIES}
+        """Each entropy's sum over the rounds; None where it was not kept.
+
+        A run without 'entropy_pooled' is older, and 'entropy' was another thing: that of all messages in one histogram.
+        """
+        kept = self.metrics if "entropy_pooled" in self.metrics else {}
+        return {name: float(self.series(name).sum()) if name in kept else None for name in ENTROPIES}
 
     def fill(self, metrics: Mapping[str, Any], rounds: int, seconds: Sequence[float], provenance: dict[str, Any]) -> None:
         """Take what a run measured: metrics (rounds + 1, 1) each, of which NaN becomes None, and seconds of each round."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +14,7 @@ from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
 from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData
-from fedtheory.neural.data.files import Release, check_labels, read_tar
+from fedtheory.neural.data.files import Release, check_labels
 
 __all__ = ["load_cifar10", "load_cifar100", "parse_pickle"]
 
@@ -29,43 +27,19 @@ MOST_REMEMBERED = 10**6  # a published batch has some 10,000 (CIFAR-100: 50,000)
 _PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 
-@dataclass(frozen=True)
-class _Published:
-    """The Python version of a data set.
-
-    Attributes
-    ----------
-    title, folder, archive : str
-    md5 : of the archive
-    label_key, num_classes : of the labels in a batch
-    files : {name: md5}, in order; those named after a test are for testing
-    mean, std : of each channel
-    """
-
-    title: str
-    folder: str
-    archive: str
-    md5: str
-    label_key: str
-    num_classes: int
-    files: dict[str, str]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-
-
-CIFAR10 = _Published(
-    "CIFAR-10", "cifar-10-batches-py", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "labels", 10,
+CIFAR10 = Release(
+    "CIFAR-10", _PAGE, ("cifar-10-batches-py", "cifar10/cifar-10-batches-py", "cifar10"),
     {
         "data_batch_1": "c99cafc152244af753f735de768cd75f", "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
         "data_batch_3": "54ebc095f3ab1f0389bbae665268c751", "data_batch_4": "634d18415352ddfa80567beed471001a",
         "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb", "test_batch": "40351d587109b95175f43aff81a1287e",
     },
-    (0.491, 0.482, 0.447), (0.247, 0.243, 0.262),
+    "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a",
 )  # fmt: skip
-CIFAR100 = _Published(
-    "CIFAR-100", "cifar-100-python", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", "fine_labels", 100,
+CIFAR100 = Release(
+    "CIFAR-100", _PAGE, ("cifar-100-python", "cifar100/cifar-100-python", "cifar100"),
     {"train": "16019d7e3df5f24257cddd939b257f8d", "test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
-    (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761),
+    "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85",
 )  # fmt: skip
 
 
@@ -182,15 +156,13 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
     return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
-def _load(folder: str | Path, of: _Published, verify: bool) -> ImageData:
+def _load(folder: str | Path, of: Release, verify: bool, label_key: str, num_classes: int, **moments: Any) -> ImageData:
     flag("verify", verify)
-    name = of.title.lower().replace("-", "")
-    release = Release(of.title, _PAGE, (of.folder, f"{name}/{of.folder}", name))
     pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
     labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
-    for file, where, content in _contents(release, folder, of, verify):
-        x, y = parse_pickle(where, content, of.label_key)
-        check_labels(where, y, 0, of.num_classes - 1)
+    for file, where, content in of.contents(folder, verify):
+        x, y = parse_pickle(where, content, label_key)
+        check_labels(where, y, 0, num_classes - 1)
         pixels["test" in file] += np.ascontiguousarray(x).data.cast("B")
         labels["test" in file].append(y)
         del x, content  # else the next file is read beside this one
@@ -198,26 +170,8 @@ def _load(folder: str | Path, of: _Published, verify: bool) -> ImageData:
         (np.frombuffer(pixels[test], np.uint8).reshape(-1, 3, 32, 32), np.concatenate(labels[test])) for test in (False, True)
     )
     sealed((train_x, test_x))
-    source = f"{of.title}, {of.folder} in {Path(folder)}"
-    return ImageData(name, train_x, train_y, test_x, test_y, of.num_classes, source=source, mean=of.mean, std=of.std)
-
-
-def _contents(release: Release, folder: str | Path, of: _Published, verify: bool) -> Iterator[tuple[str, str, Any]]:
-    """(file, where, content) of the files in order, from the folder or else the archive."""
-    first = next(iter(of.files))
-    if release.find(folder, first) is not None:
-        yield from ((file, *release.read(folder, file, md5=md5 if verify else None)) for file, md5 in of.files.items())
-        return
-    archive = release.find(folder, of.archive, of.archive.removesuffix(".gz"))
-    if archive is None:
-        raise release.missing(folder, f"{of.archive} or {of.folder}/{first}")
-    inside = {f"{of.folder}/{file}": file for file in of.files}
-    members = read_tar(archive, lambda m: m.removeprefix("./") in inside, of.md5 if verify else None)
-    contents = {member.removeprefix("./"): content for member, content in members}  # its order is not that of the batches
-    for member, file in inside.items():
-        if member not in contents:
-            raise DataFileError(f"{archive}: has no {member}: not the published archive; fetch it from {_PAGE}")
-        yield file, f"{archive}:{member}", contents.pop(member)
+    name, source = of.title.lower().replace("-", ""), f"{of.title}, the Python version in {Path(folder)}"
+    return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, **moments)
 
 
 def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
@@ -238,7 +192,8 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
         A file missing (its name, where it is published and the folder are said), damaged, not of
         the format, or a pickle that asks for anything a batch does not need.
     """
-    return _load(folder, CIFAR10, verify)
+    moments = {"mean": (0.491, 0.482, 0.447), "std": (0.247, 0.243, 0.262)}
+    return _load(folder, CIFAR10, verify, "labels", 10, **moments)
 
 
 def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
@@ -248,4 +203,5 @@ def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     std 0.2675, 0.2565, 0.2761, as in the public FedDyn code. Parameters and errors are those of
     `load_cifar10`.
     """
-    return _load(folder, CIFAR100, verify)
+    moments = {"mean": (0.5071, 0.4867, 0.4408), "std": (0.2675, 0.2565, 0.2761)}
+    return _load(folder, CIFAR100, verify, "fine_labels", 100, **moments)

@@ -9,9 +9,9 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -126,7 +126,7 @@ def _decompressed(where: str, file: IO[bytes], size: int, limit: int) -> bytearr
 
 @dataclass(frozen=True)
 class Release:
-    """A published data set: its title, where it comes from, and where its files lie.
+    """A published data set.
 
     Attributes
     ----------
@@ -135,11 +135,16 @@ class Release:
         Where its makers publish it.
     subfolders : tuple of str
         Looked in after the folder itself.
+    files : {name: md5 of the decompressed content, or None where none is published}, in order
+    archive, archive_md5 : of a tar or zip archive that has all the files
     """
 
     title: str
     page: str
     subfolders: tuple[str, ...] = ()
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    archive: str = ""
+    archive_md5: str | None = None
 
     def folders(self, folder: str | Path) -> list[Path]:
         """The existing folders to look in, the named one first.
@@ -153,12 +158,8 @@ class Release:
 
     def find(self, folder: str | Path, *names: str) -> Path | None:
         """The first file of one of these names, plain or compressed; None when there is none."""
-        for place in self.folders(folder):
-            for name in names:
-                for ending in _ENDINGS:
-                    if (place / (name + ending)).is_file():
-                        return place / (name + ending)
-        return None
+        paths = (place / (name + ending) for place in self.folders(folder) for name in names for ending in _ENDINGS)
+        return next((path for path in paths if path.is_file()), None)
 
     def missing(self, folder: str | Path, name: str) -> DataFileError:
         looked = self.folders(folder)
@@ -168,18 +169,42 @@ class Release:
             f"fetch it from {self.page}, or name the folder that has it"
         )
 
-    def read(self, folder: str | Path, *names: str, md5: str | None = None) -> tuple[str, bytearray]:
-        """Path and decompressed content of the first of these files there is, its md5 verified.
+    def contents(self, folder: str | Path, checked: bool) -> Iterator[tuple[str, str, bytearray]]:
+        """(name, where, decompressed content) of the files in order, from the folder or else the archive.
 
-        Raises `DataFileError` where none of them is there (file, page and folder are named), it
-        cannot be read, or has another md5.
+        Raises `DataFileError` where one is in neither (file, page and folder are named), cannot be
+        read, or, where it is to be checked, has another md5.
         """
-        path = self.find(folder, *names)
-        if path is None:
-            raise self.missing(folder, names[0])
-        content = read_bytes(path)
-        verify(str(path), content, md5)
-        return str(path), content
+        first = next(iter(self.files))
+        packed = self.archive and self.find(folder, *_spelled(first)) is None
+        archive = self.find(folder, self.archive, self.archive.removesuffix(".gz")) if packed else None
+        if packed and archive is None:
+            raise self.missing(folder, f"{self.archive} or {first}")
+        if archive is not None:
+            read = read_zip if archive.suffix == ".zip" else read_tar
+            members = read(archive, lambda member: _name(member) in self.files, self.archive_md5 if checked else None)
+            found = {_name(member): (f"{archive}:{member}", content) for member, content in members}  # in an order of its own
+            for name in self.files:
+                if name not in found:
+                    raise DataFileError(f"{archive}: has no {name}: not the published archive; fetch it from {self.page}")
+                yield name, *found.pop(name)
+            return
+        for name, md5 in self.files.items():
+            path = self.find(folder, *_spelled(name))
+            if path is None:
+                raise self.missing(folder, name)
+            content = read_bytes(path)
+            verify(str(path), content, md5 if checked else None)
+            yield name, str(path), content
+
+
+def _spelled(name: str) -> tuple[str, str]:
+    """A file's name, and MNIST's in another spelling in circulation."""
+    return name, name.replace("-idx", ".idx")
+
+
+def _name(member: str) -> str:
+    return PurePosixPath(member).name.removesuffix(".gz")
 
 
 def _check_member(path: Path, name: str) -> None:

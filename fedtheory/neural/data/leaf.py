@@ -1,4 +1,4 @@
-"""LEAF's JSON: users, num_samples and user_data {user: {x, y}}, in train and test folders of one or more files."""
+"""LEAF's JSON: users, num_samples and user_data {user: {x, y}}."""
 
 from __future__ import annotations
 
@@ -7,21 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fedtheory.errors import DataFileError
-from fedtheory.neural.data.files import Release, read_bytes
+from fedtheory.neural.data.files import read_bytes
 from fedtheory.untrusted import parse_json
 
-__all__ = ["find_leaf", "read_users"]
+__all__ = ["read_users"]
 
-_PLACES = Release("LEAF", "https://leaf.cmu.edu/ (code: https://github.com/TalwalkarLab/leaf)", ("data", "leaf"))
 _KINDS = {"users": list, "num_samples": list, "user_data": dict}
-
-
-def find_leaf(folder: Path, part: str) -> list[Path]:
-    """The JSON files in the sub-folder `part` of the folder, or of `data` or `leaf` below it; empty when there are none."""
-    for place in _PLACES.folders(folder):
-        if files := sorted(p for p in (place / part).glob("*.json*") if p.is_file()):
-            return files
-    return []
 
 
 def read_users(paths: list[Path], encode: Callable[[str, str, list[Any], list[Any]], Any]) -> dict[str, Any]:

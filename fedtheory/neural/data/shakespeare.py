@@ -15,7 +15,7 @@ from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.neural.data.core import Corpus
 from fedtheory.neural.data.files import Release, read_bytes, read_tar, read_zip
-from fedtheory.neural.data.leaf import find_leaf, read_users
+from fedtheory.neural.data.leaf import read_users
 from fedtheory.randomness import Stream
 
 __all__ = ["LENGTH", "VOCABULARY", "encode", "gutenberg_roles", "load_shakespeare", "named_roles", "tabbed_roles"]
@@ -26,7 +26,7 @@ VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijk
 SHAKESPEARE = Release(
     "Shakespeare",
     "https://www.gutenberg.org/files/100/old/old/1994-01-100.zip (LEAF's code makes JSON of it: https://github.com/TalwalkarLab/leaf)",
-    ("shakespeare", "data", "raw_data", "data/raw_data"),
+    ("shakespeare", "data", "leaf", "raw_data", "data/raw_data"),
 )
 _UNKNOWN = 255
 _NUMBERS = np.full(0x110000, _UNKNOWN, np.uint8)
@@ -214,6 +214,12 @@ def _cut(roles: Roles, test_fraction: float) -> tuple[Samples, Samples, int]:
     return train, test, unknown
 
 
+def _leaf_files(folder: Path, part: str) -> list[Path]:
+    """The JSON files in the sub-folder `part` of the first folder that has some; empty when there are none."""
+    found = (sorted(p for p in (place / part).glob("*.json*") if p.is_file()) for place in SHAKESPEARE.folders(folder))
+    return next(filter(None, found), [])
+
+
 def _from_leaf(files: list[Path]) -> tuple[Samples, int]:
     """The samples of each user of LEAF's JSON, and how many characters are not in the vocabulary."""
     strange = 0
@@ -287,7 +293,7 @@ def load_shakespeare(
     if not 0 < test_fraction < 1:
         raise InvalidInput(f"test_fraction is {test_fraction!r}: it must be between 0 and 1")
     path = Path(folder).expanduser()
-    leaf = [[] if path.is_file() else find_leaf(path, part) for part in ("train", "test")]
+    leaf = [[] if path.is_file() else _leaf_files(path, part) for part in ("train", "test")]
     if all(leaf):
         (train, unknown), (test, also) = map(_from_leaf, leaf)
         where, unknown = f"LEAF JSON in {path}", unknown + also

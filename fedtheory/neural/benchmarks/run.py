@@ -219,8 +219,8 @@ def measured(table: str, result: Result) -> float | tuple[float | None, ...] | N
     if table == "fedelasticnet-table2":
         return float((result.series("nonzeros") * result.series("participants")).sum())
     if table in WITH_ENTROPY:
-        sums = result.entropies
-        return (sums["entropy"], sums["update_entropy"]) if result.preset.method == "feddyn" else sums["entropy"]
+        first, second = (result.entropies[name] for name in ("entropy", "update_entropy"))
+        return (first, second) if result.preset.method == "feddyn" and first is not None else first
     best = table == "efl-table2"
     accuracy = result.series("client_accuracy" if best else "test_accuracy")
     accuracy = accuracy[np.isfinite(accuracy)]

@@ -49,8 +49,10 @@ def test_a_row_shows_each_message_and_their_sum():
     row["entropies"] = {"entropy": 326.085, "entropy_1": 326.079, "entropy_2": 0.00609}
     assert bench.texts("fedelasticnet-table3", row)[4] == "326.1 = 326.1 + 0.0061"
     older = {name: v for name, v in made.metrics.items() if name not in ("entropy_1", "entropy_2", "entropy_pooled")}
-    (row,) = bench.cells("fedelasticnet-table3", [replace(made, metrics=older)])  # its entropy was that of one histogram
-    assert row["measured"] is None and set(row["entropies"].values()) == {None}
+    for method in ("scaffold", "feddyn"):  # its entropy was that of one histogram
+        run = replace(made, metrics=older, preset=replace(made.preset, dataset="mnist", method=method))
+        (row,) = bench.cells("fedelasticnet-table3", [run])
+        assert row["measured"] is row["ratio"] is None and set(row["entropies"].values()) == {None}
 
 
 def test_a_recorded_entropy_is_not_gone_on_with_in_another_meaning(tmp_path):

@@ -159,6 +159,8 @@ def run_preset(
     problem = preset.make_problem(data, preset.seed, **options)
     stem = None if folder is None else folder / "runs" / preset.name
     path = None if stem is None else stem.with_name(f"{stem.name}.ckpt")
+    if stem is not None and not resume:
+        stem.with_name(f"{stem.name}.json").unlink(missing_ok=True)  # what is read until this one ends is not another's
     total = preset.rounds if rounds is None else rounds
     result = Result(preset, parameters=problem.dim)
     trained = partial(

@@ -88,6 +88,9 @@ def test_more_rounds_go_on_from_where_it_was(tmp_path):
     whole = bench.run_preset(preset, data.digits(), None, progress=False)
     assert found.metrics == whole.metrics
     assert [p["first_round"] for p in found.provenance["parts"]] == [1, 3]
+    assert bench.read_result(preset, tmp_path).rounds == 4
+    bench.run_preset(preset, data.digits(), tmp_path, rounds=1, resume=False, progress=False)
+    assert bench.read_result(preset, tmp_path).rounds == 1
     with pytest.raises(InvalidInput, match=r"solver\.lr is 0.1 there and 0.2 here"):
         bench.run_preset(replace(preset, lr=0.2), data.digits(), tmp_path, progress=False)
 

@@ -44,7 +44,7 @@ nb_merge_streams = True
 # Docstrings are NumPy's sections and plain sentences
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_mock_imports = [name for name in ("torch", "h5py") if importlib.util.find_spec(name) is None]
+autodoc_mock_imports = [name for name in ("torch",) if importlib.util.find_spec(name) is None]
 autosummary_generate = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False

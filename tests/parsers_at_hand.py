@@ -259,29 +259,15 @@ def _read_batch(path: Path) -> Any:
     return parse_pickle(str(path), path.read_bytes(), "labels")
 
 
-def _png() -> bytes:
-    from matplotlib import image
-
-    buffer = io.BytesIO()
-    image.imsave(buffer, np.zeros((32, 32, 3), np.uint8), format="png")
-    return buffer.getvalue()
-
-
-def _read_png(path: Path) -> Any:
-    from fedtheory.neural.data.cinic import parse_png
-
-    return parse_png(str(path), path.read_bytes())
-
-
 def _leaf() -> bytes:
-    told = {"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [[0.5, 1.0], [2.0, 3.0]], "y": [0, 1]}}}
+    told = {"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": ["to be " * 13 + "or"], "y": ["n"]}}}
     return json.dumps(told).encode()
 
 
 def _read_leaf(path: Path) -> Any:
-    from fedtheory.neural.data.leaf import load_leaf
+    from fedtheory.neural.data.shakespeare import _from_leaf
 
-    return load_leaf(path)
+    return _from_leaf([path])
 
 
 def _tar() -> bytes:
@@ -312,33 +298,6 @@ def _read_zip(path: Path) -> Any:
     return list(read_zip(path, lambda name: True))
 
 
-def _lines() -> bytes:
-    return b'"0","1","date","NO_QUERY","someone","some words"\n'
-
-
-def _read_lines(path: Path) -> Any:
-    from fedtheory.neural.data.files import read_lines
-
-    with read_lines(path, lambda name: True, "latin-1") as found:
-        return None if found is None else sum(1 for _ in found.lines)
-
-
-def _h5() -> bytes:
-    import h5py
-
-    def write(path: Path) -> None:
-        with h5py.File(path, "w") as file:
-            file["examples/f0_0/pixels"], file["examples/f0_0/label"] = np.zeros((2, 28, 28), np.float32), np.zeros(2, np.int32)
-
-    return _saved(write, ".h5")
-
-
-def _read_h5(path: Path) -> Any:
-    from fedtheory.neural.data import femnist
-
-    return femnist._read_h5(path, str(path), False)
-
-
 PARSERS = {
     p.name: p
     for p in (
@@ -358,12 +317,9 @@ PARSERS = {
         Parser("campaign", ".json", _result, _read_campaign),
         Parser("idx", ".idx", _idx, _read_idx),
         Parser("batch", ".pickle", _batch, _read_batch),
-        Parser("png", ".png", _png, _read_png),
         Parser("leaf", ".json", _leaf, _read_leaf),
         Parser("tar", ".tar.gz", _tar, _read_tar),
         Parser("zip", ".zip", _zip, _read_zip),
-        Parser("lines", ".csv", _lines, _read_lines),
-        Parser("hdf5", ".h5", _h5, _read_h5),
     )
 }
 

@@ -6,9 +6,7 @@ import gzip
 import io
 import json
 import os
-import struct
 import tarfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -26,21 +24,6 @@ def path_of(*names, endings=("",)):
                 if path.is_file():
                     return path
     return pytest.skip(f"{names[0]} is not in FEDTHEORY_DATA")
-
-
-def png(pixels):
-    """A PNG file, by hand: (h, w, 3) or (h, w) of uint8 or (big-endian) uint16."""
-    height, width = pixels.shape[:2]
-    header = struct.pack(">IIBBBBB", width, height, 8 * pixels.itemsize, 2 if pixels.ndim == 3 else 0, 0, 0, 0)
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    packed = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in chunks)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
-
-
-def random_image():
-    """Pixels (32, 32, 3) of uint8."""
-    return G.integers(256, size=(32, 32, 3)).astype(np.uint8)
 
 
 def digits_as_mnist(folder):
@@ -66,11 +49,6 @@ def write_tar(path, members, mode="w:gz"):
             tar.addfile(info, io.BytesIO(content))
 
 
-def writers(**counts):
-    """{user: (bytes (n, 28, 28), labels (n,))}, as many samples as said: those of federated EMNIST."""
-    return {u: (G.integers(256, size=(n, 28, 28)), G.integers(62, size=n)) for u, n in counts.items()}
-
-
 def write_leaf(path, /, **users):
     """LEAF's JSON of user=(x, y), packed where the name ends in .gz; gives what was written."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,8 +57,3 @@ def write_leaf(path, /, **users):
     raw = json.dumps(content).encode()
     path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
     return content
-
-
-def write_femnist(path, users):
-    """LEAF's JSON of writers' images, every pixel a number in 0..1."""
-    write_leaf(path, **{u: ([(i / 255).ravel().tolist() for i in x], y.tolist()) for u, (x, y) in users.items()})

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from fedtheory.cli.bench_figures import FIGURES, bench_figure
-from fedtheory.cli.bench_options import Options, check_options, run_options
+from fedtheory.cli.bench_options import Options, check_options, numbers, run_options, seeds
 from fedtheory.cli.common import emit, out_console, writing, wrote
 from fedtheory.cli.local_solvers import check_solvers, solvers_in_words
 from fedtheory.cli.resumable import result_store_at
@@ -29,8 +29,7 @@ _TITLES = {"fedelasticnet-figure1": "FedElasticNet, Figure 1: test accuracy, 10 
 def chosen(table: str, o: Options) -> list[Any]:
     """The presets to run, as the options change them."""
     from fedtheory.neural import models
-    from fedtheory.neural.benchmarks.presets import of_table
-    from fedtheory.neural.benchmarks.sweeps import expand, numbers, seeds
+    from fedtheory.neural.benchmarks.presets import expand, of_table
 
     if o.network not in (None, "table", "text"):
         models.get(o.network)  # an unknown one is told at once
@@ -137,13 +136,17 @@ def _digits_rows(table: str, o: Options) -> str:
 def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Options) -> list[str]:
     """Collect a table's notes: its networks, assumptions, oddities in print, and rows not run."""
     from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.run import claims, unrun_rows
+    from fedtheory.neural.benchmarks.run import unrun_rows
 
-    notes = [
-        f"{_setting(c)}: {c['method']} {_points(c)} points from {c['baseline']}'s {c['accuracy'][0]:.2f} % (mean of the last "
-        f"rounds up to {c['rounds']}); the paper: {c['paper']}."
-        for c in (claims(results) if table == "fedelasticnet-figure1" else ())
-    ]
+    notes = []
+    if table == "fedelasticnet-figure1":
+        from paper_figures.fedelasticnet.table_runs import claims
+
+        notes = [
+            f"{_setting(c)}: {c['method']} {_points(c)} points from {c['baseline']}'s {c['accuracy'][0]:.2f} % (mean of the last "
+            f"rounds up to {c['rounds']}); the paper: {c['paper']}."
+            for c in claims(results)
+        ]
     if o.quick:
         on = "scikit-learn's digits" if o.data is None else "200 samples a client"
         size = "ten clients, three rounds of one epoch" if o.rounds is None and o.epochs is None else "ten clients"
@@ -284,9 +287,8 @@ def _tell_figure(found: dict[str, Any], o: Options) -> None:
 
 def _bench_table(table: str, o: Options) -> None:
     from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.many import read_all, run_presets
-    from fedtheory.neural.benchmarks.run import cells, read_result
-    from fedtheory.neural.benchmarks.sweeps import over_seeds
+    from fedtheory.neural.benchmarks.many import Datasets, run_presets
+    from fedtheory.neural.benchmarks.run import cells, over_seeds, read_result
     from fedtheory.parallel import use_engine
 
     if o.quick and o.data is None and o.dataset is not None:  # they stand for every data set: naming them filters nothing
@@ -299,7 +301,7 @@ def _bench_table(table: str, o: Options) -> None:
         results = [r for r in (read_result(p, out) for p in presets) if r is not None]
     else:
         options = {"tensorboard": o.tensorboard, "progress": not o.json}
-        folder = None if o.quick and o.data is None else o.data
+        data = Datasets(None if o.quick and o.data is None else o.data, o.verify)
 
         def report(result: Any) -> None:
             if not o.json:
@@ -308,13 +310,14 @@ def _bench_table(table: str, o: Options) -> None:
                 line = f"{result.preset.name}: {result.rounds} rounds, {result.seconds:.0f} s, {ends}"
                 console.print(line, style="dim", soft_wrap=True)
 
-        read_all(presets, folder, o.verify, not o.json)  # what is missing is told before anything is written
+        for preset in presets:
+            data.of(preset)  # what is missing is told before anything is written
         try:
             with use_engine(o.engine, o.address, o.workers), result_store_at(out / f"{table}.cells.sqlite") as kept:
                 if not o.resume:
                     kept.clear()
                 options |= run_options(table, o, going_on=kept.begun)
-                for result in run_presets(presets, folder, out, report, o.verify, o.workers, o.threads, kept, **options):
+                for result in run_presets(presets, data, out, report, o.workers, o.threads, kept, **options):
                     results.append(result)
                 kept.remove()
         except KeyboardInterrupt:

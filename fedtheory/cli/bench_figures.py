@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fedtheory.cli.bench_options import numbers, seeds
 from fedtheory.cli.options import flag
 from fedtheory.errors import InvalidInput
 
@@ -40,7 +41,6 @@ def _several(option: str, text: str, known: list[str], figure: str) -> tuple[str
 def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
     """Return the data sets, splits, methods and lambda_1 to run, where the figure does not say."""
     from fedtheory.neural.benchmarks import presets
-    from fedtheory.neural.benchmarks.sweeps import numbers
 
     paper = name.partition("-")[0]
     have = [p for p in map(presets.get, presets.names()) if p.paper == paper]
@@ -65,7 +65,6 @@ def _grid(name: str, o: Options, takes: Any) -> dict[str, Any]:
 
 def _change(name: str, figure: Figure, o: Options, takes: Any) -> Any:
     """Return the change that the options make in all runs of the figure."""
-    from fedtheory.neural.benchmarks.sweeps import numbers
     from paper_figures.networks.runs import Change
 
     values = {}
@@ -95,7 +94,6 @@ def _change(name: str, figure: Figure, o: Options, takes: Any) -> Any:
 
 def _effort(name: str, figure: Figure, o: Options) -> dict[str, Any]:
     """Keyword arguments of the figure's ``compute``, by its own effort and the options."""
-    from fedtheory.neural.benchmarks.sweeps import seeds
     from paper_figures.networks.runs import WHOLE
 
     for option in _OF_TABLES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,9 @@ from fedtheory.cli.app import SHARED, Address, Engine
 from fedtheory.cli.common import Folder, Json, Seed
 from fedtheory.cli.local_solvers import memory_arguments
 from fedtheory.errors import InvalidInput
+from fedtheory.untrusted import decimal
 
-__all__ = ["Options", "run_options"]
+__all__ = ["Options", "check_options", "numbers", "run_options", "seeds"]
 
 
 @dataclass(frozen=True)
@@ -173,3 +175,32 @@ def run_options(table: str, o: Options, going_on: bool = False) -> dict[str, Any
     if o.quick and o.data is None:  # all data sets' runs on the digits have one name, and are made again where the last ones ended
         options |= {"resume": o.resume and going_on, "replace_others": True}
     return options
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Values with commas, each once.
+
+    Raises `InvalidInput` for what is no number, below 0 or infinite, and for a learning rate of 0.
+    """
+    out = []
+    for part in text.split(","):
+        try:
+            value = decimal(part)
+        except ValueError:
+            wrong = f"--{option} {text}: {part.strip()!r} is no number"
+            raise InvalidInput(f"{wrong}; give one or several with commas, as 1e-4,1e-2") from None
+        if not math.isfinite(value) or value < 0 or (option == "lr" and value == 0):
+            raise InvalidInput(f"--{option} {part.strip()}: use a finite number {'> 0' if option == 'lr' else '>= 0'}")
+        out.append(value)
+    return list(dict.fromkeys(out))
+
+
+def seeds(text: str) -> list[int]:
+    """Whole numbers with commas, each once.
+
+    Raises `InvalidInput` for anything else, and below 0.
+    """
+    parts = [p.strip() for p in text.split(",")]
+    if wrong := [p for p in parts if not (p.isascii() and p.isdecimal() and len(p) <= 300)]:
+        raise InvalidInput(f"--seeds {text}: {wrong[0]!r} is no whole number >= 0; give them with commas, as 0,1,2")
+    return list(dict.fromkeys(map(int, parts)))

@@ -10,7 +10,7 @@ from fedtheory.errors import InvalidInput, MissingCapability
 from fedtheory.untrusted import decimal
 
 if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.preset import Preset
+    from fedtheory.neural.benchmarks.presets import Preset
 
 __all__ = [
     "MEMORY_OPTIONS", "SOLVER_OPTIONS", "check_solvers", "local_kind", "memory_arguments", "own_steps", "penalty",

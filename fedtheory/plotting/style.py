@@ -67,7 +67,7 @@ METHOD_COLOURS = {
     "fedadagrad": "#66EE99",
     "fedadam": "#333366",
     "fedyogi": "#330033",
-    "fedbn": "#8B4513",
+    "fedbn": "#2288EE",
 }
 METHOD_MARKERS = dict(zip(METHOD_COLOURS, "^sDodPXv<>hp*8H+x12", strict=True))
 METHOD_NAMES = {

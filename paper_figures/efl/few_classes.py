@@ -19,7 +19,7 @@ from paper_figures.networks.runs import Published, Runs, on_digits
 from paper_figures.networks.words import accuracy, gain, joined, short, where
 
 if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.preset import Preset
+    from fedtheory.neural.benchmarks.presets import Preset
 
 __all__ = ["FIGURES"]
 
@@ -220,7 +220,7 @@ def caption_2(data: dict[str, Any]) -> str:
 
 
 _QUICK = {"rounds": 12, "seeds": 3, "published": Published(8, 2, 60)}
-_OWN = {"methods": TABLE_2, "classes": (2,), "own_deal": True, "datasets": ("mnist", "cifar100", "sent140", "shakespeare")}
+_OWN = {"methods": TABLE_2, "classes": (2,), "own_deal": True, "datasets": ("mnist", "cifar100", "shakespeare")}
 _TAKES = ("data", "keep", "progress", "change")
 FIGURES = (
     Figure(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paper_figures.networks.runs import Runs, on_digits
 
 if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.preset import Preset
+    from fedtheory.neural.benchmarks.presets import Preset
 
 __all__ = ["METHODS", "PAIRS", "SPLITS", "SPLIT_WORDS", "compute", "digits_of", "place"]
 

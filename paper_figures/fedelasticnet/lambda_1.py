@@ -55,8 +55,8 @@ def compute(
         plain, net = (runs.setting(p, partial(digits_of, network="mlp-100-100")) for p in printed)
         chosen = float(printed[1].hyperparameters["l1"])
         values = sorted({0.0, chosen, *lambdas})
-        runs_of: dict[Any, Any] = {v: net.with_values({"l1": v}) for v in values}
-        found = runs.measured(runs_of | {"baseline": plain, "alone": net.with_values({"epsilon": 0.0})})
+        runs_of: dict[Any, Any] = {v: net.changed(l1=v) for v in values}
+        found = runs.measured(runs_of | {"baseline": plain, "alone": net.changed(epsilon=0.0)})
         about = about_of(net) | {"epsilon": net.hyperparameters["epsilon"], "table_5": chosen, "lambdas": np.array(values)}
         panels.append(about | {k: found[k] for k in ("baseline", "alone")} | {"runs": [found[v] for v in values]})
     return runs.shown(panels) | {"method": method}

@@ -1,4 +1,4 @@
-"""The runs of a table as the picture of FedElasticNet's Figures 1 and 6 to 9: one drawing code, whoever ran them."""
+"""The runs of a table as the picture of FedElasticNet's Figures 1 and 6 to 9, and what the paper says of the first."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtheory.neural.benchmarks.presets import OPTIONS
+from fedtheory.neural.benchmarks.printed_tables import FIGURE_1
 from fedtheory.plotting.style import house_style, save
 from paper_figures.fedelasticnet.accuracy import draw
 
 if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.result import Result
+    from fedtheory.neural.benchmarks.presets import Preset
+    from fedtheory.neural.benchmarks.run import Result
 
-__all__ = ["accuracy_data", "draw_accuracy"]
+__all__ = ["accuracy_data", "claims", "draw_accuracy"]
 
 Own = tuple[tuple[str, float], ...]  # options and their values
 
@@ -74,3 +77,46 @@ def _row(runs: Sequence[Result], seeds: Sequence[int]) -> dict[str, Any]:
         if len(found) == values.shape[1]:
             values[seeds.index(seed)] = found
     return {"test_accuracy": values, "errors": [r.error for r in runs if r.error]}
+
+
+def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
+    """Compare what FedElasticNet says of Figure 1 with the measurements, in points of accuracy.
+
+    The points are the accuracy of the elastic net form minus the baseline's.
+
+    Accuracies are means over the last rounds of both runs, `last` of them at most, up to the round that both have reached.
+    """
+    runs = [r for r in results if r.rounds and not r.error]
+    out: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for kind, baseline, ours, text in FIGURE_1:
+        for run in runs:
+            preset = run.preset
+            plain = _baseline(run, [r for r in runs if r.preset.method == baseline])
+            large = preset.dataset in ("cifar10", "cifar100") and ours == "algorithm-1"
+            if preset.method != ours or plain is None or (kind == "gap") != large:
+                continue
+            rounds = min(run.rounds, plain.rounds)
+            ends = [r.series("test_accuracy")[max(0, rounds - last) : rounds] for r in (plain, run)]
+            if not all(np.isfinite(e).any() for e in ends):
+                continue
+            key = (preset.dataset, preset.split, baseline, ours, tuple(preset.own.items()))
+            found = {"dataset": preset.dataset, "split": preset.split, "baseline": baseline, "method": ours, "paper": text}
+            claim = out.setdefault(key, {**found, "own": dict(preset.own), "rounds": rounds, "seeds": []})
+            claim["rounds"] = min(claim["rounds"], rounds)
+            claim["seeds"].append([100 * float(np.nanmean(e)) for e in ends])
+    for claim in out.values():
+        pairs = np.array(claim.pop("seeds"))
+        differ = pairs[:, 1] - pairs[:, 0]
+        claim |= {"accuracy": pairs.mean(axis=0).tolist(), "points": float(differ.mean()), "points_of_seeds": differ.tolist()}
+    return list(out.values())
+
+
+def _baseline(run: Result, plain: Sequence[Result]) -> Result | None:
+    """The run of another method that this one is to be held against: all but its own hyperparameters, and l2, alike."""
+
+    def alike(p: Preset) -> tuple[Any, ...]:
+        return p.dataset, p.split, p.participation, p.seed, {k: v for k, v in p.others.items() if k not in OPTIONS or k == "lr"}
+
+    of = run.preset
+    found = [other for other in plain if alike(other.preset) == alike(of)]
+    return min(found, key=lambda r: (r.preset.value("l2") != of.value("l2"), len(r.preset.own)), default=None)

@@ -19,7 +19,7 @@ from fedtheory.provenance import provenance, to_jsonable, write_json
 from fedtheory.untrusted import read_json
 
 if TYPE_CHECKING:
-    from fedtheory.neural.benchmarks.preset import Preset
+    from fedtheory.neural.benchmarks.presets import Preset
     from fedtheory.neural.data import Data
 
 __all__ = [
@@ -32,7 +32,6 @@ METRICS = (
     "test_accuracy", "test_loss", "drift", "nonzeros", "participants", "entropy", "update_entropy",
     "bits", "client_accuracy",
 )
-_RELEASE = {"cinic10-200": "cinic10"}  # a second row of the same data
 
 Told = Callable[[str], Any]
 
@@ -78,7 +77,7 @@ class Change:
 
     def __call__(self, preset: Preset) -> Preset:
         """The setting with these values."""
-        return replace(preset.with_values(self.values), **self.fields)
+        return preset.changed(**self.values, **self.fields)
 
     def notes(self) -> list[str]:
         """A sentence for a caption, where something differs."""
@@ -166,9 +165,8 @@ class Runs:
         for name in dict.fromkeys(wanted):
             if self.sets and first_only:
                 break
-            release = _RELEASE.get(name, name)
             try:
-                self.sets[name] = load_data(release, self.data, self.seed, progress=False)
+                self.sets[name] = load_data(name, self.data, self.seed, progress=False)
                 self.told(f"{name}: {self.sets[name].num_train} training samples")
             except DataFileError as error:
                 errors[name] = error
@@ -221,14 +219,13 @@ class Runs:
     def _one(self, preset: Preset) -> dict[str, Any]:
         """One run as JSON values: a kept one, or run now, from its checkpoint on if there is one."""
         from fedtheory.neural.benchmarks import run
-        from fedtheory.neural.benchmarks.result import result_json
 
         def make(folder: Path | None) -> dict[str, Any]:
             how = {"progress": False, "replace_others": True, **self.options}
             found = run.run_preset(preset, self.sets[preset.dataset], folder, **how)
             if folder is not None:  # all clients' models: large, and not needed once the run is done
                 shutil.rmtree(folder, ignore_errors=True)
-            return result_json(found)
+            return run.result_json(found)
 
         return self.kept_or(preset, self.options, make)
 

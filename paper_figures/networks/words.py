@@ -25,7 +25,6 @@ _SETS = {
     "cinic10": "CINIC-10",
     "cinic10-200": "CINIC-10, 200 rounds",
     "emnist": "federated EMNIST",
-    "sent140": "Sentiment140",
     "shakespeare": "Shakespeare",
     "topics": "Python's help texts",
 }

@@ -421,7 +421,7 @@ def test_nor_is_a_flag_of_what_reads_data_for_networks():
             with pytest.raises(InvalidInput, match=f"{name} is 'no': use True or False"):
                 reads("nowhere", **{name: "no"})
         seen |= set(flags)
-    assert {"verify", "progress", "valid", "first_ten", "test"} <= seen
+    assert {"verify", "progress", "first_ten"} <= seen
 
 
 @pytest.mark.parametrize(

@@ -417,10 +417,10 @@ def test_who_holds_what_and_where_a_network_starts_can_be_overwritten_and_change
     assert told() == before
 
 
-@pytest.mark.parametrize("kind", ["ImageData", "FeatureData", "Corpus"])
+@pytest.mark.parametrize("kind", ["ImageData", "Corpus"])
 def test_data_for_networks_keeps_copies_and_is_read_only(kind):
     data = pytest.importorskip("fedtheory.neural.data")
-    shape, dtype = {"ImageData": ((3, 1, 2, 2), np.uint8), "FeatureData": ((3, 2), np.float32), "Corpus": ((3, 2), np.uint8)}[kind]
+    shape, dtype = {"ImageData": ((3, 1, 2, 2), np.uint8), "Corpus": ((3, 2), np.uint8)}[kind]
     g = np.random.default_rng(1)
     ours = {"train_x": g.integers(9, size=shape).astype(dtype), "train_y": np.array([0, 1, 0]),
             "test_x": g.integers(9, size=shape).astype(dtype), "test_y": np.array([1, 1, 0]),

@@ -69,8 +69,6 @@ def refused(name: str, content: bytes, folder: Path) -> str | None:
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_valid_file_is_read(name, tmp_path):
-    if name == "hdf5":
-        pytest.importorskip("h5py")
     assert (refused(name, valid(name), tmp_path) is None) == (name not in ("result", "campaign"))  # these know that it is made up
 
 
@@ -78,8 +76,6 @@ def test_the_valid_file_is_read(name, tmp_path):
 @FUZZ
 @given(data=st.data())
 def test_a_file_with_other_bytes_in_it(name, data, tmp_path):
-    if name == "hdf5":
-        pytest.importorskip("h5py")
     good = valid(name)
     begin = data.draw(st.integers(0, len(good)))
     end = data.draw(st.integers(begin, min(len(good), begin + 40)))
@@ -91,8 +87,6 @@ def test_a_file_with_other_bytes_in_it(name, data, tmp_path):
 @FUZZ
 @given(content=st.one_of(st.binary(max_size=300), ANY_TEXT.map(lambda t: t.encode("utf-8", "surrogatepass"))))
 def test_a_file_of_anything(name, content, tmp_path):
-    if name == "hdf5":
-        pytest.importorskip("h5py")
     refused(name, content, tmp_path)
 
 
@@ -204,7 +198,6 @@ def bombs() -> dict[str, bytes]:
     many["idx+bomb.gz"] = gzip.compress(idx) + zeros * 8
     many["idx+bomb.xz"] = lzma.compress(idx) + lzma.compress(bytes(2**24)) * 8
     many["leaf+bomb.json.gz"] = gzip.compress(b" " * 2**24, 9) * 8
-    many["lines+bomb.csv"] = gzip.compress(b"\n" * 2**24, 9) * 8
     many["tar+bomb.tar.gz"] = gzip.compress(large.tobuf()) + zeros * 8
     many["tar+behind.tar.gz"] = gzip.compress(text.getvalue()) + zeros * 8
     many["tar+header.tar.gz"] = gzip.compress(header.tobuf()) + zeros * 8
@@ -227,7 +220,7 @@ def bombs() -> dict[str, bytes]:
     leaf = valid("leaf")
     many["leaf+mark.json"], many["leaf+wide.json"] = b"\xef\xbb\xbf" + leaf, leaf.decode().encode("utf-16")
     for what in ("an underscore", "foreign digits", "full-width digits", "a far exponent", "many digits", "brackets", "no number"):
-        many[f"leaf+{what.replace(' ', '-')}.json"] = leaf.replace(b"0.5", HOSTILE[what].encode())
+        many[f"leaf+{what.replace(' ', '-')}.json"] = leaf.replace(b"[1]", b"[" + HOSTILE[what].encode() + b"]")
     many["svmlight+underscore-in-a-value.txt"], many["svmlight+underscore-in-a-label.txt"] = b"1 1:1_0\n", b"1_0 1:1\n"
     return many
 
@@ -276,29 +269,3 @@ def test_hostile_files_are_refused_soon_and_within_little_memory(told):
     """Processor time: they take milliseconds, a bomb 0.2 seconds up to 64 MiB."""
     assert {name: row["seconds"] for name, row in told.items() if row["seconds"] > 1.5} == {}
     assert {name: row["mib"] for name, row in told.items() if row["mib"] > 700} == {}
-
-
-def test_hdf5_that_sends_its_reader_elsewhere(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    from fedtheory.neural.data import femnist
-
-    elsewhere = tmp_path / "other.h5"
-    elsewhere.write_bytes(valid("hdf5"))
-    layouts = {
-        "external": lambda f: f.__setitem__("examples/a", h5py.ExternalLink(str(elsewhere), "examples/f0_0")),
-        "soft": lambda f: f.__setitem__("examples/a/pixels", h5py.SoftLink("/none")),
-        "raw": lambda f: f.create_dataset("examples/a/pixels", (1, 28, 28), "f4", external=[("/etc/passwd", 0, 3136)]),
-        "text": lambda f: f.create_dataset("examples/a/pixels", data=["abc"]),
-        "wide": lambda f: f.create_dataset("examples/a/pixels", (10**9, 28, 28), "f4", chunks=(1, 28, 28)),
-        "unwritten": lambda f: f.create_dataset("examples/a/pixels", (10**6, 28, 28), "f4", chunks=(1, 28, 28)),
-        "a number": lambda f: f.create_dataset("examples", data=1.0),
-        "a user": lambda f: f.create_dataset("examples/a", data=1.0),
-    }
-    for name, make in layouts.items():
-        path = tmp_path / f"{name}.h5"
-        with h5py.File(path, "w") as file:
-            make(file)
-            if name not in ("external", "a number", "a user"):
-                file["examples/a/label"] = np.zeros(1, np.int32)
-        with pytest.raises(FedTheoryError, match=r"fetch it again|not numbers of one shape"):
-            femnist._read_h5(path, str(path), False)

@@ -141,7 +141,7 @@ def test_a_run_records_it(tmp_path):
     one, other = (r.metrics["test_loss"] for r in (plain, moved))
     assert one[0] == other[0] and one[3] != other[3]
     assert moved.provenance["configuration"]["problem"]["augment"] == "flip-crop"
-    assert bench.read_result(preset, tmp_path).preset.augment == "flip-crop"
+    assert bench.read_result(preset, tmp_path).metrics == moved.metrics
     assert json.loads((tmp_path / "runs" / f"{preset.name}.json").read_text())["preset"]["augment"] == "flip-crop"
     with pytest.raises(CheckpointError, match=r"problem\.augment is flip-crop there and None here"):
         bench.run_preset(preset, data.digits(), tmp_path, progress=False)

@@ -32,6 +32,11 @@ def test_the_document_has_every_row_and_no_other(made):
     rows = made.rows_of_other_steps(json.loads(KEPT.read_text()))
     assert [line for line in text.splitlines() if line.startswith(("| MNIST", "| EMNIST")) and ", step " in line.split("|")[1]] == rows
     assert len(seeds_table.lines_of_tables_2_and_3()) == 36
+    import efl_search
+
+    searched = text.partition("## EFL's λ and sparsity")[2].partition("\n## ")[0].splitlines()
+    assert [line for line in searched if line.startswith(("| EFL", "| FedAvg"))] == efl_search.rows()
+    sys.modules.pop("efl_search", None)
     sys.modules.pop("seeds_table", None)
 
 

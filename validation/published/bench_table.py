@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.neural.benchmarks.entropies import ENTROPIES, TWO_MESSAGES, each_message
+from fedtheory.neural.benchmarks.run import ENTROPIES, TWO_MESSAGES, each_message
 from fedtheory.provenance import to_jsonable, write_atomic
 
 HERE = Path(__file__).parent / "bench_fedelasticnet.json"

@@ -72,7 +72,7 @@ def main(
         samples = load_data(name, data, 0, progress=False)
         wanted = [p for p in presets.of_table(table, name) if not split or p.split in split.split(",")]
         wanted = [p for p in wanted if not method or p.method in method.split(",")]
-        wanted = wanted if lr is None else [p.with_values({"lr": lr}) for p in wanted]
+        wanted = wanted if lr is None else [p.changed(lr=lr) for p in wanted]
         wanted = wanted if clip is None else [replace(p, clip=clip) for p in wanted]
         for seed in map(int, seeds.split(",")):
             for preset in (replace(p, seed=seed) for p in wanted):

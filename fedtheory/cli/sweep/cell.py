@@ -18,7 +18,7 @@ from fedtheory.store.result_store import digest_of
 
 if TYPE_CHECKING:
     from fedtheory.cli.run_made import Made, RunOptions
-    from fedtheory.neural.benchmarks.preset import Preset
+    from fedtheory.neural.benchmarks.presets import Preset
 
 __all__ = ["COLUMNS", "Task", "check", "content", "data_of", "row_of"]
 
@@ -207,7 +207,7 @@ def _data(o: Any) -> Any:
     """The data sets, as `fedtheory bench` reads them."""
     from fedtheory.neural.benchmarks.many import Datasets
 
-    return Datasets(None if o.quick and o.data is None else o.data, o.verify, False)
+    return Datasets(None if o.quick and o.data is None else o.data, o.verify)
 
 
 def data_of(cell: dict[str, Any]) -> dict[str, str]:

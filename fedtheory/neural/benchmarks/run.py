@@ -1,47 +1,106 @@
-"""The papers' tables, run: settings, resumable runs, and our figures beside the printed ones."""
+"""The papers' tables, run: resumable runs, and our figures beside the printed ones. Imports no torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtheory.errors import CheckpointError, Diverged, InvalidInput
+from fedtheory.errors import CheckpointError, DataFileError, Diverged, InvalidInput
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.neural.benchmarks.entropies import TWO_MESSAGES, WITH_ENTROPY, each_message, entropies, in_todays_names
-from fedtheory.neural.benchmarks.preset import Preset
-from fedtheory.neural.benchmarks.result import Result, result_json
-from fedtheory.neural.benchmarks.sweeps import OPTIONS
-from fedtheory.provenance import write_json
+from fedtheory.neural.benchmarks.presets import OPTIONS, Preset, of_table
+from fedtheory.provenance import to_jsonable, write_json
 from fedtheory.untrusted import read_json
 
 if TYPE_CHECKING:
     from fedtheory.neural.data import Data
     from fedtheory.neural.training import TrainingRun
 
-__all__ = ["LOADERS", "Result", "cells", "claims", "load_data", "markdown", "read_result", "run_preset", "unrun_rows"]
+__all__ = [
+    "ENTROPIES", "LOADERS", "TWO_MESSAGES", "Result", "cells", "each_message", "headings", "kept_of", "load_data", "markdown",
+    "over_seeds", "read_result", "result_json", "run_preset", "texts", "unrun_rows",
+]  # fmt: skip
 
-# of each data set: its loader, what that is given, and what of `load_data`'s own it takes
-LOADERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
-    "mnist": ("load_mnist", {}, ("verify",)),
-    "emnist-l": ("load_emnist_letters", {}, ("verify",)),
-    "cifar10": ("load_cifar10", {}, ("verify",)),
-    "cifar100": ("load_cifar100", {}, ("verify",)),
-    "cinic10": ("load_cinic10", {}, ("verify", "progress")),
-    "emnist": ("load_femnist", {}, ("verify", "progress")),
-    "sent140": ("load_sentiment140", {"clients": 100, "samples": 50}, ("seed", "progress")),
-    "shakespeare": ("load_shakespeare", {"clients": 100, "samples": 2000}, ("seed",)),
-    "digits": ("digits", {}, ()),
-}
-_ALIKE = (  # fields of a preset in which a method and the baseline that it is held against agree
-    "dataset", "split", "participation", "seed", "lr", "epochs", "network", "clip", "augment", "feddyn_cohorts", "solver",
-    "solver_options",
-)  # fmt: skip
+ENTROPIES = ("entropy", "entropy_1", "entropy_2", "entropy_pooled", "update_entropy")
+WITH_ENTROPY = ("fedelasticnet-table3", "fedelasticnet-table4")
+TWO_MESSAGES = ("scaffold", "algorithm-2")  # of these tables: a model or an update, and a control variate's change
+LOADERS: dict[str, tuple[str, dict[str, Any]]] = {  # of each data set: its loader, and what that is given
+    "mnist": ("load_mnist", {}), "emnist-l": ("load_emnist_letters", {}),
+    "cifar10": ("load_cifar10", {}), "cifar100": ("load_cifar100", {}),
+    "shakespeare": ("load_shakespeare", {"clients": 100, "samples": 2000}),
+}  # fmt: skip
 _MORE = {"efl": ("client_accuracy",)}  # what a paper's table asks for beyond `fedtheory.neural.training.RECORD`
+_SAME = (  # what one row of several seeds agrees in
+    "dataset", "split", "participation", "method", *OPTIONS, "network", "epochs", "clip", "augment", "cohorts", "solver",
+)  # fmt: skip
+
+
+@dataclass
+class Result:
+    """One run and what it measured so far.
+
+    Attributes
+    ----------
+    preset : Preset
+    metrics : dict of (rounds done + 1,) lists
+    rounds : int
+        Done.
+    error : str or None
+        Why it ended early.
+    """
+
+    preset: Preset
+    metrics: dict[str, list[float | None]] = field(default_factory=dict)
+    rounds: int = 0
+    seconds: float = 0.0
+    provenance: dict[str, Any] = field(default_factory=dict)
+    parameters: int = 0
+    error: str | None = None
+
+    @property
+    def own_tests(self) -> bool | None:
+        """True if each client was tested on test samples of its own, for client_accuracy; None where nothing was run."""
+        found = self.provenance.get("configuration")
+        return None if found is None else found["problem"].get("tested") is not None
+
+    @property
+    def autocast(self) -> str | None:
+        """The mixed precision of training, None where there was none."""
+        return self.provenance.get("configuration", {}).get("problem", {}).get("autocast")
+
+    def series(self, name: str) -> np.ndarray:
+        """A metric in every round from the first one (rounds,)."""
+        return np.array([np.nan if v is None else float(v) for v in self.metrics[name]])[1:]
+
+    @property
+    def entropies(self) -> dict[str, float | None]:
+        """Each entropy's sum over the rounds; None where it was not kept.
+
+        A run without 'entropy_pooled' is older, and 'entropy' was another thing: that of all messages in one histogram.
+        """
+        kept = self.metrics if "entropy_pooled" in self.metrics else {}
+        return {name: float(self.series(name).sum()) if name in kept else None for name in ENTROPIES}
+
+    def fill(self, metrics: Mapping[str, Any], rounds: int, seconds: Sequence[float], provenance: dict[str, Any]) -> None:
+        """Take what a run measured: metrics (rounds + 1, 1) each, of which NaN becomes None, and seconds of each round."""
+        columns = {name: np.asarray(values)[:, 0] for name, values in metrics.items()}
+        self.metrics = {name: [float(v) if np.isfinite(v) else None for v in column] for name, column in columns.items()}
+        self.rounds, self.seconds, self.provenance = rounds, float(sum(seconds)), provenance
+
+
+def kept_of(result: Result) -> dict[str, Any]:
+    """A result as JSON can hold it, without its preset."""
+    return {name: getattr(result, name) for name in ("metrics", "rounds", "seconds", "provenance", "parameters", "error")}
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """A result as JSON values."""
+    return to_jsonable({**asdict(result), "preset": {"name": result.preset.name, **asdict(result.preset)}})
 
 
 def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: bool = True, verify: bool = True) -> Data:
@@ -49,10 +108,12 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
 
     Parameters
     ----------
+    seed : int
+        Shakespeare: which roles are drawn.
     progress : bool
-        A bar where reading takes long.
+        Not used today, for nothing that is read takes long.
     verify : bool
-        Hold the files against the release's checksums or counts, where there are some.
+        Hold the files against the release's checksums, where there are some.
 
     Raises
     ------
@@ -69,11 +130,10 @@ def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: 
         raise InvalidInput(f"{dataset} needs its files: name their folder with --data, or use --quick alone (scikit-learn's digits)")
     if dataset not in LOADERS:
         raise InvalidInput(f"no loader for {dataset!r}: there are {', '.join(LOADERS)}")
-    name, options, takes = LOADERS[dataset]
-    if "seed" in takes and (below := Path(folder) / dataset).is_dir():
+    name, options = LOADERS[dataset]
+    if options and (below := Path(folder) / dataset).is_dir():
         folder = below
-    given = {"seed": seed, "progress": progress, "verify": verify}
-    return getattr(data, name)(folder, **options, **{what: given[what] for what in takes})
+    return getattr(data, name)(folder, **options, **({"seed": seed} if options else {"verify": verify}))
 
 
 def run_preset(
@@ -100,6 +160,8 @@ def run_preset(
     problem = preset.make_problem(data, preset.seed, **options)
     stem = None if folder is None else folder / "runs" / preset.name
     path = None if stem is None else stem.with_name(f"{stem.name}.ckpt")
+    if stem is not None and not resume:
+        stem.with_name(f"{stem.name}.json").unlink(missing_ok=True)  # what is read until this one ends is not another's
     total = preset.rounds if rounds is None else rounds
     result = Result(preset, parameters=problem.dim)
     trained = partial(
@@ -125,54 +187,30 @@ def run_preset(
     return result
 
 
-def _diverged(path: Path, kept: Any) -> dict[str, Any] | None:
-    """Read what was written of a run that diverged; None where there is nothing, or the checkpoint
-    is another run's, or goes further."""
-    try:
-        found = read_json(path)
-        if not found["error"]:
-            return None
-        later = kept is not None and (found["provenance"]["configuration"] != kept.configuration or found["rounds"] < kept.round_index)
-        return None if later else found
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def read_result(preset: Preset, folder: Path) -> Result | None:
-    """Read a run's measurements from its checkpoint, or up to where it diverged; None without any.
-
-    The result's preset has the network, epochs, clipping, cohorts and augmentation that the run was
-    made with, not those asked for now.
-    """
+    """Read a run's measurements: what was written at its end, or its checkpoint where that is
+    another run's or goes further. None without any."""
     from fedtheory.store import checkpoints
 
     stem = folder / "runs" / preset.name
     path = stem.with_name(f"{stem.name}.ckpt")
     kept = checkpoints.load(path, with_state=False) if path.exists() else None
-    metrics: Mapping[str, np.ndarray]
-    written = _diverged(stem.with_name(f"{stem.name}.json"), kept)
-    if written is not None:
-        made_with, error = written["provenance"], written["error"]
-        metrics = {name: np.array(values, dtype=float)[:, None] for name, values in written["metrics"].items()}
-        done, seconds = written["rounds"], [written["seconds"]]
-    elif kept is not None:
-        made_with, error = {"parts": kept.about["parts"], "configuration": kept.configuration}, None
-        metrics, done, seconds = kept.metrics, kept.round_index, kept.about["seconds"]
-    else:
+    try:
+        written = read_json(stem.with_name(f"{stem.name}.json"))
+        of_this_run = kept is None or (
+            written["provenance"]["configuration"] == to_jsonable(kept.configuration) and written["rounds"] >= kept.round_index
+        )
+        if of_this_run:
+            metrics = {name: [None if v is None else float(v) for v in values] for name, values in written["metrics"].items()}
+            of = (int(written["rounds"]), float(written["seconds"]), dict(written["provenance"]), int(written["parameters"]))
+            return Result(preset, metrics, *of, written["error"] and str(written["error"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DataFileError):  # nothing there, or nothing that can be read
+        pass
+    if kept is None:
         return None
-    configuration = made_with["configuration"]
-    problem, solver = configuration["problem"], configuration["solver"]
-    preset = replace(
-        preset,
-        network=problem["name"].rpartition(", ")[2],
-        epochs=preset.epochs if solver["epochs"] is None else solver["epochs"],  # equal steps stand for epochs
-        clip=solver.get("clip"),
-        augment=problem.get("augment"),
-        feddyn_cohorts=configuration["sampling"][""] == "FedDynBernoulli",
-        solver=solver[""].lower(),
-    )
-    result = Result(preset, parameters=int(problem["parameters"]), error=error)
-    result.fill(in_todays_names(metrics, preset.method), done, seconds, made_with)
+    result = Result(preset, parameters=int(kept.configuration["problem"]["parameters"]))
+    made_with = {"parts": kept.about["parts"], "configuration": kept.configuration}
+    result.fill(kept.metrics, kept.round_index, kept.about["seconds"], made_with)
     return result
 
 
@@ -184,8 +222,8 @@ def measured(table: str, result: Result) -> float | tuple[float | None, ...] | N
     if table == "fedelasticnet-table2":
         return float((result.series("nonzeros") * result.series("participants")).sum())
     if table in WITH_ENTROPY:
-        sums = entropies(result)
-        return (sums["entropy"], sums["update_entropy"]) if result.preset.method == "feddyn" else sums["entropy"]
+        first, second = (result.entropies[name] for name in ("entropy", "update_entropy"))
+        return (first, second) if result.preset.method == "feddyn" and first is not None else first
     best = table == "efl-table2"
     accuracy = result.series("client_accuracy" if best else "test_accuracy")
     accuracy = accuracy[np.isfinite(accuracy)]
@@ -222,7 +260,7 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
                 "paper_text": None if paper is None else paper.printed(
                     r.preset.split, r.preset.dataset, r.preset.method
                 ),
-                "ratio": ratio, "entropies": entropies(r) if r.rounds else None,
+                "ratio": ratio, "entropies": r.entropies if r.rounds else None,
                 "test_accuracy": float(accuracy[-1]) if accuracy.size else None,
                 "best_accuracy": float(accuracy.max()) if accuracy.size else None,
                 "parameters": r.parameters, "network": r.preset.network, "epochs": r.preset.epochs,
@@ -235,57 +273,65 @@ def cells(table: str, results: Sequence[Result], quick: bool = False) -> list[di
     return out
 
 
-def claims(results: Sequence[Result], last: int = 10) -> list[dict[str, Any]]:
-    """Compare what FedElasticNet says of Figure 1 with the measurements, in points of accuracy.
+def each_message(sums: Mapping[str, float | None]) -> str:
+    """'73.41 = 73.4 + 0.01': the sum of two messages' entropies and each one's own; '?' for what was not kept."""
+    total, first, second = ("?" if v is None else f"{v:.4g}" if v >= 1 else f"{v:.2g}" for v in map(sums.get, ENTROPIES[:3]))
+    return f"{first} + {second}" if total == "?" else f"{total} = {first} + {second}"
 
-    The points are the accuracy of the elastic net form minus the baseline's.
 
-    Accuracies are means over the last rounds of both runs, `last` of them at most, up to the round that both have reached.
+def _mean(values: Sequence[Any]) -> Any:
+    """Mean of numbers, or of tuples of them place by place; None where one is missing."""
+    if any(v is None for v in values):
+        return None
+    if isinstance(values[0], list | tuple):
+        return [_mean(place) for place in zip(*values, strict=True)]
+    return float(np.mean(values))
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list | tuple) else value
+
+
+def over_seeds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for all seeds of a setting: means, with 'range' (lowest, highest) and
+    'standard_error' of measured and accuracy.
+
+    Of several seeds only those count that ended without an error and after the most rounds; 'seeds'
+    lists them, and 'error' says what befell the others.
     """
-    runs = [r for r in results if r.rounds and not r.error]
-    out: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for kind, baseline, ours, text in papers.FIGURE_1:
-        for run in runs:
-            preset = run.preset
-            plain = _baseline(run, [r for r in runs if r.preset.method == baseline])
-            large = preset.dataset in ("cifar10", "cifar100") and ours == "algorithm-1"
-            if preset.method != ours or plain is None or (kind == "gap") != large:
-                continue
-            rounds = min(run.rounds, plain.rounds)
-            ends = [r.series("test_accuracy")[max(0, rounds - last) : rounds] for r in (plain, run)]
-            if not all(np.isfinite(e).any() for e in ends):
-                continue
-            key = (preset.dataset, preset.split, baseline, ours, tuple(preset.own.items()))
-            found = {"dataset": preset.dataset, "split": preset.split, "baseline": baseline, "method": ours, "paper": text}
-            claim = out.setdefault(key, {**found, "own": dict(preset.own), "rounds": rounds, "seeds": []})
-            claim["rounds"] = min(claim["rounds"], rounds)
-            claim["seeds"].append([100 * float(np.nanmean(e)) for e in ends])
-    for claim in out.values():
-        pairs = np.array(claim.pop("seeds"))
-        differ = pairs[:, 1] - pairs[:, 0]
-        claim |= {"accuracy": pairs.mean(axis=0).tolist(), "points": float(differ.mean()), "points_of_seeds": differ.tolist()}
-    return list(out.values())
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(name) for name in _SAME), []).append(row)
+    return [group[0] if len(group) == 1 else _joined(group) for group in groups.values()]
 
 
-def _baseline(run: Result, plain: Sequence[Result]) -> Result | None:
-    """The run of another method that this one is to be held against: all but its own hyperparameters, and l2, alike."""
-    of, alike = run.preset, []
-    for other in plain:
-        p = other.preset
-        if all(getattr(p, k) == getattr(of, k) for k in _ALIKE):
-            alike.append((p.value("l2") != of.value("l2"), len(p.own), other))
-    return min(alike, key=lambda a: a[:2])[2] if alike else None
+def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
+    fine = [row for row in group if not row["error"]]
+    most = max((row["rounds"] for row in fine), default=0)
+    used = [row for row in fine if row["rounds"] == most]
+    left = [f"seed {row['seed']}: " + (row["error"] or f"only {row['rounds']} rounds") for row in group if row not in used]
+    joined = {**(used or group)[0], "seed": None, "seeds": [row["seed"] for row in used], "error": "; ".join(left) or None}
+    joined["seconds"] = round(sum(row["seconds"] for row in group), 1)
+    joined["range"], joined["standard_error"] = {}, {}
+    for name in ("measured", "ratio", "test_accuracy", "best_accuracy"):
+        joined[name] = _mean([row[name] for row in used]) if used else None
+    if joined["entropies"] and used:
+        joined["entropies"] = {k: _mean([row["entropies"][k] for row in used]) for k in joined["entropies"]}
+    for name in ("measured", "test_accuracy"):
+        values = [_first(row[name]) for row in used if row[name] is not None]
+        if len(values) > 1:
+            joined["range"][name] = [min(values), max(values)]
+            joined["standard_error"][name] = float(np.std(values, ddof=1) / math.sqrt(len(values)))
+    return joined
 
 
 def unrun_rows(table: str) -> list[str]:
-    """Rows of the printed table that there is no preset for."""
-    from fedtheory.neural.benchmarks.presets import of_table
-
+    """Rows of the printed table that there is no preset for: their data have no reader."""
     if table == "fedelasticnet-figure1":
         return []
     have = {(p.split, p.dataset) for p in of_table(table)}
     rows = [row for row in papers.table(table).rows if row not in have]
-    return [f"{dataset} ({split}): not run, for there is no preset and no reader of these data" for split, dataset in rows]
+    return [f"{dataset} ({split}): not run, for there is no reader of these data" for split, dataset in rows]
 
 
 def _range(row: Mapping[str, Any], name: str, unit: float) -> str:

@@ -1,12 +1,10 @@
-"""CIFAR-10 and CIFAR-100: Python pickles (read without running anything they ask for), binary records, and the archives."""
+"""CIFAR-10 and CIFAR-100: Python pickles, read without running anything they ask for, and the archives of them."""
 
 from __future__ import annotations
 
 import io
 import pickle
 import pickletools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +14,9 @@ from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
 from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData
-from fedtheory.neural.data.files import Release, check_labels, read_tar
+from fedtheory.neural.data.files import Release, check_labels
 
-__all__ = ["load_cifar10", "load_cifar100", "parse_pickle", "parse_records"]
+__all__ = ["load_cifar10", "load_cifar100", "parse_pickle"]
 
 PIXELS = 3 * 32 * 32
 MOST_TUPLES = 1000
@@ -26,54 +24,23 @@ _TUPLES = frozenset({"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"})
 _PUTS, _GETS = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}), frozenset({"GET", "BINGET", "LONG_BINGET"})
 _NEVER = frozenset({"DUP", "EMPTY_SET", "ADDITEMS", "FROZENSET"})
 MOST_REMEMBERED = 10**6  # a published batch has some 10,000 (CIFAR-100: 50,000)
-Parser = Callable[[str, Any], tuple[np.ndarray, np.ndarray]]
 _PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 
-@dataclass(frozen=True)
-class _Version:
-    """One published form of a data set: its files in order, their md5 (None: not published), and its archive."""
-
-    folder: str
-    train: dict[str, str | None]
-    test: dict[str, str | None]
-    archive: str
-    md5: str
-
-    @property
-    def files(self) -> dict[str, str | None]:
-        return self.train | self.test
-
-
-CIFAR10 = (
-    _Version(
-        "cifar-10-batches-py",
-        {
-            "data_batch_1": "c99cafc152244af753f735de768cd75f",
-            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-            "data_batch_4": "634d18415352ddfa80567beed471001a",
-            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-        },
-        {"test_batch": "40351d587109b95175f43aff81a1287e"}, "cifar-10-python.tar.gz",
-        "c58f30108f718f92721af3b95e74349a",
-    ),
-    _Version(
-        "cifar-10-batches-bin", {f"data_batch_{i}.bin": None for i in range(1, 6)},
-        {"test_batch.bin": None}, "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530",
-    ),
-)
-CIFAR100 = (
-    _Version(
-        "cifar-100-python", {"train": "16019d7e3df5f24257cddd939b257f8d"},
-        {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}, "cifar-100-python.tar.gz",
-        "eb9058c3a382ffc7106e4002c42a8d85",
-    ),
-    _Version(
-        "cifar-100-binary", {"train.bin": None}, {"test.bin": None}, "cifar-100-binary.tar.gz",
-        "03b5dce01913d631647c71ecec9e9cb8",
-    ),
-)
+CIFAR10 = Release(
+    "CIFAR-10", _PAGE, ("cifar-10-batches-py", "cifar10/cifar-10-batches-py", "cifar10"),
+    {
+        "data_batch_1": "c99cafc152244af753f735de768cd75f", "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751", "data_batch_4": "634d18415352ddfa80567beed471001a",
+        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb", "test_batch": "40351d587109b95175f43aff81a1287e",
+    },
+    "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a",
+)  # fmt: skip
+CIFAR100 = Release(
+    "CIFAR-100", _PAGE, ("cifar-100-python", "cifar100/cifar-100-python", "cifar100"),
+    {"train": "16019d7e3df5f24257cddd939b257f8d", "test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
+    "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85",
+)  # fmt: skip
 
 
 class _Array:
@@ -178,90 +145,33 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
             raise DataFileError(
                 f"{where}: has no {key!r}, only {', '.join(map(repr, list(batch)[:8]))}: it is another file; fetch it again"
             )
-    images = batch["data"].value if isinstance(batch["data"], _Array) else None
+    images, labels = batch["data"].value if isinstance(batch["data"], _Array) else None, batch[label_key]
     if images is None or images.ndim != 2 or images.shape[1] != PIXELS:
         found = "no array" if images is None else f"shape {images.shape}"
         raise DataFileError(f"{where}: 'data' has {found}, expected (n, {PIXELS}): it is another file; fetch it again")
-    labels = batch[label_key]
-    if not isinstance(labels, list) or not all(type(v) is int for v in labels):
+    if not isinstance(labels, list) or not all(type(v) is int and abs(v) < 2**63 for v in labels):
         raise DataFileError(f"{where}: {label_key!r} is not a list of integers: it is another file; fetch it again")
     if len(labels) != len(images):
         raise DataFileError(f"{where}: {len(labels)} labels for {len(images)} images: damaged; fetch it again")
-    try:
-        numbers = np.array(labels, np.int64)
-    except OverflowError:
-        raise DataFileError(f"{where}: a label is beyond 64 bits: damaged; fetch it again") from None
-    return images.reshape(-1, 3, 32, 32), numbers
+    return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
-def parse_records(where: str, content: Any, label_bytes: int, label: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 3, 32, 32) uint8 and labels (n,) int64 in binary records: `label_bytes` labels, then 3072 pixels.
-
-    Parameters
-    ----------
-    label : int
-        Which of the label bytes (CIFAR-100: 0 coarse, 1 fine).
-
-    Raises `DataFileError` unless there are records, and a whole number of them.
-    """
-    size = label_bytes + PIXELS
-    if len(content) == 0 or len(content) % size:
-        raise DataFileError(
-            f"{where}: {len(content)} bytes, expected a multiple of {size} (records of {label_bytes} label and {PIXELS} pixel "
-            "bytes): truncated or another file; fetch it again"
-        )
-    records = np.frombuffer(content, np.uint8).reshape(-1, size)
-    return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label].astype(np.int64)
-
-
-def _load(
-    folder: str | Path, name: str, versions: tuple[_Version, ...], num_classes: int,
-    parsers: tuple[Parser, ...], verify: bool, moments: tuple[tuple[float, ...], tuple[float, ...]],
-) -> ImageData:
-    title = "CIFAR-10" if num_classes == 10 else "CIFAR-100"
-    below = [s for v in versions for s in (v.folder, f"{name}/{v.folder}")]
-    release = Release(title, _PAGE, (*below, name))
-    for version, parse in zip(versions, parsers):
-        files = _open(release, folder, version, verify)
-        if files is None:
-            continue
-        pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
-        labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
-        for file, where, content in files:
-            x, y = parse(where, content)
-            check_labels(where, y, 0, num_classes - 1)
-            pixels[file in version.train] += np.ascontiguousarray(x).data.cast("B")
-            labels[file in version.train].append(y)
-            del x, content  # else the next file is read beside this one
-        train_x, test_x = (np.frombuffer(pixels[t], np.uint8).reshape(-1, 3, 32, 32) for t in (True, False))
-        train_y, test_y = (np.concatenate(labels[t]) for t in (True, False))
-        source = f"{title}, {version.folder} in {Path(folder)}"
-        mean, std = moments
-        sealed((train_x, test_x))
-        return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, mean=mean, std=std)
-    raise release.missing(folder, f"{versions[0].archive} or {versions[0].folder}/{next(iter(versions[0].files))}")
-
-
-def _open(
-    release: Release, folder: str | Path, version: _Version, verify: bool
-) -> Iterator[tuple[str, str, Any]] | None:
-    """(file, where, content) of the version's files in order, from the folder or else its archive;
-    None when neither is there."""
-    if release.find(folder, next(iter(version.files))) is not None:
-        return ((f, *release.read(folder, f, md5=md5 if verify else None)) for f, md5 in version.files.items())
-    archive = release.find(folder, version.archive, version.archive.removesuffix(".gz"))
-    return None if archive is None else _unpack(archive, version, verify)
-
-
-def _unpack(archive: Path, version: _Version, verify: bool) -> Iterator[tuple[str, str, Any]]:
-    inside = {f"{version.folder}/{file}": file for file in version.files}
-    contents = {}  # the archive's order is not that of the batches
-    for member, content in read_tar(archive, lambda m: m.removeprefix("./") in inside, version.md5 if verify else None):
-        contents[inside[member.removeprefix("./")]] = content
-    for member, file in inside.items():
-        if file not in contents:
-            raise DataFileError(f"{archive}: has no {member}: not the published archive; fetch it from {_PAGE}")
-        yield file, f"{archive}:{member}", contents.pop(file)
+def _load(folder: str | Path, of: Release, verify: bool, label_key: str, num_classes: int, **moments: Any) -> ImageData:
+    flag("verify", verify)
+    pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
+    labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for file, where, content in of.contents(folder, verify):
+        x, y = parse_pickle(where, content, label_key)
+        check_labels(where, y, 0, num_classes - 1)
+        pixels["test" in file] += np.ascontiguousarray(x).data.cast("B")
+        labels["test" in file].append(y)
+        del x, content  # else the next file is read beside this one
+    (train_x, train_y), (test_x, test_y) = (
+        (np.frombuffer(pixels[test], np.uint8).reshape(-1, 3, 32, 32), np.concatenate(labels[test])) for test in (False, True)
+    )
+    sealed((train_x, test_x))
+    name, source = of.title.lower().replace("-", ""), f"{of.title}, the Python version in {Path(folder)}"
+    return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, **moments)
 
 
 def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
@@ -272,11 +182,9 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
 
     Parameters
     ----------
-    folder : holds the Python batches or the binary ones (plain or compressed), or one of the
-        published .tar.gz
+    folder : holds the batches of the Python version (plain or compressed), or its published .tar.gz
     verify : bool
-        Check the md5 of each Python batch, or of the archive (the release gives none of the single
-        binary files).
+        Check the md5 of each batch, or of the archive.
 
     Raises
     ------
@@ -284,9 +192,8 @@ def load_cifar10(folder: str | Path, verify: bool = True) -> ImageData:
         A file missing (its name, where it is published and the folder are said), damaged, not of
         the format, or a pickle that asks for anything a batch does not need.
     """
-    flag("verify", verify)
-    parsers = (lambda w, c: parse_pickle(w, c, "labels"), lambda w, c: parse_records(w, c, 1, 0))
-    return _load(folder, "cifar10", CIFAR10, 10, parsers, verify, ((0.491, 0.482, 0.447), (0.247, 0.243, 0.262)))
+    moments = {"mean": (0.491, 0.482, 0.447), "std": (0.247, 0.243, 0.262)}
+    return _load(folder, CIFAR10, verify, "labels", 10, **moments)
 
 
 def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
@@ -296,8 +203,5 @@ def load_cifar100(folder: str | Path, verify: bool = True) -> ImageData:
     std 0.2675, 0.2565, 0.2761, as in the public FedDyn code. Parameters and errors are those of
     `load_cifar10`.
     """
-    flag("verify", verify)
-    parsers = (lambda w, c: parse_pickle(w, c, "fine_labels"), lambda w, c: parse_records(w, c, 2, 1))
-    return _load(
-        folder, "cifar100", CIFAR100, 100, parsers, verify, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
-    )
+    moments = {"mean": (0.5071, 0.4867, 0.4408), "std": (0.2675, 0.2565, 0.2761)}
+    return _load(folder, CIFAR100, verify, "fine_labels", 100, **moments)

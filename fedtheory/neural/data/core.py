@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from fedtheory.arrays import OwnArrays
 from fedtheory.errors import InvalidInput
 from fedtheory.problems.partitions import Partition, balanced_iid, classes_per_client, dirichlet, iid
 
-__all__ = ["Corpus", "Data", "FeatureData", "ImageData", "Sentences", "digits", "federated", "pixel_moments"]
+__all__ = ["Corpus", "Data", "ImageData", "digits", "federated", "pixel_moments"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,25 +51,23 @@ class Data(OwnArrays):
     source: str = ""
 
     def __post_init__(self) -> None:
+        def refuse(said: str) -> None:
+            raise InvalidInput(f"{self.name}: {said}")
+
         for part, x, y, u in (
             ("train", self.train_x, self.train_y, self.train_users),
             ("test", self.test_x, self.test_y, self.test_users),
         ):
             if x.ndim < 2 or y.shape != x.shape[:1] or x.shape[1:] != self.train_x.shape[1:]:
-                raise InvalidInput(
-                    f"{self.name}: {part}_x {x.shape} and {part}_y {y.shape}: expected (n, ...) and (n,)"
-                )
+                refuse(f"{part}_x {x.shape} and {part}_y {y.shape}: expected (n, ...) and (n,)")
             if y.dtype != np.int64:
-                raise InvalidInput(f"{self.name}: {part}_y is of type {y.dtype}: labels must be int64")
-            if y.size and not 0 <= y.min() <= y.max() < self.num_classes:
-                wrong = y[(y < 0) | (y >= self.num_classes)][0]
-                raise InvalidInput(f"{self.name}: a {part} label is {wrong}: labels must be 0..{self.num_classes - 1}")
-            if self.users and (u.shape != y.shape or (u.size and not 0 <= u.min() <= u.max() < len(self.users))):
-                raise InvalidInput(
-                    f"{self.name}: {part}_users must name one of {len(self.users)} users for each sample"
-                )
+                refuse(f"{part}_y is of type {y.dtype}: labels must be int64")
+            if len(wrong := y[(y < 0) | (y >= self.num_classes)]):
+                refuse(f"a {part} label is {wrong[0]}: labels must be 0..{self.num_classes - 1}")
+            if self.users and (u.shape != y.shape or ((u < 0) | (u >= len(self.users))).any()):
+                refuse(f"{part}_users must name one of {len(self.users)} users for each sample")
         if not len(self.train_y):
-            raise InvalidInput(f"{self.name}: no training samples")
+            refuse("no training samples")
         super().__post_init__()
 
     @property
@@ -85,13 +82,6 @@ class Data(OwnArrays):
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one sample, as the network takes it."""
         return tuple(self.train_x.shape[1:])
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(
-            a.nbytes for a in (self.train_x, self.train_y, self.test_x, self.test_y, self.train_users, self.test_users)
-        )
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
         """Stored samples as the network takes them."""
@@ -150,15 +140,6 @@ class ImageData(Data):
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureData(Data):
-    """Feature vectors (n, p) float32."""
-
-    def inputs(self, x: np.ndarray) -> np.ndarray:
-        """As stored: x itself."""
-        return x
-
-
-@dataclass(frozen=True, eq=False)
 class Corpus(Data):
     """Text cut into windows: train_x, test_x (n, length) uint8 numbers of characters; the label is the next character.
 
@@ -180,29 +161,6 @@ class Corpus(Data):
     def text(self, x: np.ndarray) -> str:
         """The characters of one window (length,)."""
         return "".join(self.vocabulary[int(i)] for i in np.atleast_1d(x))
-
-
-@dataclass(frozen=True, eq=False)
-class Sentences(Corpus):
-    """Short texts: train_x, test_x (n, length) integers, the numbers of their words, then 0 up to the length.
-
-    Attributes
-    ----------
-    vocabulary : tuple of str
-        Word number i is vocabulary[i]; the first two stand for no word (padding) and for an unknown one.
-    unknown : int
-        How many words of the texts were read as unknown.
-    """
-
-    vocabulary: tuple[str, ...] = ()  # type: ignore[assignment]
-
-    def inputs(self, x: np.ndarray) -> np.ndarray:
-        """As stored, x itself; networks take integers of any size."""
-        return x
-
-    def text(self, x: np.ndarray) -> str:
-        """The words of one text (length,)."""
-        return " ".join(self.vocabulary[int(i)] for i in np.atleast_1d(x) if i)
 
 
 def pixel_moments(images: np.ndarray, scale: float = 255.0) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -9,9 +9,9 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -20,14 +20,10 @@ import numpy as np
 from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.untrusted import TooMuch, Unpacked, most_unpacked
 
-__all__ = [
-    "LIMIT", "Lines", "Release", "check_labels", "chunks", "opened_tar", "read_bytes",
-    "read_lines", "verify",
-]
+__all__ = ["LIMIT", "Release", "check_labels", "read_bytes", "read_tar", "read_zip", "verify"]
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
-_LONGEST = 2**20  # bytes of a line
 _ENDINGS = ("", ".gz", ".xz", ".bz2")
 _DAMAGED = (
     EOFError, RuntimeError, ValueError, lzma.LZMAError, struct.error, tarfile.TarError,
@@ -36,21 +32,21 @@ _DAMAGED = (
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 
 
-def verify(where: str, content: Any, expected: str | None, kind: str = "md5") -> None:
-    """Refuse content (bytes-like, or an iterable of chunks) whose checksum is not the release's;
-    None checks nothing.
+def verify(where: str, content: Any, expected: str | None) -> None:
+    """Refuse content (bytes-like, or an open file) whose md5 is not the release's; None checks nothing.
 
     Raises `DataFileError` with both checksums.
     """
     if expected is None:
         return
-    # what the releases publish: it tells damage, not malice
-    digest = hashlib.new(kind, usedforsecurity=False)
-    for chunk in [content] if isinstance(content, bytes | bytearray | memoryview) else content:
-        digest.update(chunk)
+    digest = hashlib.md5(usedforsecurity=False)  # what the releases publish: it tells damage, not malice
+    if isinstance(content, bytes | bytearray | memoryview):
+        digest.update(content)
+    else:
+        digest = hashlib.file_digest(content, lambda: digest)
     if (found := digest.hexdigest()) != expected:
         raise DataFileError(
-            f"{where}: {kind} {found}, the release's has {expected}: damaged or another version; "
+            f"{where}: md5 {found}, the release's has {expected}: damaged or another version; "
             "fetch it again, or pass verify=False (--no-verify) to read it nevertheless"
         )
 
@@ -99,13 +95,17 @@ def read_bytes(path: str | Path, limit: int = LIMIT) -> bytearray:
     Raises `DataFileError` for a file that is missing, unreadable, truncated, damaged, or larger
     than `limit` bytes when decompressed.
     """
+    with _opened(Path(path)) as (file, size):
+        return _decompressed(str(path), file, size, limit)
+
+
+@contextmanager
+def _opened(path: Path, md5: str | None = None) -> Iterator[tuple[IO[bytes], int]]:
+    """The file, its md5 verified, and its bytes as it lies there."""
     with _readable(str(path)), open(path, "rb") as file:
-        return _decompressed(str(path), file, path_size(path), limit)
-
-
-def path_size(path: str | Path) -> int:
-    """Bytes of a file, as it lies there."""
-    return Path(path).stat().st_size
+        verify(str(path), file, md5)
+        file.seek(0)
+        yield file, path.stat().st_size
 
 
 def _unpacking(file: IO[bytes], size: int) -> tuple[str, IO[bytes]]:
@@ -117,22 +117,16 @@ def _unpacking(file: IO[bytes], size: int) -> tuple[str, IO[bytes]]:
     return kind, inside
 
 
-def _decompressed(where: str, file: IO[bytes], size: int, limit: int = LIMIT) -> bytearray:
+def _decompressed(where: str, file: IO[bytes], size: int, limit: int) -> bytearray:
     """The content; ``size``: bytes that it was packed to, all in all."""
     kind, inside = _unpacking(file, size)
     with _readable(where, kind):
         return _read_all(where, inside, limit)
 
 
-def chunks(path: Path) -> Iterator[bytes]:
-    with _readable(str(path)), open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
-
-
 @dataclass(frozen=True)
 class Release:
-    """A published data set: its title, where it comes from, and where its files lie.
+    """A published data set.
 
     Attributes
     ----------
@@ -141,11 +135,16 @@ class Release:
         Where its makers publish it.
     subfolders : tuple of str
         Looked in after the folder itself.
+    files : {name: md5 of the decompressed content, or None where none is published}, in order
+    archive, archive_md5 : of a tar or zip archive that has all the files
     """
 
     title: str
     page: str
     subfolders: tuple[str, ...] = ()
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    archive: str = ""
+    archive_md5: str | None = None
 
     def folders(self, folder: str | Path) -> list[Path]:
         """The existing folders to look in, the named one first.
@@ -159,12 +158,8 @@ class Release:
 
     def find(self, folder: str | Path, *names: str) -> Path | None:
         """The first file of one of these names, plain or compressed; None when there is none."""
-        for place in self.folders(folder):
-            for name in names:
-                for ending in _ENDINGS:
-                    if (place / (name + ending)).is_file():
-                        return place / (name + ending)
-        return None
+        paths = (place / (name + ending) for place in self.folders(folder) for name in names for ending in _ENDINGS)
+        return next((path for path in paths if path.is_file()), None)
 
     def missing(self, folder: str | Path, name: str) -> DataFileError:
         looked = self.folders(folder)
@@ -174,18 +169,42 @@ class Release:
             f"fetch it from {self.page}, or name the folder that has it"
         )
 
-    def read(self, folder: str | Path, *names: str, md5: str | None = None) -> tuple[str, bytearray]:
-        """Path and decompressed content of the first of these files there is, its md5 verified.
+    def contents(self, folder: str | Path, checked: bool) -> Iterator[tuple[str, str, bytearray]]:
+        """(name, where, decompressed content) of the files in order, from the folder or else the archive.
 
-        Raises `DataFileError` where none of them is there (file, page and folder are named), it
-        cannot be read, or has another md5.
+        Raises `DataFileError` where one is in neither (file, page and folder are named), cannot be
+        read, or, where it is to be checked, has another md5.
         """
-        path = self.find(folder, *names)
-        if path is None:
-            raise self.missing(folder, names[0])
-        content = read_bytes(path)
-        verify(str(path), content, md5)
-        return str(path), content
+        first = next(iter(self.files))
+        packed = self.archive and self.find(folder, *_spelled(first)) is None
+        archive = self.find(folder, self.archive, self.archive.removesuffix(".gz")) if packed else None
+        if packed and archive is None:
+            raise self.missing(folder, f"{self.archive} or {first}")
+        if archive is not None:
+            read = read_zip if archive.suffix == ".zip" else read_tar
+            members = read(archive, lambda member: _name(member) in self.files, self.archive_md5 if checked else None)
+            found = {_name(member): (f"{archive}:{member}", content) for member, content in members}  # in an order of its own
+            for name in self.files:
+                if name not in found:
+                    raise DataFileError(f"{archive}: has no {name}: not the published archive; fetch it from {self.page}")
+                yield name, *found.pop(name)
+            return
+        for name, md5 in self.files.items():
+            path = self.find(folder, *_spelled(name))
+            if path is None:
+                raise self.missing(folder, name)
+            content = read_bytes(path)
+            verify(str(path), content, md5 if checked else None)
+            yield name, str(path), content
+
+
+def _spelled(name: str) -> tuple[str, str]:
+    """A file's name, and MNIST's in another spelling in circulation."""
+    return name, name.replace("-idx", ".idx")
+
+
+def _name(member: str) -> str:
+    return PurePosixPath(member).name.removesuffix(".gz")
 
 
 def _check_member(path: Path, name: str) -> None:
@@ -194,29 +213,6 @@ def _check_member(path: Path, name: str) -> None:
         raise DataFileError(
             f"{path}: holds a member {name!r} outside its own folder: not the published archive; fetch it again"
         )
-
-
-def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
-    """(member name, content) of the wanted members of a tar archive, in the archive's order; nothing is unpacked to disk.
-
-    Raises `DataFileError` for another md5, a damaged archive, a member that leaves the archive's
-    folder, and a wanted member that is not a regular file.
-    """
-    verify(str(path), chunks(path), md5)
-    with opened_tar(path) as archive:
-        for member in archive:
-            if member.isdir() or not wanted(member.name):
-                continue
-            stream = archive.extractfile(member) if member.isreg() else None
-            if stream is None:
-                raise DataFileError(
-                    f"{path}: {member.name} is a link or device, not a file: fetch the published archive"
-                )
-            where = f"{path}:{member.name}"
-            content = _read_all(where, stream, LIMIT)
-            if len(content) != member.size:
-                raise DataFileError(f"{where}: truncated: {len(content)} of {member.size} bytes: fetch it again")
-            yield member.name, content
 
 
 class _Tar(tarfile.TarFile):
@@ -234,23 +230,31 @@ class _Tar(tarfile.TarFile):
         return member
 
 
-@contextmanager
-def opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
-    """A tar archive (plain, gzip, xz or bzip2), whose members are read in their order; then it is read to its end, where the
-    checksum stands.
+def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
+    """(member name, content) of the wanted members of a tar archive, in the archive's order; nothing is unpacked to disk.
 
-    Raises
-    ------
-    DataFileError
-        Damaged; a member that leaves the archive's folder; members, or bytes, that are too many for the archive's size.
+    The archive is plain, gzip, xz or bzip2, and is read to its end, where the checksum stands.
+
+    Raises `DataFileError` for another md5, a damaged archive, a member that leaves the archive's
+    folder, a wanted member that is not a regular file, and members or bytes that are too many for
+    the archive's size.
     """
-    with _readable(str(path), "tar"), open(path, "rb") as file:
-        size = path_size(path)
+    with _opened(path, md5) as (file, size), _readable(str(path), "tar"):
         _, inside = _unpacking(file, size)
         archive: Any
         with _Tar.open(str(path), "r|", inside) as archive:
             archive.most += size // 100
-            yield archive
+            for member in archive:
+                if member.isdir() or not wanted(member.name):
+                    continue
+                where = f"{path}:{member.name}"
+                stream = archive.extractfile(member) if member.isreg() else None
+                if stream is None:
+                    raise DataFileError(f"{where} is a link or device, not a file: fetch the published archive")
+                content = _read_all(where, stream, LIMIT)
+                if len(content) != member.size:
+                    raise DataFileError(f"{where}: truncated: {len(content)} of {member.size} bytes: fetch it again")
+                yield member.name, content
         while inside.read(_CHUNK):
             pass
 
@@ -258,98 +262,19 @@ def opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
 def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
     """(member name, decompressed content) of the wanted members of a zip archive; nothing is unpacked to disk.
 
-    Raises `DataFileError` for another md5, a damaged archive, and a member that leaves the
-    archive's folder.
+    Raises `DataFileError` for another md5, a damaged archive, a member that leaves the archive's
+    folder or says itself that it is a bomb, and several in the same bytes.
     """
-    verify(str(path), chunks(path), md5)
-    with _readable(str(path), "zip"), zipfile.ZipFile(path) as archive:
-        for member in _members(path, archive):
-            if wanted(member.filename):
-                where, packed = _place(path, member), member.compress_size
-                with archive.open(member) as stream:
-                    yield member.filename, _decompressed(where, stream, packed, min(LIMIT, most_unpacked(packed)))
-
-
-def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The members of a zip archive. Raises `DataFileError` where one leaves its folder, or several are in the same bytes."""
-    members = archive.infolist()
-    for member in members:
-        _check_member(path, member.filename)
-    if sum(member.compress_size for member in members) > path_size(path):
-        raise DataFileError(f"{path}: its members take more bytes than it has: not the published archive; fetch it again")
-    return members
-
-
-def _place(path: Path, member: zipfile.ZipInfo) -> str:
-    """Return the name of a zip archive's member. Raises `DataFileError` for one that says itself
-    that it is a bomb."""
-    where = f"{path}:{member.filename}"
-    if member.file_size > most_unpacked(member.compress_size):  # more than it says does not come out of it
-        told = f"its {member.compress_size:,} bytes unpack to {member.file_size:,}, as no data do"
-        raise DataFileError(f"{where}: {told}: fetch it again")
-    return where
-
-
-@dataclass
-class Lines:
-    """A text file, line by line.
-
-    Attributes
-    ----------
-    where : str
-        The path, with the member's name after a colon in an archive.
-    lines : iterator of str
-    share : callable
-        How much of the file is read by now, 0 to 1.
-    """
-
-    where: str
-    lines: Iterator[str]
-    share: Callable[[], float]
-
-
-@contextmanager
-def read_lines(path: Path, wanted: Callable[[str], bool], encoding: str) -> Iterator[Lines | None]:
-    """Read the lines of a file, or of the first wanted member of a zip archive, as asked for.
-
-    The file is plain, gzip, xz or bzip2. Yields None where an archive has no wanted member.
-
-    Raises
-    ------
-    DataFileError
-        Missing, unreadable, truncated or damaged; a NUL byte or a line of more than a mebibyte,
-        with its number; a member that leaves the archive's folder.
-    """
-    where = str(path)
-    if path.suffix == ".zip":
-        with _readable(where, "zip"), zipfile.ZipFile(path) as archive:
-            member = next((m for m in _members(path, archive) if wanted(m.filename)), None)
-            if member is None:
-                yield None
-                return
-            where, size = _place(path, member), max(member.file_size, 1)
-            with archive.open(member) as unpacked, io.BufferedReader(unpacked, _CHUNK) as stream:  # type: ignore[type-var]
-                yield Lines(where, _lines(where, stream, encoding, member.compress_size), lambda: unpacked.tell() / size)
-        return
-    with _readable(where), open(path, "rb") as file:
-        size = path_size(path)
-        kind, inside = _unpacking(file, size)
-        with _readable(where, kind):
-            yield Lines(where, _lines(where, inside, encoding, size), lambda: file.tell() / max(size, 1))
-
-
-def _lines(where: str, stream: IO[bytes], encoding: str, packed: int) -> Iterator[str]:
-    """The lines of a text that takes so many bytes, packed or not."""
-    number = size = 0
-    while line := stream.readline(_LONGEST + 1):
-        number += 1
-        size += len(line)
-        if size > most_unpacked(packed) or number > 1000 + packed // 4:
-            raise DataFileError(f"{where}: its {packed:,} bytes unpack to more lines than a text has: fetch it again")
-        if len(line) > _LONGEST:
-            raise DataFileError(
-                f"{where}, line {number}: more than {_LONGEST} bytes: not a text of lines; fetch it again"
-            )
-        if b"\0" in line:
-            raise DataFileError(f"{where}, line {number}: holds a NUL byte, as no text does: damaged; fetch it again")
-        yield line.decode(encoding)
+    with _opened(path, md5) as (file, size), _readable(str(path), "zip"), zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        for member in members:
+            _check_member(path, member.filename)
+        if sum(member.compress_size for member in members) > size:
+            raise DataFileError(f"{path}: its members take more bytes than it has: not the published archive; fetch it again")
+        for member in (m for m in members if wanted(m.filename)):
+            where, packed = f"{path}:{member.filename}", member.compress_size
+            if member.file_size > most_unpacked(packed):  # more than it says does not come out of it
+                told = f"its {packed:,} bytes unpack to {member.file_size:,}, as no data do"
+                raise DataFileError(f"{where}: {told}: fetch it again")
+            with archive.open(member) as stream:
+                yield member.filename, _decompressed(where, stream, packed, min(LIMIT, most_unpacked(packed)))

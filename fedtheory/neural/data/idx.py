@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,27 @@ from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError
 from fedtheory.inputs import flag
 from fedtheory.neural.data.core import ImageData, pixel_moments
-from fedtheory.neural.data.files import Release, check_labels, read_bytes, read_zip
+from fedtheory.neural.data.files import Release, check_labels, read_bytes
 
 __all__ = ["load_emnist_letters", "load_mnist", "parse_idx", "read_idx"]
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
-MNIST = Release("MNIST", "http://yann.lecun.com/exdb/mnist/", ("mnist", "MNIST/raw", "raw"))
+MNIST = Release(
+    "MNIST", "http://yann.lecun.com/exdb/mnist/", ("mnist", "MNIST/raw", "raw"),
+    {
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    },
+)  # fmt: skip
 EMNIST = Release(
-    "EMNIST",
-    "https://www.nist.gov/itl/products-and-services/emnist-dataset",
+    "EMNIST", "https://www.nist.gov/itl/products-and-services/emnist-dataset",
     ("emnist_letters", "emnist", "EMNIST/raw", "gzip", "raw"),
-)
-# Of the decompressed content; the published .gz files, decompressed, have these.
-MNIST_MD5 = {
-    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-}
-EMNIST_ZIP_MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"  # gzip.zip; the release gives none of its single files
+    {f"emnist-letters-{part}-{kind}-ubyte": None for part in ("train", "test") for kind in ("images-idx3", "labels-idx1")},
+    "gzip.zip", "58c8d27c78d21e728a6bc7b3cc06412e",
+)  # fmt: skip
 
 
 def parse_idx(where: str, content: Any) -> np.ndarray:
@@ -45,33 +46,27 @@ def parse_idx(where: str, content: Any) -> np.ndarray:
     Raises `DataFileError` for what is no IDX file, has an unknown type code, is truncated, or has
     bytes to spare; it says what was expected and found.
     """
+    def refused(said: str) -> DataFileError:
+        return DataFileError(f"{where}: {said}: fetch it again")
+
     if len(content) < 4:
-        raise DataFileError(f"{where}: {len(content)} bytes, but an IDX file has at least 4: truncated; fetch it again")
+        raise refused(f"truncated: {len(content)} bytes, but an IDX file has at least 4")
     zero, code, ndim = struct.unpack(">HBB", content[:4])
     if zero != 0:
         page = " (a web page?)" if bytes(content[:1]) == b"<" else ""
-        raise DataFileError(
-            f"{where}: begins with {bytes(content[:4])!r}{page}, an IDX file with two zero bytes: fetch it again"
-        )
-    if code not in _TYPES:
+        raise refused(f"begins with {bytes(content[:4])!r}{page}, an IDX file with two zero bytes")
+    if code not in _TYPES or ndim == 0:
         known = ", ".join(f"0x{k:02x}" for k in _TYPES)
-        raise DataFileError(f"{where}: type code 0x{code:02x}, IDX knows {known}: fetch it again")
-    if ndim == 0:
-        raise DataFileError(f"{where}: 0 dimensions, expected at least 1: fetch it again")
+        raise refused(f"type code 0x{code:02x} and {ndim} dimensions, IDX has {known} and at least 1")
     start = 4 + 4 * ndim
     if len(content) < start:
-        raise DataFileError(
-            f"{where}: truncated: {len(content)} bytes, {start} expected for its {ndim} dimensions: fetch it again"
-        )
-    shape = struct.unpack(f">{ndim}I", content[4:start])
-    kind = np.dtype(_TYPES[code])
+        raise refused(f"truncated: {len(content)} bytes, {start} expected for its {ndim} dimensions")
+    shape, kind = struct.unpack(f">{ndim}I", content[4:start]), np.dtype(_TYPES[code])
     expected = start + math.prod(shape) * kind.itemsize
     if len(content) != expected:
-        what = "truncated" if len(content) < expected else "trailing bytes"
+        told = "truncated" if len(content) < expected else "trailing bytes"
         size = " x ".join(map(str, shape))
-        raise DataFileError(
-            f"{where}: {what}: {expected} bytes expected for {size} of {kind.name}, found {len(content)}: fetch it again"
-        )
+        raise refused(f"{told}: {expected} bytes expected for {size} of {kind.name}, found {len(content)}")
     array = np.frombuffer(content, kind, offset=start).reshape(shape)
     return array if kind.itemsize == 1 else array.astype(kind.newbyteorder("="))
 
@@ -81,24 +76,25 @@ def read_idx(path: str | Path) -> np.ndarray:
     return parse_idx(str(path), read_bytes(path))
 
 
-def _pair(
-    read: Callable[[str], tuple[str, Any]], names: Sequence[str], low: int, high: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, h, w) and labels (n,) of bytes, low to high, in two files that belong together."""
-    pair = [(where, parse_idx(where, content)) for where, content in map(read, names)]
-    expected = (3, "images (n, h, w)"), (1, "labels (n,)")
-    for (where, array), (ndim, what) in zip(pair, expected, strict=True):
+def _pairs(of: Release, folder: str | Path, verify: bool, low: int, high: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Images (n, h, w) and labels (n,) of bytes, low to high, for training and for testing."""
+    flag("verify", verify)
+    images = np.zeros(0)
+    for name, where, content in of.contents(folder, verify):
+        array = parse_idx(where, content)
+        ndim, told = (3, "images (n, h, w)") if "images" in name else (1, "labels (n,)")
         if array.ndim != ndim or array.dtype != np.uint8:
             raise DataFileError(
-                f"{where}: holds {array.shape} of {array.dtype}, expected {what} of uint8: it is another file; fetch it again"
+                f"{where}: holds {array.shape} of {array.dtype}, expected {told} of uint8: it is another file; fetch it again"
             )
-    (image_file, x), (label_file, y) = pair
-    if len(x) != len(y):
-        raise DataFileError(
-            f"{label_file}: {len(y)} labels for the {len(x)} images of {image_file}: they do not belong together; fetch both again"
-        )
-    check_labels(label_file, y, low, high)
-    return x, y
+        if "images" in name:
+            images = array
+            continue
+        if len(images) != len(array):
+            said = f"{len(array)} labels for the {len(images)} images of {name.replace('labels-idx1', 'images-idx3')}"
+            raise DataFileError(f"{where}: {said}: they do not belong together; fetch both again")
+        check_labels(where, array, low, high)
+        yield images, array
 
 
 def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
@@ -117,15 +113,7 @@ def load_mnist(folder: str | Path, verify: bool = True) -> ImageData:
     DataFileError
         A file missing (its name, where it is published and the folder are said), damaged, or not of the format.
     """
-    flag("verify", verify)
-
-    def read(name: str) -> tuple[str, Any]:
-        dotted = name.replace("-idx", ".idx")  # another spelling in circulation
-        return MNIST.read(folder, name, dotted, md5=MNIST_MD5[name] if verify else None)
-
-    names = [*MNIST_MD5]
-    pairs = [_pair(read, names[first : first + 2], 0, 9) for first in (0, 2)]
-    train, test = ((x[:, None], y.astype(np.int64)) for x, y in pairs)
+    train, test = ((x[:, None], y.astype(np.int64)) for x, y in _pairs(MNIST, folder, verify, 0, 9))
     sealed((train, test))
     source = f"MNIST, IDX files in {Path(folder)}"
     return ImageData("mnist", *train, *test, 10, source=source, mean=(0.1307,), std=(0.3081,))
@@ -150,29 +138,14 @@ def load_emnist_letters(folder: str | Path, first_ten: bool = True, verify: bool
     DataFileError
         A file missing (its name, where it is published and the folder are said), damaged, or not of the format.
     """
-    flag("first_ten", first_ten), flag("verify", verify)
-    names = [
-        f"emnist-letters-{part}-{kind}-ubyte" for part in ("train", "test") for kind in ("images-idx3", "labels-idx1")
-    ]
-    packed: dict[str, tuple[str, bytearray]] = {}
-    archive = None if EMNIST.find(folder, names[0]) else EMNIST.find(folder, "gzip.zip")
-    if archive is not None:
-        wanted = {name + ".gz" for name in names}
-        for member, content in read_zip(
-            archive, lambda m: m.rpartition("/")[2] in wanted, EMNIST_ZIP_MD5 if verify else None
-        ):
-            packed[member.rpartition("/")[2].removesuffix(".gz")] = (f"{archive}:{member}", content)
+    flag("first_ten", first_ten)
 
-    def read(name: str) -> tuple[str, Any]:
-        return packed.pop(name) if name in packed else EMNIST.read(folder, name)
-
-    def part(first: int) -> tuple[np.ndarray, np.ndarray]:
-        x, y = _pair(read, names[first : first + 2], 1, 26)
+    def upright(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if first_ten:
             x, y = x[y <= 10], y[y <= 10]
         return np.ascontiguousarray(x.transpose(0, 2, 1))[:, None], y.astype(np.int64) - 1
 
-    train, test = part(0), part(2)
+    train, test = (upright(x, y) for x, y in _pairs(EMNIST, folder, verify, 1, 26))
     sealed((train, test))
     mean, std = pixel_moments(train[0])
     name = "emnist-l" if first_ten else "emnist-letters"

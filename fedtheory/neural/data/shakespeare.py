@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from fedtheory.errors import DataFileError
+from fedtheory.arrays import sealed
+from fedtheory.errors import DataFileError, InvalidInput
+from fedtheory.inputs import whole_number
 from fedtheory.neural.data.core import Corpus
 from fedtheory.neural.data.files import Release, read_bytes, read_tar, read_zip
-from fedtheory.neural.data.leaf import Samples, check_given, chosen, find_leaf, flatten, leaf_parts
+from fedtheory.neural.data.leaf import read_users
 from fedtheory.randomness import Stream
 
 __all__ = ["LENGTH", "VOCABULARY", "encode", "gutenberg_roles", "load_shakespeare", "named_roles", "tabbed_roles"]
@@ -24,19 +26,14 @@ VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijk
 SHAKESPEARE = Release(
     "Shakespeare",
     "https://www.gutenberg.org/files/100/old/old/1994-01-100.zip (LEAF's code makes JSON of it: https://github.com/TalwalkarLab/leaf)",
-    ("shakespeare", "data", "raw_data", "data/raw_data"),
+    ("shakespeare", "data", "leaf", "raw_data", "data/raw_data"),
 )
-_MISSING = len(VOCABULARY) - 1
-_NUMBERS = np.full(0x110000, _MISSING, np.uint8)
+_UNKNOWN = 255
+_NUMBERS = np.full(0x110000, _UNKNOWN, np.uint8)
 _NUMBERS[[ord(c) for c in VOCABULARY]] = np.arange(len(VOCABULARY))
-_KNOWN = np.zeros(0x110000, bool)
-_KNOWN[[ord(c) for c in VOCABULARY]] = True
 
 Roles = dict[str, str]
-
-
-def _points(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
+Samples = dict[str, tuple[np.ndarray, np.ndarray]]  # x and y of each user
 
 
 def encode(text: str) -> tuple[np.ndarray, int]:
@@ -44,8 +41,10 @@ def encode(text: str) -> tuple[np.ndarray, int]:
 
     A character that is not in it becomes the last one, '}' (which is what index -1 comes to in LEAF's own one-hot labels).
     """
-    points = _points(text)
-    return _NUMBERS[points], int((~_KNOWN[points]).sum())
+    codes = _NUMBERS[np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")]
+    unknown = codes == _UNKNOWN
+    codes[unknown] = len(VOCABULARY) - 1
+    return codes, int(unknown.sum())
 
 
 def _key(play: str, role: str) -> str:
@@ -150,61 +149,45 @@ def _decode(content: Any) -> str:
         return content.decode("latin1")
 
 
-def _tabbed(where: str, plays: dict[str, str]) -> tuple[str, Roles]:
-    roles: Roles = {}
-    for stem, text in sorted(plays.items()):
-        roles |= tabbed_roles(stem, text)
-    return where, roles
-
-
 def _looks_tabbed(text: str) -> bool:
     return re.search(r"^ACT\b", text, re.M) is not None and re.search(r"^[A-Z][^\t\n]*\t\S", text, re.M) is not None
 
 
-def _one_text(where: str, stem: str, text: str) -> tuple[str, Roles]:
-    if "by William Shakespeare" in text:
-        return where, gutenberg_roles(text)
-    if _looks_tabbed(text):
-        return where, tabbed_roles(stem, text)
-    return where, named_roles(text)
-
-
-def _stem(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(".txt")
-
-
-def _archive_texts(path: Path) -> dict[str, str]:
-    read = read_zip if path.suffix == ".zip" else read_tar
-    return {_stem(name): _decode(content) for name, content in read(path, lambda m: m.endswith(".txt"))}
+def _roles(texts: dict[str, str]) -> Roles:
+    """The roles of one text in any of the layouts, or of several plays."""
+    first = next(iter(texts.values()), "")
+    if len(texts) == 1 and "by William Shakespeare" in first:
+        return gutenberg_roles(first)
+    if len(texts) == 1 and not _looks_tabbed(first):
+        return named_roles(first)
+    roles: Roles = {}
+    for stem, text in sorted(texts.items()):
+        roles |= tabbed_roles(stem, text)
+    return roles
 
 
 def _from_file(path: Path) -> tuple[str, Roles]:
-    if path.name.endswith((".zip", ".tar.gz", ".tgz", ".tar")):
-        texts = _archive_texts(path)
-        if len(texts) == 1:
-            return _one_text(str(path), *next(iter(texts.items())))
-        return _tabbed(str(path), texts)
-    return _one_text(str(path), _stem(path.name), _decode(read_bytes(path)))
+    if not path.name.endswith((".zip", ".tar.gz", ".tgz", ".tar")):
+        return str(path), _roles({path.stem: _decode(read_bytes(path))})
+    read = read_zip if path.suffix == ".zip" else read_tar
+    members = read(path, lambda member: member.endswith(".txt"))
+    return str(path), _roles({PurePosixPath(name).stem: _decode(content) for name, content in members})
 
 
 def _find(path: Path) -> tuple[str, Roles]:
     if path.is_file():
         return _from_file(path)
-    names = ("raw_data.txt", "100.txt", "1994-01-100.zip", "pg100.txt", "input.txt", "tinyshakespeare_input.txt")
-    found = SHAKESPEARE.find(path, *names[:4])
-    if found is not None:
+    works, others = ("raw_data.txt", "100.txt", "1994-01-100.zip", "pg100.txt"), ("input.txt", "tinyshakespeare_input.txt")
+    if (found := SHAKESPEARE.find(path, *works)) is not None:
         return _from_file(found)
     for place in SHAKESPEARE.folders(path):
-        texts = {p.stem: _decode(read_bytes(p)) for p in sorted(place.glob("*.txt")) if p.name not in names}
-        plays = {stem: text for stem, text in texts.items() if _looks_tabbed(text)}
-        if plays:
-            return _tabbed(str(place), plays)
-        for archive in sorted(place.glob("*.tar.gz")):
-            if re.search(
-                r"shakespeare|plays", f"{place.name}/{archive.name}", re.I
-            ):  # a folder may hold other releases' too
+        texts = {p.stem: _decode(read_bytes(p)) for p in sorted(place.glob("*.txt")) if p.name not in others}
+        if plays := {stem: text for stem, text in texts.items() if _looks_tabbed(text)}:
+            return str(place), _roles(plays)
+        for archive in sorted(place.glob("*.tar.gz")):  # a folder may hold other releases' too
+            if re.search(r"shakespeare|plays", f"{place.name}/{archive.name}", re.I):
                 return _from_file(archive)
-    found = SHAKESPEARE.find(path, *names[4:])
+    found = SHAKESPEARE.find(path, *others)
     if found is None:
         raise SHAKESPEARE.missing(path, "train/*.json and test/*.json of LEAF, raw_data.txt or 1994-01-100.zip")
     return _from_file(found)
@@ -231,31 +214,44 @@ def _cut(roles: Roles, test_fraction: float) -> tuple[Samples, Samples, int]:
     return train, test, unknown
 
 
-def _leaf_windows(unknown: list[int]) -> Callable[[str, str, list[Any], list[Any]], tuple[np.ndarray, np.ndarray]]:
-    def read(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        for values, length, what in ((x, LENGTH, "x"), (y, 1, "y")):
-            for v in values:
-                if not isinstance(v, str) or len(v) != length:
-                    raise DataFileError(
-                        f"{where}: user {user!r}: an {what} is {str(v)[:30]!r}, expected a text of "
-                        f"{length} characters: not LEAF's Shakespeare (load_leaf reads numbers)"
-                    )
-        codes, strange = encode("".join(x))
-        labels, also = encode("".join(y))
-        unknown[0] += strange + also
+def _leaf_files(folder: Path, part: str) -> list[Path]:
+    """The JSON files in the sub-folder `part` of the first folder that has some; empty when there are none."""
+    found = (sorted(p for p in (place / part).glob("*.json*") if p.is_file()) for place in SHAKESPEARE.folders(folder))
+    return next(filter(None, found), [])
+
+
+def _from_leaf(files: list[Path]) -> tuple[Samples, int]:
+    """The samples of each user of LEAF's JSON, and how many characters are not in the vocabulary."""
+    strange = 0
+
+    def windows(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal strange
+        for values, length, name in ((x, LENGTH, "x"), (y, 1, "y")):
+            if wrong := [v for v in values if not isinstance(v, str) or len(v) != length]:
+                raise DataFileError(
+                    f"{where}: user {user!r}: an {name} is {str(wrong[0])[:30]!r}, expected a text of "
+                    f"{length} characters: not LEAF's Shakespeare"
+                )
+        (codes, unknown), (labels, also) = encode("".join(x)), encode("".join(y))
+        strange += unknown + also
         return codes.reshape(-1, LENGTH), labels
 
-    return read
+    return read_users(files, windows), strange
 
 
-def _crop(part: Samples, users: list[str], amount: int, seed: int, purpose: str) -> Samples:
-    g = Stream(seed).generator(purpose)
-    cropped = {}
-    for user in users:
-        x, y = part[user]
-        start = int(g.integers(len(y) - amount + 1))
-        cropped[user] = (x[start : start + amount], y[start : start + amount])
-    return cropped
+def _crop(part: Samples, users: list[str], amount: int | None, stream: np.random.Generator) -> Samples:
+    """So many consecutive windows of each of these users; None takes all."""
+    if amount is None:
+        return {user: part[user] for user in users}
+    starts = {user: int(stream.integers(len(part[user][1]) - amount + 1)) for user in users}
+    return {u: (part[u][0][start : start + amount], part[u][1][start : start + amount]) for u, start in starts.items()}
+
+
+def _flat(part: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y and user number of the samples of all users one after the other, read-only."""
+    owner = np.repeat(np.arange(len(part), dtype=np.int32), [len(y) for _, y in part.values()])
+    x, y = (np.concatenate(both) for both in zip(*part.values(), strict=True))
+    return sealed((x, y.astype(np.int64), owner))
 
 
 def load_shakespeare(
@@ -291,13 +287,16 @@ def load_shakespeare(
     InvalidInput
         Fewer long enough roles than `clients`; numbers out of range.
     """
-    check_given(test_fraction, clients=clients, samples=samples)
+    for name, number in (("clients", clients), ("samples", samples)):
+        if number is not None:
+            whole_number(name, number)
+    if not 0 < test_fraction < 1:
+        raise InvalidInput(f"test_fraction is {test_fraction!r}: it must be between 0 and 1")
     path = Path(folder).expanduser()
-    leaf = {part: [] if path.is_file() else find_leaf(path, part) for part in ("train", "test")}
-    if all(leaf.values()):
-        counter = [0]
-        train, test = leaf_parts(leaf, _leaf_windows(counter))
-        where, unknown = f"LEAF JSON in {path}", counter[0]
+    leaf = [[] if path.is_file() else _leaf_files(path, part) for part in ("train", "test")]
+    if all(leaf):
+        (train, unknown), (test, also) = map(_from_leaf, leaf)
+        where, unknown = f"LEAF JSON in {path}", unknown + also
     else:
         where, roles = _find(path)
         if not roles:
@@ -306,18 +305,21 @@ def load_shakespeare(
             )
         train, test, unknown = _cut(roles, test_fraction)
 
-    need = (1, 1) if samples is None else (samples, max(samples // 5, 1))
-    users = [u for u in train if u in test and len(train[u][1]) >= need[0] and len(test[u][1]) >= need[1]]
-    told = f"{len(users)} of {len(train)} roles have {need[0]} training and {need[1]} test windows"
-    users = chosen(
-        f"{where}: {told}", users, clients, seed, "shakespeare roles", "lower clients or samples"
-    )
-    if samples is not None:
-        train = _crop(train, users, need[0], seed, "shakespeare train windows")
-        test = _crop(test, users, need[1], seed, "shakespeare test windows")
-    x, y, owner = flatten(where, "training", users, train)
-    test_x, test_y, test_owner = flatten(where, "test", users, test)
+    need, tested = samples or 1, max((samples or 1) // 5, 1)
+    users = [u for u in train if u in test and len(train[u][1]) >= need and len(test[u][1]) >= tested]
+    if len(users) < (clients or 1):
+        raise InvalidInput(
+            f"{where}: {len(users)} of {len(train)} roles have {need} training and {tested} test windows, clients asks "
+            f"for {clients or 1}: lower clients or samples"
+        )
+    drawn = Stream(seed).generator("shakespeare roles").permutation(len(users))[:clients]
+    users = [users[k] for k in sorted(drawn)]
+    parts = [
+        _crop(part, users, samples and amount, Stream(seed).generator(f"shakespeare {name} windows"))
+        for name, part, amount in (("train", train, need), ("test", test, tested))
+    ]
+    (x, y, owner), (test_x, test_y, test_owner) = map(_flat, parts)
     return Corpus(
-        "shakespeare", x, y.astype(np.int64), test_x, test_y.astype(np.int64), len(VOCABULARY),
-        tuple(users), owner, test_owner, source=where, vocabulary=VOCABULARY, unknown=unknown,
-    )
+        "shakespeare", x, y, test_x, test_y, len(VOCABULARY), tuple(users), owner, test_owner, source=where,
+        vocabulary=VOCABULARY, unknown=unknown,
+    )  # fmt: skip

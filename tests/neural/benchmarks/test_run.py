@@ -75,8 +75,7 @@ def test_a_run_is_read_again_from_its_checkpoint(results):
     for method, r in runs.items():
         found = bench.read_result(quick(method), folder)
         assert found.metrics == r.metrics and found.rounds == 4 and found.parameters == r.parameters
-        asked = bench.read_result(replace(quick(method), network="logistic", epochs=9), folder)
-        assert (asked.preset.network, asked.preset.epochs) == (r.preset.network, r.preset.epochs)  # as it was run
+        assert bench.read_result(quick(method).changed(network="logistic"), folder) is None  # a run of its own
         written = json.loads((folder / "runs" / f"{r.preset.name}.json").read_text())
         assert written["metrics"] == r.metrics and written["provenance"]["parts"][0]["last_round"] == 4
     assert bench.read_result(replace(quick("fedprox"), method="other"), folder) is None
@@ -89,6 +88,9 @@ def test_more_rounds_go_on_from_where_it_was(tmp_path):
     whole = bench.run_preset(preset, data.digits(), None, progress=False)
     assert found.metrics == whole.metrics
     assert [p["first_round"] for p in found.provenance["parts"]] == [1, 3]
+    assert bench.read_result(preset, tmp_path).rounds == 4
+    bench.run_preset(preset, data.digits(), tmp_path, rounds=1, resume=False, progress=False)
+    assert bench.read_result(preset, tmp_path).rounds == 1
     with pytest.raises(InvalidInput, match=r"solver\.lr is 0.1 there and 0.2 here"):
         bench.run_preset(replace(preset, lr=0.2), data.digits(), tmp_path, progress=False)
 
@@ -133,24 +135,26 @@ def test_another_runs_checkpoint_ends_the_table_and_a_bad_setting_its_row(tmp_pa
     preset = quick("fedprox")
     bench.run_preset(preset, data.digits(), tmp_path, rounds=1, progress=False)
     with pytest.raises(CheckpointError, match="is the checkpoint of another run"):
-        list(many.run_presets([replace(preset, lr=0.2)], None, tmp_path, lambda r: None, rounds=2, progress=False))
+        list(many.run_presets([replace(preset, lr=0.2)], many.Datasets(None), tmp_path, lambda r: None, rounds=2, progress=False))
     with pytest.raises(CheckpointError, match="beyond rounds = 1"):
         bench.run_preset(preset, data.digits(), tmp_path, rounds=2, progress=False)
         bench.run_preset(preset, data.digits(), tmp_path, rounds=1, progress=False)
     wrong = replace(preset, split="other", partition={"partition": "dirichlet", "alpha": 0.0})
-    (row,) = many.run_presets([wrong], None, tmp_path, lambda r: None, progress=False)
+    (row,) = many.run_presets([wrong], many.Datasets(None), tmp_path, lambda r: None, progress=False)
     assert "alpha" in row.error and "checkpoint" not in row.error
 
     def refuse(*args, **options):
         raise InvalidInput("a setting named checkpoint = 1: use another")
 
     monkeypatch.setattr(many, "run_preset", refuse)
-    (row,) = many.run_presets([preset], None, tmp_path, lambda r: None)
+    (row,) = many.run_presets([preset], many.Datasets(None), tmp_path, lambda r: None)
     assert "a setting named checkpoint" in row.error  # the word alone ends nothing
 
 
 def test_claims_of_figure_1(results):
-    said = bench.claims(list(results[1].values()), last=2)
+    from paper_figures.fedelasticnet.table_runs import claims
+
+    said = claims(list(results[1].values()), last=2)
     pairs = [("fedprox", "algorithm-1"), ("scaffold", "algorithm-2"), ("feddyn", "algorithm-3")]
     assert [(c["baseline"], c["method"]) for c in said] == pairs
     for c in said:

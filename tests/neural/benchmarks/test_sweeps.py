@@ -10,11 +10,12 @@ import command_line
 import numpy as np
 import pytest
 
+from fedtheory.cli.bench_options import numbers
 from fedtheory.errors import InvalidInput
-from fedtheory.neural.benchmarks import presets, sweeps
+from fedtheory.neural.benchmarks import presets, run
 
 call = partial(command_line.call, "bench")
-ROW = dict.fromkeys(("dataset", "split", "participation", "method", *sweeps.OPTIONS), 0) | {
+ROW = dict.fromkeys(("dataset", "split", "participation", "method", *presets.OPTIONS), 0) | {
     "rounds": 3, "error": None, "entropies": None, "seconds": 1.0, "ratio": None, "best_accuracy": 0.5,
 }  # fmt: skip
 
@@ -26,16 +27,16 @@ def rows(*measured, **more):
 def test_a_value_that_is_the_papers_is_the_papers_run_and_any_other_one_of_its_own():
     paper = presets.of_table("fedelasticnet-table3", "mnist", "iid")
     names = {p.name for p in presets.of_table("fedelasticnet-table3")}
-    made = sweeps.expand(paper, {"l1": [1e-4, 1e-2, 1.00000001e-2], "lr": [0.1, 0.05]}, [0, 7])
+    made = presets.expand(paper, {"l1": [1e-4, 1e-2, 1.00000001e-2], "lr": [0.1, 0.05]}, [0, 7])
     assert len({p.name for p in made}) == len(made) == 2 * 2 * (3 * 1 + 3 * 3)  # two rates, two seeds
     for p in made:
         unchanged = p.seed == 0 and not p.own
         assert (p.name in names) == unchanged
-        assert p.own == {k: v for k in sweeps.OPTIONS if (v := p.value(k)) != presets.get(p.name.split("@")[0]).value(k)}
+        assert p.own == {k: v for k in presets.OPTIONS if (v := p.value(k)) != presets.get(p.name.split("@")[0]).value(k)}
     net = next(p for p in made if p.method == "algorithm-3" and p.own == {"lr": 0.05, "l1": 1e-2})
-    assert net.with_values({}).name == presets.get(net.name.split("@")[0]).with_values({"lr": 0.05, "l1": 1e-2}).name
+    assert net.changed().name == presets.get(net.name.split("@")[0]).changed(lr=0.05, l1=1e-2).name
     assert net.make_algorithm().l1 == 1e-2 and net.make_solver().lr == 0.05
-    (dyn,) = sweeps.expand([presets.get("fedelasticnet/mnist/iid/10%/feddyn")], {"l2": [0.25]}, [0])
+    (dyn,) = presets.expand([presets.get("fedelasticnet/mnist/iid/10%/feddyn")], {"l2": [0.25]}, [0])
     assert dyn.make_algorithm().alpha == 0.25 and dyn.name.endswith("/feddyn@l2=0.25")
 
 
@@ -44,32 +45,32 @@ def test_a_value_that_is_the_papers_is_the_papers_run_and_any_other_one_of_its_o
 )
 def test_values_that_are_none_are_refused(option, text):
     with pytest.raises(InvalidInput, match=f"--{option}"):
-        sweeps.numbers(option, text)
+        numbers(option, text)
 
 
 def test_several_seeds_are_a_mean_with_its_range():
-    (row,) = sweeps.over_seeds(rows(1.0, 2.0, 6.0))
+    (row,) = run.over_seeds(rows(1.0, 2.0, 6.0))
     assert row["measured"] == 3.0 and row["range"]["measured"] == [1.0, 6.0] and row["seeds"] == [0, 1, 2]
     assert row["standard_error"]["measured"] == pytest.approx(math.sqrt(7) / math.sqrt(3))  # deviations -2, -1, 3 over 3 - 1
-    (pair,) = sweeps.over_seeds([r | {"measured": (r["measured"], 1.0)} for r in rows(1.0, 2.0)])
+    (pair,) = run.over_seeds([r | {"measured": (r["measured"], 1.0)} for r in rows(1.0, 2.0)])
     assert pair["measured"] == [1.5, 1.0] and pair["range"]["measured"] == [1.0, 2.0]
-    assert sweeps.over_seeds(rows(4.0)) == rows(4.0)
+    assert run.over_seeds(rows(4.0)) == rows(4.0)
 
 
 def test_seeds_of_other_settings_are_rows_of_their_own():
     first, second = rows(1.0, 3.0)
     for name, value in (("epochs", 5), ("network", "logistic"), ("clip", 10.0), ("augment", "flip-crop"), ("solver", "adam")):
-        assert len(sweeps.over_seeds([first, second | {name: value}])) == 2
-    assert len(sweeps.over_seeds([first, second])) == 1
+        assert len(run.over_seeds([first, second | {name: value}])) == 2
+    assert len(run.over_seeds([first, second])) == 1
 
 
 def test_a_seed_that_diverged_or_is_not_finished_is_told_and_not_averaged():
     good, bad, short = rows(1.0, 100.0, 50.0)
     bad["error"], short["rounds"] = "diverged in round 2", 2
-    (row,) = sweeps.over_seeds([good, bad, short])
+    (row,) = run.over_seeds([good, bad, short])
     assert row["measured"] == 1.0 and row["seeds"] == [0] and row["range"] == {}
     assert row["error"] == "seed 1: diverged in round 2; seed 2: only 2 rounds"
-    (none,) = sweeps.over_seeds([bad, bad | {"seed": 2}])
+    (none,) = run.over_seeds([bad, bad | {"seed": 2}])
     assert none["measured"] is None and none["seeds"] == []
 
 
@@ -111,11 +112,11 @@ def test_what_cannot_be_swept_is_told_before_work(tmp_path):
 
 
 def test_a_diverged_run_is_not_drawn_and_other_values_are_panels_of_their_own(tmp_path):
-    from fedtheory.neural.benchmarks.result import Result
+    from fedtheory.neural.benchmarks.run import Result
     from paper_figures.fedelasticnet.table_runs import accuracy_data, draw_accuracy
 
     def results(method, l1, seed, error=None, split="iid"):
-        made = sweeps.expand([presets.get(f"fedelasticnet/mnist/{split}/10%/{method}")], {"l1": l1} if l1 else {}, [seed])
+        made = presets.expand([presets.get(f"fedelasticnet/mnist/{split}/10%/{method}")], {"l1": l1} if l1 else {}, [seed])
         return [Result(p, {"test_accuracy": [0.1, 0.5 + 0.01 * seed, 0.6]}, rounds=2, error=error) for p in made]
 
     runs = [r for seed in (0, 1) for r in results("feddyn", [], seed)]

@@ -14,53 +14,53 @@ G = np.random.default_rng(0)
 
 
 # --- LEAF -----------------------------------------------------------------------------------------
+def window(letter):
+    return letter * 80
+
+
 @pytest.mark.parametrize("below", [".", "data"])
-def test_leaf_numbers(tmp_path, below):
-    write_leaf(tmp_path / below / "train/a.json", ann=([[1, 2.5], [3, 4]], [0, 2]), bob=([[5, 6]], [1]))
-    write_leaf(tmp_path / below / "train/b.json.gz", cat=([[7, 8]], [1]))
-    write_leaf(tmp_path / below / "test/a.json", bob=([[9, 9]], [4]))
-    found = data.load_leaf(tmp_path)
-    np.testing.assert_array_equal(found.train_x, np.array([[1, 2.5], [3, 4], [5, 6], [7, 8]], np.float32))
-    assert (found.users, found.train_users.tolist(), found.test_users.tolist()) == (
-        ("ann", "bob", "cat"),
-        [0, 0, 1, 2],
-        [1],
-    )
-    assert (found.train_y.tolist(), found.test_y.tolist(), found.num_classes) == ([0, 2, 1, 1], [4], 5)
-    assert [p.tolist() for p in data.federated(found, "users").indices] == [[0, 1], [2], [3]]
-    single = data.load_leaf(tmp_path / below / "train/a.json")
-    assert (single.num_train, single.num_test, single.users) == (3, 0, ("ann", "bob"))
+def test_leaf(tmp_path, below):
+    """A user's samples, of whichever file; who has none for testing is left out."""
+    write_leaf(tmp_path / below / "train/a.json", ann=([window("a"), window("b")], ["c", "d"]), bob=([window("e")], ["f"]))
+    write_leaf(tmp_path / below / "train/b.json.gz", cat=([window("g")], ["h"]))
+    write_leaf(tmp_path / below / "test/a.json", cat=([window("i")], ["ä"]), ann=([window("j")], ["k"]))
+    found = data.load_shakespeare(tmp_path)
+    assert (found.users, found.train_users.tolist(), found.test_users.tolist()) == (("ann", "cat"), [0, 0, 1], [0, 1])
+    assert [found.text(x) for x in found.train_x] == [window("a"), window("b"), window("g")]
+    assert (found.text(found.train_y), found.text(found.test_y), found.unknown) == ("cdh", "k}", 1)
+    assert [p.tolist() for p in data.federated(found, "users").indices] == [[0, 1], [2]]
 
 
 def test_leaf_files_that_are_wrong(tmp_path):
-    path = tmp_path / "one.json"
-    good = write_leaf(path, ann=([[1.0]], [0]), bob=([[2.0]], [1]))
+    path = tmp_path / "train/one.json"
+    good = write_leaf(path, ann=([window("a")], ["b"]), bob=([window("c")], ["d"]))
+    write_leaf(tmp_path / "test/one.json", ann=([window("a")], ["b"]))
     raw = path.read_bytes()
     for length in (0, 1, len(raw) // 2, len(raw) - 1):
         path.write_bytes(raw[:length])
         with pytest.raises(DataFileError, match=r"one.json: not whole JSON"):
-            data.load_leaf(path)
+            data.load_shakespeare(tmp_path)
     for change, message in (
-        ({"num_samples": [1, 2]}, "user 'bob': 1 x and 1 y, num_samples says 2"),
+        ({"num_samples": [1, 2]}, "user 'bob' has not as many x and y as num_samples says"),
         ({"num_samples": [1]}, "2 users but 1 num_samples"),
-        ({"users": ["ann", "ann"]}, "different names"),
-        ({"users": ["ann", "eve"]}, "user 'eve' has no lists"),
+        ({"users": ["ann", "ann"]}, "'ann' is named twice"),
+        ({"users": ["ann", 3]}, "'3' is named twice, or is no text"),
+        ({"users": ["ann", "eve"]}, "user 'eve' has not as many"),
         ({"user_data": []}, "'user_data' is missing or not a dict"),
-        ({"user_data": {"ann": {"x": [["a"]], "y": [0]}, "bob": {"x": [[1]], "y": [0]}}}, "not numbers of one shape"),
-        ({"user_data": {"ann": {"x": [[1]], "y": [0.5]}, "bob": {"x": [[1]], "y": [0]}}}, "whole numbers >= 0"),
-        ({"user_data": {"ann": {"x": [[1]], "y": [0]}, "bob": {"x": [[1, 2]], "y": [0]}}}, "different shapes"),
+        ({"user_data": {"ann": {"x": ["a"], "y": ["b"]}}}, "expected a text of 80 characters"),
+        ({"user_data": {"ann": {"x": [1], "y": ["b"]}}}, "expected a text of 80 characters"),
+        ({"user_data": {"ann": {"x": [window("a")], "y": ["bc"]}}}, "'bc', expected a text of 1 characters"),
     ):
         path.write_text(json.dumps(good | change))
         with pytest.raises(DataFileError, match=message):
-            data.load_leaf(path)
-    path.write_text(json.dumps(good).replace("2.0", "NaN"))
-    with pytest.raises(DataFileError, match="holds NaN"):
-        data.load_leaf(path)
-    write_leaf(tmp_path / "train/a.json", ann=([[1]], [0]))
-    write_leaf(tmp_path / "train/b.json", ann=([[1]], [0]))
-    write_leaf(tmp_path / "test/b.json", ann=([[1]], [0]))
-    with pytest.raises(DataFileError, match="user 'ann' is in another file"):
-        data.load_leaf(tmp_path)
+            data.load_shakespeare(tmp_path)
+    path.write_text("[1]")
+    with pytest.raises(DataFileError, match="'users' is missing"):
+        data.load_shakespeare(tmp_path)
+    path.write_bytes(raw)
+    write_leaf(tmp_path / "train/two.json", ann=([window("a")], ["b"]))
+    with pytest.raises(DataFileError, match=r"two.json: user 'ann' is named twice"):
+        data.load_shakespeare(tmp_path)
 
 
 # --- Shakespeare ----------------------------------------------------------------------------------

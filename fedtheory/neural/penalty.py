@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from fedtheory.compiled import available
-from fedtheory.local.clipping import EPSILON
+from fedtheory.local.clipping import clipped_factor
 from fedtheory.local.objective import LocalObjective
 from fedtheory.neural.engines.compiled import PenaltyTerms
 from fedtheory.neural.engines.kernels import penalise, shrink
-from fedtheory.neural.fused import fused
 
 __all__ = ["Penalty"]
 
@@ -38,7 +37,6 @@ class Penalty:
         self.pull, self.prox, self.curvature, self.ridge = pull, prox, curvature, ridge
         self.l1 = float(objective.l1)
         self.anchor: Any = objective.l1_center if self.l1 else None
-        self.recorded = False  # whether a GPU records the steps: step sizes are tensors
         self.compiled = available() and y.device.type == "cpu" and not isinstance(curvature, torch.Tensor)
         if self.compiled:
             none = y.new_empty((len(y), 0))
@@ -53,7 +51,7 @@ class Penalty:
     def on(self, change: Callable[[Tensor], Tensor]) -> Penalty:
         """The same penalty for steps that are recorded, with every tensor passed through `change`."""
         other = copy.copy(self)
-        other.recorded, other.compiled = True, False
+        other.compiled = False
         for name, a in self.tensors().items():
             setattr(other, name, change(a))
         return other
@@ -82,11 +80,12 @@ class Penalty:
     def direction(self, y: Tensor, gradient: Tensor, clip: float | None, spares: str | None) -> Tensor:
         """The gradient with that of the penalty, cut to `clip` in each row where it is given, as
         `fedtheory.local.clipping` says; gradient (r, d) is that of the loss alone."""
-        return (_whole_at_once if self.recorded else _whole)(y, gradient, *self._terms(len(y), clip, spares))
+        return _whole(y, gradient, *self._terms(len(y), clip, spares))
 
     def move(self, y: Tensor, gradient: Tensor | None, lr: Any, clip: float | None, spares: str | None) -> None:
         """One step of the first rows y (r, d) along `direction`, in place; lr a number, or (r, 1)."""
-        (_moved_at_once if self.recorded else _moved)(y, gradient, lr, *self._terms(len(y), clip, spares))
+        whole = _whole(y, gradient, *self._terms(len(y), clip, spares))
+        y.sub_(whole, alpha=lr) if isinstance(lr, float) else y.addcmul_(whole, lr, value=-1.0)
 
     def before(self, y: Tensor, lr: Any) -> float:
         """To the first rows y (r, d), in place, what the gradient of the penalty does to them; lr a number, or (r, 1).
@@ -113,7 +112,9 @@ class Penalty:
             rows = y.numpy()
             shrink(rows, _each(lr, rows), self.arrays[1], self._l1)
             return
-        (_shrunk_at_once if self.recorded else _shrunk)(y, lr, self.l1, self.anchor[: len(y)])
+        anchor, bound = self.anchor[: len(y)], lr * self.l1  # a number, or a tensor: nothing is sent to a GPU
+        moved = y - anchor
+        y.copy_(anchor + (moved - moved.clamp(-bound, bound)))  # the brackets keep zeros exact
 
 
 def _whole(
@@ -134,27 +135,10 @@ def _whole(
     if anchor is not None:
         whole.add_(torch.sub(y, anchor).sign_(), alpha=l1)
     if limit is not None:
-        norm = torch.sqrt(torch.sum(whole * whole, dim=-1, keepdim=True))
-        # `clipped_factor`, which a compiler cannot look through
-        whole.mul_(torch.clip(limit / (norm + EPSILON), None, 1.0))
+        whole.mul_(clipped_factor(whole, limit))
         if isinstance(later, torch.Tensor) or later:
             whole.add_(y * later)
     return whole
-
-
-def _moved(y: Tensor, gradient: Tensor | None, lr: Any, *terms: Any) -> None:
-    """y <- y - lr whole."""
-    whole = _whole(y, gradient, *terms)
-    y.sub_(whole, alpha=lr) if isinstance(lr, float) else y.addcmul_(whole, lr, value=-1.0)
-
-
-def _shrunk(y: Tensor, lr: Any, l1: float, anchor: Tensor) -> None:
-    """y <- prox of lr l1 ||. - anchor||_1."""
-    moved, bound = y - anchor, lr * l1  # a number, or a tensor: nothing is sent to a GPU
-    y.copy_(anchor + (moved - moved.clamp(-bound, bound)))  # the brackets keep zeros exact
-
-
-_whole_at_once, _moved_at_once, _shrunk_at_once = fused(_whole), fused(_moved), fused(_shrunk)
 
 
 def _each(lr: Any, rows: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from contextlib import contextmanager
 from threading import Event
 
@@ -22,7 +21,7 @@ from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-from fedtheory.neural import captured, penalty, plans  # noqa: E402
+from fedtheory.neural import captured, plans  # noqa: E402
 from fedtheory.neural.networks import CharLstm  # noqa: E402
 from fedtheory.neural.optimisers import LocalStep  # noqa: E402
 from fedtheory.neural.problem import NeuralProblem  # noqa: E402
@@ -207,33 +206,6 @@ def test_losses_of_all_kinds_are_recorded(how, on_pretend):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
 
 
-COMPILED = [
-    ("mlp", "stacked", ELASTIC, {}),
-    ("cnn", "loop", ELASTIC, {"l1": "prox"}),
-    ("lstm", "stacked", ELASTIC, {"clip": 0.3, "clip_spares": "curvature"}),
-]
-
-
-@pytest.mark.parametrize(("kind", "engine", "algorithm", "options"), COMPILED)
-def test_compiled_functions_keep_their_numbers_in_whole_runs(kind, engine, algorithm, options, on_pretend, monkeypatch):
-    """Under vmap's rules and in a backward pass too, with the graphs that torch.compile traces."""
-    compiled, trace = [], torch.compile
-    for function in (penalty._whole_at_once, penalty._moved_at_once, penalty._shrunk_at_once):
-        function.made.clear()
-    monkeypatch.setattr(torch, "compile", lambda f, **how: compiled.append(f.__name__) or trace(f, **how))
-    monkeypatch.setattr("fedtheory.neural.fused.BACKEND", "aot_eager")
-    on_pretend(PlainGraph)
-    found = []
-    for devices in ((), ("cpu",)):
-        monkeypatch.setattr("fedtheory.neural.fused.DEVICES", devices)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            found.append(run(problem(kind, engine), algorithm, SGD(4, 0.1, epochs=1, **options), rounds=2))
-    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-12)
-    wanted = {"_moved"} | ({"_shrunk"} if "l1" in options else set())
-    assert set(compiled) == wanted
-
-
 class Both(nn.Module):
     """Samples of two tensors."""
 
@@ -277,7 +249,7 @@ def test_rows_of_recordings_begin_where_a_gpu_reads_best(on_pretend):
     (step,) = kept._steps.values()
     for tensor in (step.y, step.step.penalty.pull, step.step.penalty.anchor):
         assert tensor.stride(0) * tensor.element_size() % captured.ALIGNED == 0 and tensor.shape == step.y.shape
-    assert step.y.stride(0) - step.y.shape[1] < captured.ALIGNED // 8 and step.step.penalty.recorded
+    assert step.y.stride(0) - step.y.shape[1] < captured.ALIGNED // 8 and not step.step.penalty.compiled
 
 
 def test_one_recording_serves_all_rounds(on_pretend, monkeypatch):

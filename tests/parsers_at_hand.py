@@ -279,10 +279,10 @@ def _tar() -> bytes:
     return buffer.getvalue()
 
 
-def _read_tar(path: Path) -> Any:
-    from fedtheory.neural.data.files import read_tar
+def _read_archive(path: Path) -> Any:
+    from fedtheory.neural.data.files import read_archive
 
-    return list(read_tar(path, lambda name: True))
+    return list(read_archive(path, lambda name: True))
 
 
 def _zip() -> bytes:
@@ -290,12 +290,6 @@ def _zip() -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("folder/a.txt", "abc")
     return buffer.getvalue()
-
-
-def _read_zip(path: Path) -> Any:
-    from fedtheory.neural.data.files import read_zip
-
-    return list(read_zip(path, lambda name: True))
 
 
 PARSERS = {
@@ -318,8 +312,8 @@ PARSERS = {
         Parser("idx", ".idx", _idx, _read_idx),
         Parser("batch", ".pickle", _batch, _read_batch),
         Parser("leaf", ".json", _leaf, _read_leaf),
-        Parser("tar", ".tar.gz", _tar, _read_tar),
-        Parser("zip", ".zip", _zip, _read_zip),
+        Parser("tar", ".tar.gz", _tar, _read_archive),
+        Parser("zip", ".zip", _zip, _read_archive),
     )
 }
 

@@ -122,7 +122,7 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
 
     Parameters
     ----------
-    label_key : 'labels' (CIFAR-10), 'fine_labels' or 'coarse_labels' (CIFAR-100)
+    label_key : 'labels' (CIFAR-10) or 'fine_labels' (CIFAR-100)
 
     Raises
     ------
@@ -158,18 +158,16 @@ def parse_pickle(where: str, content: Any, label_key: str) -> tuple[np.ndarray, 
 
 def _load(folder: str | Path, of: Release, verify: bool, label_key: str, num_classes: int, **moments: Any) -> ImageData:
     flag("verify", verify)
-    pixels = {True: bytearray(), False: bytearray()}  # grown in place: no second copy of all images is ever needed
-    labels: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    parts: dict[bool, list[tuple[np.ndarray, np.ndarray]]] = {False: [], True: []}
     for file, where, content in of.contents(folder, verify):
         x, y = parse_pickle(where, content, label_key)
         check_labels(where, y, 0, num_classes - 1)
-        pixels["test" in file] += np.ascontiguousarray(x).data.cast("B")
-        labels["test" in file].append(y)
-        del x, content  # else the next file is read beside this one
+        parts["test" in file].append((x, y))
+        del content  # else the next file is read beside this one
     (train_x, train_y), (test_x, test_y) = (
-        (np.frombuffer(pixels[test], np.uint8).reshape(-1, 3, 32, 32), np.concatenate(labels[test])) for test in (False, True)
+        map(np.concatenate, zip(*parts[test], strict=True)) for test in (False, True)
     )
-    sealed((train_x, test_x))
+    sealed((train_x, train_y, test_x, test_y))
     name, source = of.title.lower().replace("-", ""), f"{of.title}, the Python version in {Path(folder)}"
     return ImageData(name, train_x, train_y, test_x, test_y, num_classes, source=source, **moments)
 

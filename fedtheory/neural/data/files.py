@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from fedtheory.errors import DataFileError, FedTheoryError
 from fedtheory.untrusted import TooMuch, Unpacked, most_unpacked
 
-__all__ = ["LIMIT", "Release", "check_labels", "read_bytes", "read_tar", "read_zip", "verify"]
+__all__ = ["LIMIT", "Release", "check_labels", "read_archive", "read_bytes", "verify"]
 
 LIMIT = 2**30  # bytes; several times the largest file of any release read here, so that a bomb is refused
 _CHUNK = 2**22
@@ -40,10 +40,7 @@ def verify(where: str, content: Any, expected: str | None) -> None:
     if expected is None:
         return
     digest = hashlib.md5(usedforsecurity=False)  # what the releases publish: it tells damage, not malice
-    if isinstance(content, bytes | bytearray | memoryview):
-        digest.update(content)
-    else:
-        digest = hashlib.file_digest(content, lambda: digest)
+    hashlib.file_digest(content, lambda: digest) if hasattr(content, "read") else digest.update(content)
     if (found := digest.hexdigest()) != expected:
         raise DataFileError(
             f"{where}: md5 {found}, the release's has {expected}: damaged or another version; "
@@ -181,8 +178,8 @@ class Release:
         if packed and archive is None:
             raise self.missing(folder, f"{self.archive} or {first}")
         if archive is not None:
-            read = read_zip if archive.suffix == ".zip" else read_tar
-            members = read(archive, lambda member: _name(member) in self.files, self.archive_md5 if checked else None)
+            md5 = self.archive_md5 if checked else None
+            members = read_archive(archive, lambda member: _name(member) in self.files, md5)
             found = {_name(member): (f"{archive}:{member}", content) for member, content in members}  # in an order of its own
             for name in self.files:
                 if name not in found:
@@ -207,68 +204,47 @@ def _name(member: str) -> str:
     return PurePosixPath(member).name.removesuffix(".gz")
 
 
-def _check_member(path: Path, name: str) -> None:
-    pure = PurePosixPath(name.replace("\\", "/"))
-    if pure.is_absolute() or ".." in pure.parts or any(p.endswith(":") for p in pure.parts):
-        raise DataFileError(
-            f"{path}: holds a member {name!r} outside its own folder: not the published archive; fetch it again"
-        )
+def read_archive(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
+    """(member name, decompressed content) of the wanted members of an archive, in its order; nothing is unpacked to disk.
+
+    It is a zip by its name, or else a tar: plain, gzip, xz or bzip2, and read to its end, where the
+    checksum stands.
+
+    Raises `DataFileError` for another md5, a damaged archive, members or bytes that are too many
+    for its size, a wanted member that is outside the archive's folder or, in a tar, no regular
+    file, and several members of a zip in the same bytes.
+    """
+    kind, members = ("zip", _of_zip) if path.suffix == ".zip" else ("tar", _of_tar)
+    with _opened(path, md5) as (file, size), _readable(str(path), kind):
+        for member, content in members(path, file, size, wanted):
+            if (place := PureWindowsPath(member)).anchor or ".." in place.parts:  # which reads both kinds of slashes
+                raise DataFileError(f"{path}: holds {member!r} outside its own folder: not the published archive; fetch it again")
+            yield member, content
 
 
-class _Tar(tarfile.TarFile):
-    """Refuses members that leave the archive's folder, and more of them than its bytes can have content for."""
-
-    most = 1000  # members
-
-    def next(self) -> tarfile.TarInfo | None:
-        member = super().next()
-        if member is not None:
-            _check_member(Path(str(self.name)), member.name)
-            self.most -= 1
-            if self.most < 0:
+def _of_tar(path: Path, file: IO[bytes], size: int, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytearray]]:
+    _, inside = _unpacking(file, size)
+    with tarfile.open(str(path), "r|", inside) as archive:
+        for count, member in enumerate(archive):
+            if count >= 1000 + size // 100:
                 raise TooMuch("it has more members than it has room for")
-        return member
+            if member.isdir() or not wanted(member.name):
+                continue
+            where = f"{path}:{member.name}"
+            stream = archive.extractfile(member) if member.isreg() else None
+            if stream is None:
+                raise DataFileError(f"{where} is a link or device, not a file: fetch the published archive")
+            content = _read_all(where, stream, LIMIT)
+            if len(content) != member.size:
+                raise DataFileError(f"{where}: truncated: {len(content)} of {member.size} bytes: fetch it again")
+            yield member.name, content
+    while inside.read(_CHUNK):
+        pass
 
 
-def read_tar(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
-    """(member name, content) of the wanted members of a tar archive, in the archive's order; nothing is unpacked to disk.
-
-    The archive is plain, gzip, xz or bzip2, and is read to its end, where the checksum stands.
-
-    Raises `DataFileError` for another md5, a damaged archive, a member that leaves the archive's
-    folder, a wanted member that is not a regular file, and members or bytes that are too many for
-    the archive's size.
-    """
-    with _opened(path, md5) as (file, size), _readable(str(path), "tar"):
-        _, inside = _unpacking(file, size)
-        archive: Any
-        with _Tar.open(str(path), "r|", inside) as archive:
-            archive.most += size // 100
-            for member in archive:
-                if member.isdir() or not wanted(member.name):
-                    continue
-                where = f"{path}:{member.name}"
-                stream = archive.extractfile(member) if member.isreg() else None
-                if stream is None:
-                    raise DataFileError(f"{where} is a link or device, not a file: fetch the published archive")
-                content = _read_all(where, stream, LIMIT)
-                if len(content) != member.size:
-                    raise DataFileError(f"{where}: truncated: {len(content)} of {member.size} bytes: fetch it again")
-                yield member.name, content
-        while inside.read(_CHUNK):
-            pass
-
-
-def read_zip(path: Path, wanted: Callable[[str], bool], md5: str | None = None) -> Iterator[tuple[str, bytearray]]:
-    """(member name, decompressed content) of the wanted members of a zip archive; nothing is unpacked to disk.
-
-    Raises `DataFileError` for another md5, a damaged archive, a member that leaves the archive's
-    folder or says itself that it is a bomb, and several in the same bytes.
-    """
-    with _opened(path, md5) as (file, size), _readable(str(path), "zip"), zipfile.ZipFile(file) as archive:
+def _of_zip(path: Path, file: IO[bytes], size: int, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytearray]]:
+    with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        for member in members:
-            _check_member(path, member.filename)
         if sum(member.compress_size for member in members) > size:
             raise DataFileError(f"{path}: its members take more bytes than it has: not the published archive; fetch it again")
         for member in (m for m in members if wanted(m.filename)):

@@ -14,9 +14,9 @@ from fedtheory.arrays import sealed
 from fedtheory.errors import DataFileError, InvalidInput
 from fedtheory.inputs import whole_number
 from fedtheory.neural.data.core import Corpus
-from fedtheory.neural.data.files import Release, read_bytes, read_tar, read_zip
-from fedtheory.neural.data.leaf import read_users
+from fedtheory.neural.data.files import Release, read_archive, read_bytes
 from fedtheory.randomness import Stream
+from fedtheory.untrusted import parse_json
 
 __all__ = ["LENGTH", "VOCABULARY", "encode", "gutenberg_roles", "load_shakespeare", "named_roles", "tabbed_roles"]
 
@@ -169,8 +169,7 @@ def _roles(texts: dict[str, str]) -> Roles:
 def _from_file(path: Path) -> tuple[str, Roles]:
     if not path.name.endswith((".zip", ".tar.gz", ".tgz", ".tar")):
         return str(path), _roles({path.stem: _decode(read_bytes(path))})
-    read = read_zip if path.suffix == ".zip" else read_tar
-    members = read(path, lambda member: member.endswith(".txt"))
+    members = read_archive(path, lambda member: member.endswith(".txt"))
     return str(path), _roles({PurePosixPath(name).stem: _decode(content) for name, content in members})
 
 
@@ -222,21 +221,26 @@ def _leaf_files(folder: Path, part: str) -> list[Path]:
 
 def _from_leaf(files: list[Path]) -> tuple[Samples, int]:
     """The samples of each user of LEAF's JSON, and how many characters are not in the vocabulary."""
+    found: Samples = {}
     strange = 0
-
-    def windows(where: str, user: str, x: list[Any], y: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        nonlocal strange
-        for values, length, name in ((x, LENGTH, "x"), (y, 1, "y")):
-            if wrong := [v for v in values if not isinstance(v, str) or len(v) != length]:
-                raise DataFileError(
-                    f"{where}: user {user!r}: an {name} is {str(wrong[0])[:30]!r}, expected a text of "
-                    f"{length} characters: not LEAF's Shakespeare"
-                )
-        (codes, unknown), (labels, also) = encode("".join(x)), encode("".join(y))
-        strange += unknown + also
-        return codes.reshape(-1, LENGTH), labels
-
-    return read_users(files, windows), strange
+    for path in files:
+        raw = read_bytes(path)
+        try:
+            content = parse_json(raw.decode(), "it")
+            for user, size in zip(content["users"], content["num_samples"], strict=True):
+                x, y = (content["user_data"][user][part] for part in "xy")
+                if user in found or not len(x) == len(y) == size:
+                    raise ValueError(f"user {user!r} is named twice, or has not as many x and y as num_samples says")
+                for values, length, name in ((x, LENGTH, "x"), (y, 1, "y")):
+                    if wrong := [v for v in values if not isinstance(v, str) or len(v) != length]:
+                        told = f"an {name} is {str(wrong[0])[:30]!r}, expected a text of {length} characters"
+                        raise ValueError(f"user {user!r}: {told}")
+                (codes, unknown), (labels, also) = encode("".join(x)), encode("".join(y))
+                found[user], strange = (codes.reshape(-1, LENGTH), labels), strange + unknown + also
+        except (DataFileError, LookupError, TypeError, ValueError) as error:
+            told = f"{type(error).__name__}: {str(error)[:300]}"
+            raise DataFileError(f"{path}: not whole JSON of LEAF's ({told}): it is damaged; make it again") from error
+    return found, strange
 
 
 def _crop(part: Samples, users: list[str], amount: int | None, stream: np.random.Generator) -> Samples:

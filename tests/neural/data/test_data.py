@@ -189,7 +189,7 @@ def test_a_zip_that_says_what_it_unpacks_to_is_taken_at_its_word(tmp_path):
         for _ in range(5):
             member.write(b"1,2\n" * 2**22)
     with pytest.raises(DataFileError, match=r"bomb.zip:a.csv: its [0-9,]+ bytes unpack to 83,886,080, as no data do"):
-        next(files.read_zip(tmp_path / "bomb.zip", lambda name: True))
+        next(files.read_archive(tmp_path / "bomb.zip", lambda name: True))
 
 
 # --- EMNIST ---------------------------------------------------------------------------------------

@@ -107,9 +107,9 @@ _MODELS = (
         {"vocabulary": 5000, "embedding": 100, "hidden": 100, "layers": 2}, (25,), 2,
         "Sentiment140: Caldas et al. (LEAF), 2018, and its public code, whose two linear layers without a nonlinearity between are one",
     ),
-    Model("resnet20", "ResNet20", {"groups": 2}, _IMAGE, citation=f"{_HE}; {_ELASTIC}"),
+    Model("resnet20", "resnet20", {"groups": 2}, _IMAGE, citation=f"{_HE}; {_ELASTIC}"),
     Model(
-        "resnet50", "ResNet50", {"groups": 32},
+        "resnet50", "resnet50", {"groups": 32},
         citation=f"{_HE}, with Wu and He's GroupNorm (ECCV 2018); EFL, section 5 (MNIST)",
     ),
     Model(

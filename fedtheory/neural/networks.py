@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fedtheory.errors import InvalidInput
 
-__all__ = ["CharLstm", "ResNet20", "ResNet50", "WordLstm", "cnn", "emnist_cnn", "logistic", "mlp", "vgg11s"]
+__all__ = ["CharLstm", "WordLstm", "cnn", "emnist_cnn", "logistic", "mlp", "resnet20", "resnet50", "vgg11s"]
 
 Shape = tuple[int, ...]
 
@@ -75,105 +76,85 @@ def vgg11s(input_shape: Shape, num_classes: int) -> nn.Sequential:
     return nn.Sequential(*layers, *mlp((128, height // 32, width // 32), num_classes, (128, 128)))
 
 
+def _convolution(channels: int, filters: int, size: int, stride: int, groups: int) -> list[nn.Module]:
+    """A convolution without bias, and its GroupNorm."""
+    return [nn.Conv2d(channels, filters, size, stride, size // 2, bias=False), nn.GroupNorm(groups, filters)]
+
+
+class _Subsampled(nn.Module):
+    """Every `stride`-th pixel, with `pad` zero channels on both sides (He et al.'s shortcut A)."""
+
+    def __init__(self, stride: int, pad: int) -> None:
+        super().__init__()
+        self.stride, self.pad = stride, pad
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.pad, self.pad))
+
+
 class _Block(nn.Module):
-    """Two 3x3 convolutions with GroupNorm, and a shortcut that subsamples and pads with zero channels (He et al.'s A)."""
+    """ReLU of the sum of some layers and a shortcut."""
 
-    def __init__(self, channels: int, filters: int, stride: int, groups: int) -> None:
+    def __init__(self, body: list[nn.Module], shortcut: nn.Module) -> None:
         super().__init__()
-        self.first = nn.Conv2d(channels, filters, 3, stride, 1, bias=False)
-        self.first_norm = nn.GroupNorm(groups, filters)
-        self.second = nn.Conv2d(filters, filters, 3, 1, 1, bias=False)
-        self.second_norm = nn.GroupNorm(groups, filters)
-        self.stride, self.pad = stride, filters - channels
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.first_norm(self.first(x)).relu()
-        y = self.second_norm(self.second(y))
-        shortcut = x[:, :, :: self.stride, :: self.stride]
-        if self.pad:
-            shortcut = nn.functional.pad(shortcut, (0, 0, 0, 0, self.pad // 2, self.pad - self.pad // 2))
-        return (y + shortcut).relu()
-
-
-class ResNet20(nn.Module):
-    """He et al.'s ResNet-20 for small images with GroupNorm, (b, c, h, w) -> (b, num_classes).
-
-    Parameters
-    ----------
-    groups : int
-        Of each GroupNorm; a divisor of 16.
-    """
-
-    def __init__(self, input_shape: Shape, num_classes: int, groups: int = 2) -> None:
-        super().__init__()
-        channels, _, _ = _image(input_shape, 4, "ResNet-20")
-        if not isinstance(groups, int) or groups < 1 or 16 % groups:
-            raise InvalidInput(f"groups is {groups!r}: it must divide 16, the fewest channels of a layer")
-        self.stem = nn.Conv2d(channels, 16, 3, 1, 1, bias=False)
-        self.stem_norm = nn.GroupNorm(groups, 16)
-        widths = [16, *(w for w in (16, 32, 64) for _ in range(3))]
-        self.blocks = nn.Sequential(*(_Block(a, b, 1 if a == b else 2, groups) for a, b in pairwise(widths)))
-        self.head = nn.Linear(64, num_classes)
-        for part in self.modules():
-            if isinstance(part, nn.Conv2d):
-                nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.blocks(self.stem_norm(self.stem(x)).relu())
-        return self.head(x.mean(dim=(2, 3)))
-
-
-class _Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions with GroupNorm, and a shortcut that is projected where shapes differ (He et al.'s B)."""
-
-    def __init__(self, channels: int, width: int, stride: int, groups: int) -> None:
-        super().__init__()
-        out = 4 * width
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 1, bias=False), nn.GroupNorm(groups, width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.GroupNorm(groups, width),
-            nn.ReLU(), nn.Conv2d(width, out, 1, bias=False), nn.GroupNorm(groups, out),
-        )
-        same = stride == 1 and channels == out
-        projection = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.GroupNorm(groups, out))
-        self.shortcut: nn.Module = nn.Identity() if same else projection
+        self.body, self.shortcut = nn.Sequential(*body), shortcut
 
     def forward(self, x: Tensor) -> Tensor:
         return (self.body(x) + self.shortcut(x)).relu()
 
 
-class ResNet50(nn.Module):
-    """He et al.'s ResNet-50 with GroupNorm in BatchNorm's place, (b, c, h, w) -> (b, num_classes).
+class _ResNet(nn.Module):
+    """He et al.'s residual networks, (b, c, h, w) -> (b, num_classes); convolutions start with He's variance."""
 
-    The 3x3 convolution of a block takes the stride, as in torchvision's.
-
-    Parameters
-    ----------
-    groups : int
-        Of each GroupNorm; a divisor of 64. Wu and He (Group Normalization, ECCV 2018) take 32.
-    """
-
-    def __init__(self, input_shape: Shape, num_classes: int, groups: int = 32) -> None:
+    def __init__(self, stem: list[nn.Module], blocks: list[nn.Module], width: int, num_classes: int, mode: Any) -> None:
         super().__init__()
-        channels, _, _ = _image(input_shape, 28, "ResNet-50")
-        if not isinstance(groups, int) or groups < 1 or 64 % groups:
-            raise InvalidInput(f"groups is {groups!r}: it must divide 64, the fewest channels of a layer")
-        self.stem = nn.Sequential(
-            nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.GroupNorm(groups, 64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-        )
-        blocks, before = [], 64
-        for width, times, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
-            for i in range(times):
-                blocks.append(_Bottleneck(before, width, stride if i == 0 else 1, groups))
-                before = 4 * width
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(before, num_classes)
+        self.stem, self.blocks = nn.Sequential(*stem), nn.Sequential(*blocks)
+        self.head = nn.Linear(width, num_classes)
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
-                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.kaiming_normal_(part.weight, mode=mode, nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.blocks(self.stem(x)).mean(dim=(2, 3)))
+
+
+def _check_groups(groups: int, channels: int) -> None:
+    if not isinstance(groups, int) or groups < 1 or channels % groups:
+        raise InvalidInput(f"groups is {groups!r}: it must divide {channels}, the fewest channels of a layer")
+
+
+def resnet20(input_shape: Shape, num_classes: int, groups: int = 2) -> nn.Module:
+    """ResNet-20 for small images, with GroupNorm; `groups` divides 16."""
+    channels, _, _ = _image(input_shape, 4, "ResNet-20")
+    _check_groups(groups, 16)
+    blocks: list[nn.Module] = []
+    for a, b in pairwise([16, *(w for w in (16, 32, 64) for _ in range(3))]):
+        stride = 1 if a == b else 2
+        body = [*_convolution(a, b, 3, stride, groups), nn.ReLU(), *_convolution(b, b, 3, 1, groups)]
+        blocks.append(_Block(body, _Subsampled(stride, (b - a) // 2)))
+    return _ResNet([*_convolution(channels, 16, 3, 1, groups), nn.ReLU()], blocks, 64, num_classes, "fan_in")
+
+
+def resnet50(input_shape: Shape, num_classes: int, groups: int = 32) -> nn.Module:
+    """ResNet-50 with GroupNorm in BatchNorm's place; `groups` divides 64. Wu and He (Group
+    Normalization, ECCV 2018) take 32.
+
+    The 3x3 convolution of a block takes the stride, as in torchvision's. A shortcut is projected
+    where shapes differ (He et al.'s B).
+    """
+    channels, _, _ = _image(input_shape, 28, "ResNet-50")
+    _check_groups(groups, 64)
+    stem = [*_convolution(channels, 64, 7, 2, groups), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    blocks: list[nn.Module] = []
+    before = 64
+    for width, times, first in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for stride in (first, *[1] * (times - 1)):
+            body = [*_convolution(before, width, 1, 1, groups), nn.ReLU(), *_convolution(width, width, 3, stride, groups)]
+            body += [nn.ReLU(), *_convolution(width, 4 * width, 1, 1, groups)]
+            projection = nn.Sequential(*_convolution(before, 4 * width, 1, stride, groups))
+            blocks.append(_Block(body, nn.Identity() if stride == 1 and before == 4 * width else projection))
+            before = 4 * width
+    return _ResNet(stem, blocks, before, num_classes, "fan_out")
 
 
 class CharLstm(nn.Module):

@@ -87,7 +87,8 @@ def _metrics(preset: Any, record: str | None) -> tuple[str, ...]:
 
 def _tested_on(results: Sequence[Any]) -> list[str]:
     """Say what each client of EFL's table was tested on, as its runs tell."""
-    own, mixed = (list(dict.fromkeys(r.preset.dataset for r in results if r.own_tests is how)) for how in (True, False))
+    run = [(r.preset.dataset, r.problem.get("tested") is not None) for r in results if r.problem]
+    own, mixed = (list(dict.fromkeys(name for name, how in run if how is wanted)) for wanted in (True, False))
     said = [f"its own test samples ({', '.join(own)})"] if own else []
     return said + ([f"the common test samples, weighted to its own mix of labels ({', '.join(mixed)})"] if mixed else [])
 
@@ -136,7 +137,6 @@ def _digits_rows(table: str, o: Options) -> str:
 def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Options) -> list[str]:
     """Collect a table's notes: its networks, assumptions, oddities in print, and rows not run."""
     from fedtheory.neural.benchmarks import printed_tables as papers
-    from fedtheory.neural.benchmarks.run import unrun_rows
 
     notes = []
     if table == "fedelasticnet-figure1":
@@ -171,9 +171,9 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
             "394); --network text runs the text's."
         )
     notes += solvers_in_words(presets)
-    if any(r.provenance.get("configuration", {}).get("problem", {}).get("precision") == "tf32" for r in results):
+    if any(r.problem.get("precision") == "tf32" for r in results):
         notes.append("Factors of the products and convolutions of training steps were rounded to TF32 (--precision tf32).")
-    mixed = sorted({r.autocast for r in results if r.autocast})
+    mixed = sorted({r.problem["autocast"] for r in results if r.problem.get("autocast")})
     if mixed:
         notes.append(f"Trained in mixed precision ({', '.join(mixed)}); what is measured is computed in single precision.")
     assumed = list(dict.fromkeys(a for p in presets for a in p.assumed))
@@ -209,7 +209,7 @@ def _notes(table: str, presets: Sequence[Any], results: Sequence[Any], o: Option
         notes.append("Where fewer rounds are done than the setting has, the accuracy is that so far, and the ratio too.")
     if table in papers.TABLES:
         notes += papers.table(table).notes
-    return notes + unrun_rows(table)
+    return notes
 
 
 def _setting(claim: dict[str, Any]) -> str:

@@ -166,7 +166,7 @@ class Runs:
             if self.sets and first_only:
                 break
             try:
-                self.sets[name] = load_data(name, self.data, self.seed, progress=False)
+                self.sets[name] = load_data(name, self.data, self.seed)
                 self.told(f"{name}: {self.sets[name].num_train} training samples")
             except DataFileError as error:
                 errors[name] = error

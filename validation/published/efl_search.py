@@ -91,7 +91,7 @@ def main(
     if show:
         print("\n".join(rows()))
         return
-    samples = load_data("mnist", data, 0, progress=False)
+    samples = load_data("mnist", data, 0)
     for setting, seed in settings():
         found = kept()
         if key(setting, seed) in found:

@@ -55,7 +55,7 @@ def main(
     began = time.monotonic()
     kept: dict[str, Any] = json.loads(HERE.read_text()) if HERE.exists() else {}
     for name in dataset.split(","):
-        samples = load_data(name, data, 0, progress=False)
+        samples = load_data(name, data, 0)
         for method in METHODS:
             preset = presets.get(f"fedelasticnet/{name}/dirichlet-0.3/10%/{method}")
             for lr in GRID:

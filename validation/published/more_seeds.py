@@ -69,7 +69,7 @@ def main(
     """Run what is missing."""
     began, path = time.monotonic(), HERE / f"seeds_of_{table.replace('-', '_')}.json"
     for name in dataset.split(","):
-        samples = load_data(name, data, 0, progress=False)
+        samples = load_data(name, data, 0)
         wanted = [p for p in presets.of_table(table, name) if not split or p.split in split.split(",")]
         wanted = [p for p in wanted if not method or p.method in method.split(",")]
         wanted = wanted if lr is None else [p.changed(lr=lr) for p in wanted]

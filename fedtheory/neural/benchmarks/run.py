@@ -13,7 +13,7 @@ import numpy as np
 
 from fedtheory.errors import CheckpointError, DataFileError, Diverged, InvalidInput
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.neural.benchmarks.presets import OPTIONS, Preset, of_table
+from fedtheory.neural.benchmarks.presets import OPTIONS, Preset
 from fedtheory.provenance import to_jsonable, write_json
 from fedtheory.untrusted import read_json
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENTROPIES", "LOADERS", "TWO_MESSAGES", "Result", "cells", "each_message", "headings", "kept_of", "load_data", "markdown",
-    "over_seeds", "read_result", "result_json", "run_preset", "texts", "unrun_rows",
+    "over_seeds", "read_result", "result_json", "run_preset", "texts",
 ]  # fmt: skip
 
 ENTROPIES = ("entropy", "entropy_1", "entropy_2", "entropy_pooled", "update_entropy")
@@ -63,15 +63,9 @@ class Result:
     error: str | None = None
 
     @property
-    def own_tests(self) -> bool | None:
-        """True if each client was tested on test samples of its own, for client_accuracy; None where nothing was run."""
-        found = self.provenance.get("configuration")
-        return None if found is None else found["problem"].get("tested") is not None
-
-    @property
-    def autocast(self) -> str | None:
-        """The mixed precision of training, None where there was none."""
-        return self.provenance.get("configuration", {}).get("problem", {}).get("autocast")
+    def problem(self) -> dict[str, Any]:
+        """The problem as the run's configuration tells it; empty where nothing was run."""
+        return self.provenance.get("configuration", {}).get("problem", {})
 
     def series(self, name: str) -> np.ndarray:
         """A metric in every round from the first one (rounds,)."""
@@ -103,15 +97,13 @@ def result_json(result: Result) -> dict[str, Any]:
     return to_jsonable({**asdict(result), "preset": {"name": result.preset.name, **asdict(result.preset)}})
 
 
-def load_data(dataset: str, folder: Path | str | None, seed: int = 0, progress: bool = True, verify: bool = True) -> Data:
+def load_data(dataset: str, folder: Path | str | None, seed: int = 0, verify: bool = True) -> Data:
     """The samples of a data set, from the folder that the user names.
 
     Parameters
     ----------
     seed : int
         Shakespeare: which roles are drawn.
-    progress : bool
-        Not used today, for nothing that is read takes long.
     verify : bool
         Hold the files against the release's checksums, where there are some.
 
@@ -323,15 +315,6 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
             joined["range"][name] = [min(values), max(values)]
             joined["standard_error"][name] = float(np.std(values, ddof=1) / math.sqrt(len(values)))
     return joined
-
-
-def unrun_rows(table: str) -> list[str]:
-    """Rows of the printed table that there is no preset for: their data have no reader."""
-    if table == "fedelasticnet-figure1":
-        return []
-    have = {(p.split, p.dataset) for p in of_table(table)}
-    rows = [row for row in papers.table(table).rows if row not in have]
-    return [f"{dataset} ({split}): not run, for there is no reader of these data" for split, dataset in rows]
 
 
 def _range(row: Mapping[str, Any], name: str, unit: float) -> str:

@@ -229,12 +229,12 @@ def test_a_presets_clients_are_tested_on_their_own(tmp_path):
     assert run.metrics["client_accuracy"][0] == pytest.approx(by_hand, abs=1e-12)
     problem._tested = None  # the mutant: reweighted
     assert abs(problem.evaluate_clients(model)[0] - by_hand) > 1e-4
-    assert run.own_tests and bench.read_result(preset, tmp_path).own_tests
+    assert run.problem["tested"] and bench.read_result(preset, tmp_path).problem["tested"]
     with pytest.raises(CheckpointError, match="another run"):
         bench.run_preset(preset, by_users(1), tmp_path, progress=False)
     from fedtheory.cli import bench as benching
 
     dealt = bench.run_preset(replace(preset, partition={"partition": "iid"}, split="iid"), data.digits(), None, progress=False)
-    assert dealt.own_tests is False and bench.Result(preset).own_tests is None
+    assert dealt.problem["tested"] is None and not bench.Result(preset).problem
     assert benching._tested_on([run]) == ["its own test samples (digits)"]
     assert len(benching._tested_on([run, dealt])) == 2 and "mix of labels" in benching._tested_on([dealt])[0]

@@ -40,7 +40,7 @@ class Model:
 
     @property
     def reads_text(self) -> bool:
-        """True if it takes numbers of characters or words, (b, length), of any length."""
+        """True if it takes numbers of characters, (b, length), of any length."""
         return "vocabulary" in self.options
 
     def build(
@@ -55,8 +55,13 @@ class Model:
         InvalidInput
             An input shape that the network cannot take, numbers out of range, an option that it does not have.
         """
-        torch = _torch()
-        from fedtheory.neural import networks
+        try:
+            import torch
+
+            from fedtheory.neural import networks
+        except ModuleNotFoundError as error:
+            told = "networks need torch, which is not installed: pip install 'fedtheory[torch]'"
+            raise MissingCapability(told) from error
 
         shape = self.input_shape if input_shape is None else tuple(input_shape)
         classes = self.num_classes if num_classes is None else num_classes
@@ -86,14 +91,8 @@ _MODELS = (
     Model("mlp-200-100", "mlp", {"hidden": (200, 100)}, citation="FedElasticNet, section 4, as its text has it"),
     Model("mlp-200-200", "mlp", {"hidden": (200, 200)}, citation=f"MNIST: {_MCMAHAN}; {_FEDDYN}"),
     Model("mlp-100-100", "mlp", {"hidden": (100, 100)}, citation=f"EMNIST-L: {_FEDDYN}"),
-    Model(
-        "cnn-394-192", "cnn", {"filters": 64, "units": (394, 192)}, _IMAGE,
-        citation="FedElasticNet, section 4, as printed",
-    ),
-    Model(
-        "cnn-384-192", "cnn", {"filters": 64, "units": (384, 192)}, _IMAGE,
-        citation=f"CIFAR: {_FEDDYN}",
-    ),
+    Model("cnn-394-192", "cnn", {"filters": 64, "units": (394, 192)}, _IMAGE, citation="FedElasticNet, section 4, as printed"),
+    Model("cnn-384-192", "cnn", {"filters": 64, "units": (384, 192)}, _IMAGE, citation=f"CIFAR: {_FEDDYN}"),
     Model(
         "char-lstm", "CharLstm", {**_CHARACTERS, "hidden": 100, "layers": 2}, (80,), 80,
         f"Shakespeare: {_MCMAHAN} (256 units); {_FEDDYN} (100 units)",
@@ -101,11 +100,6 @@ _MODELS = (
     Model(
         "char-lstm-32", "CharLstm", {**_CHARACTERS, "hidden": 32, "layers": 1}, (80,), 80,
         "No paper: one small enough for a CPU",
-    ),
-    Model(
-        "word-lstm", "WordLstm",
-        {"vocabulary": 5000, "embedding": 100, "hidden": 100, "layers": 2}, (25,), 2,
-        "Sentiment140: Caldas et al. (LEAF), 2018, and its public code, whose two linear layers without a nonlinearity between are one",
     ),
     Model("resnet20", "resnet20", {"groups": 2}, _IMAGE, citation=f"{_HE}; {_ELASTIC}"),
     Model(
@@ -141,13 +135,3 @@ def get(name: str) -> Model:
     if name not in _BY_NAME:
         raise suggest(name, _BY_NAME, "model")
     return _BY_NAME[name]
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        raise MissingCapability(
-            "networks need torch, which is not installed: pip install 'fedtheory[torch]'"
-        ) from error
-    return torch

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedtheory.errors import InvalidInput
 
-__all__ = ["CharLstm", "WordLstm", "cnn", "emnist_cnn", "logistic", "mlp", "resnet20", "resnet50", "vgg11s"]
+__all__ = ["CharLstm", "cnn", "emnist_cnn", "logistic", "mlp", "resnet20", "resnet50", "vgg11s"]
 
 Shape = tuple[int, ...]
 
@@ -177,17 +177,3 @@ class CharLstm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         outputs, _ = self.lstm(self.embedding(x.to(torch.int64)))
         return self.head(outputs[:, -1])
-
-
-class WordLstm(CharLstm):
-    """The same for texts of unequal length: 0 pads them on the right, and the linear layer reads
-    the output after the last word.
-
-    What follows the last word changes nothing: neither outputs nor gradients, and the embedding of
-    0 has none.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        outputs, _ = self.lstm(self.embedding(x.to(torch.int64)))
-        last = (x != 0).sum(dim=1).clamp(min=1) - 1
-        return self.head(outputs.take_along_dim(last[:, None, None], dim=1)[:, 0])

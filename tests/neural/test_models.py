@@ -28,7 +28,6 @@ COUNTS = {
     ("cnn-394-192", 10): 76 * 64 + 1601 * 64 + 1601 * 394 + 395 * 192 + 193 * 10,
     ("cnn-384-192", 10): 76 * 64 + 1601 * 64 + 1601 * 384 + 385 * 192 + 193 * 10,
     ("cnn-384-192", 100): 76 * 64 + 1601 * 64 + 1601 * 384 + 385 * 192 + 193 * 100,
-    ("word-lstm", 2): 5000 * 100 + 2 * 400 * (100 + 100 + 2) + 101 * 2,
     ("char-lstm", 80): 80 * 8 + 400 * (8 + 100 + 2) + 400 * (100 + 100 + 2) + 101 * 80,
     # stem, three stages of six convolutions without bias, 19 norms with scale and shift, head
     ("resnet20", 10): 9 * (3 * 16 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2)
@@ -248,32 +247,3 @@ def test_batched_and_single_gradients_agree(name):
         problem = NeuralProblem(model.build(shape, 3), x, y, [range(3), range(3, 6)], engine=engine, dtype="float64")
         found.append(problem.full_gradient(problem.initial()[None]))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
-
-
-def test_padding_changes_nothing():
-    """A row alone, beside longer ones, and with any number of zeros after it: the same output and the same gradient."""
-    module = models.get("word-lstm").build(vocabulary=9, embedding=4, hidden=5).double()
-    plain = models.get("char-lstm").build(num_classes=2, vocabulary=9, embedding=4, hidden=5).double()
-    plain.load_state_dict(module.state_dict())  # the same parameters, by the same names
-    g = torch.Generator().manual_seed(0)
-    for length in (1, 3, 7):
-        x = torch.randint(1, 9, (6, length), generator=g)
-        padded = torch.nn.functional.pad(x, (0, 4))
-        torch.testing.assert_close(module(x), plain(x), rtol=0, atol=1e-13)
-        torch.testing.assert_close(module(padded), plain(x), rtol=0, atol=1e-13)
-        assert (plain(padded) - plain(x)).abs().min() > 1e-4  # what reading the last place, padding and all, would give
-    mixed = torch.zeros(2, 7, dtype=torch.int64)
-    mixed[0, :2], mixed[1] = torch.tensor([3, 4]), torch.arange(1, 8)
-    torch.testing.assert_close(module(mixed)[0], plain(mixed[:1, :2])[0], rtol=0, atol=1e-13)
-    before = module(mixed).detach()
-    module(mixed).square().sum().backward()
-    gradient = module.embedding.weight.grad
-    assert (
-        not gradient[0].any() and gradient[8].abs().sum() == 0 and all(gradient[i].abs().sum() > 0 for i in range(1, 8))
-    )
-    with torch.no_grad():
-        module.embedding.weight[0] += 100.0
-    assert torch.equal(module(mixed), before)
-    with torch.no_grad():
-        module.embedding.weight[4] += 1.0
-    assert not torch.equal(module(mixed)[0], before[0])

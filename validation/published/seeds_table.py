@@ -2,7 +2,7 @@
 pictures of docs/networks.md.
 
     python validation/published/seeds_table.py write   # the rows into the document
-    python validation/published/seeds_table.py draw    # docs/networks_rows.png and docs/networks_table4.png
+    python validation/published/seeds_table.py draw    # networks_rows, networks_table4, networks_grid
 
 Everything comes from bench_fedelasticnet.json (seed 0 of Tables 2 and 3) and seeds_of_*.json beside
 this file.
@@ -14,13 +14,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 from bench_table import DATA, DENSE, NAMES, ORDER, SPLITS
-from learning_rates import GRID
+from grid import BATCHES, RATES
 
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.provenance import write_atomic
@@ -31,6 +32,8 @@ COLOURS = {"dirichlet-0.3": "#1b6ca8", "dirichlet-0.6": "#d1782a", "iid": "#4c8c
 SETS = ("mnist", "emnist-l")
 MARKED = [*papers.FEDELASTICNET_METHODS, "updates"]  # what the picture has a line of
 PICTURE, PICTURE_4, DOCUMENT = DOCS / "networks_rows.png", DOCS / "networks_table4.png", DOCS / "networks_tables.md"
+PICTURE_GRID = DOCS / "networks_grid.png"
+HELD = {"mnist": 600, "emnist-l": 480}  # samples of a client
 EFL = {"fedavg": "FedAvg", "fedgate": "FedGATE", "vrl-sgd": "VRL-SGD", "apfl": "APFL", "fedamp": "FedAMP", "efl": "EFL"}
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
@@ -205,28 +208,67 @@ def lines_of_efl() -> list[str]:
     return out
 
 
-def lines_of_learning_rates() -> list[str]:
-    """A line a run: accuracy and the ratios of nonzeros and entropy; of methods whose grid is
-    whole, the chosen rate in bold."""
-    path = HERE / "learning_rates.json"
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for run in json.loads(path.read_text()).values() if path.exists() else ():
-        found.setdefault((run["dataset"], run["method"]), []).append(run)
+@dataclass
+class Cell:
+    """One setting of the grid: means over the seeds that ended, as ratios of ours to the paper's."""
+
+    entropy: float  # of FedDyn that of its updates
+    nonzeros: float
+    accuracy: float  # percent, mean of the last ten rounds
+    seeds: int
+    diverged: int
+
+
+Setting = tuple[str, str, int, float, float]  # data set, method, batch size, step, clip or 0
+
+
+def grid() -> dict[Setting, Cell]:
+    """The settings of grid.json that were run, by seed 0 at least."""
+    found: dict[Setting, list[dict[str, Any]]] = {}
+    for run in json.loads((HERE / "grid.json").read_text()).values():
+        clip = run["clip"] or 0.0
+        key = (run["dataset"], run["method"], run["batch_size"], run["lr"], clip)
+        found.setdefault(key, []).append(run)
+    return {key: _cell(runs) for key, runs in found.items()}
+
+
+def _cell(runs: list[dict[str, Any]]) -> Cell:
+    ended = [run for run in runs if not run["error"]]
+
+    def mean(values: list[float]) -> float:
+        return float(np.mean(values)) if values else math.nan
+
+    def last(value: Any) -> float:
+        return float(value[-1] if isinstance(value, list) else value)
+
+    return Cell(
+        mean([last(r["entropy"]) / last(r["entropy_of_paper"]) for r in ended]),
+        mean([r["nonzeros"] / r["nonzeros_of_paper"] for r in ended]),
+        mean([100 * r["accuracy_last_ten"] for r in ended]), len(ended), len(runs) - len(ended),
+    )  # fmt: skip
+
+
+def lines_of_grid() -> list[str]:
+    """A line a data set, method, batch size and way of clipping, a column a step."""
+    cells = grid()
     out = []
-    for (dataset, method), runs in sorted(found.items(), key=lambda item: [ORDER.index(part) for part in item[0]]):
-        whole = len(runs) == len(GRID)  # of a part of the grid no rate is chosen
-        best = max(runs, key=lambda r: r["accuracy_last_ten"] or -1.0) if whole else None
-        for run in sorted(runs, key=lambda r: r["lr"]):
-            rate = f"**{run['lr']:g}**" if run is best else f"{run['lr']:g}"
-            if run["error"]:
-                cells = ["diverged", "", ""]
-            else:
-                two = isinstance(run["entropy"], list)
-                ours, theirs = ((v[-1] if two else v) for v in (run["entropy"], run["entropy_of_paper"]))
-                count = run["nonzeros"] / run["nonzeros_of_paper"]
-                cells = [f"{100 * run['accuracy_last_ten']:.2f}", f"{count:.2f}", f"{ours / theirs:.2f}"]
-            out.append("| " + " | ".join([DATA[dataset], NAMES[method], rate, *cells]) + " |")
+    rows = {key[:3] + key[4:] for key in cells}
+    for row in sorted(rows, key=lambda r: (ORDER.index(r[0]), ORDER.index(r[1]), r[2], -r[3])):
+        dataset, method, batch, clip = row
+        told = [_told(cells.get((dataset, method, batch, lr, clip))) for lr in sorted(RATES)]
+        named = [DATA[dataset], NAMES[method], str(batch), f"{clip:g}" if clip else "no"]
+        out.append("| " + " | ".join([*named, *told]) + " |")
     return out
+
+
+def _told(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if not cell.seeds:
+        return "diverged"
+    count = f", {cell.seeds} seeds" if cell.seeds > 1 else ""
+    lost = f", {cell.diverged} diverged" if cell.diverged else ""
+    return f"{cell.entropy:.2f} / {cell.nonzeros:.2f} ({cell.accuracy:.2f}{count}{lost})"
 
 
 def tables() -> dict[str, list[str]]:
@@ -235,7 +277,7 @@ def tables() -> dict[str, list[str]]:
         "Tables 2 and 3": lines_of_tables_2_and_3(),
         "Table 4": lines_of_table_4(),
         "EFL's Table 2, MNIST": lines_of_efl(),
-        "Learning rates": lines_of_learning_rates(),
+        "Batch size, step and clipping": lines_of_grid(),
     }
 
 
@@ -293,6 +335,64 @@ def draw() -> None:
     axes[1].plot([], [], "o", color="0.3", markerfacecolor="white", label="clipped: diverged as it is")
     axes[1].legend(loc="lower right", fontsize=8)
     _finish(figure, axes[None], headline(many, "fedelasticnet-table4"), PICTURE_4)
+    _draw_grid()
+
+
+SPARSE = ("algorithm-1", "algorithm-2", "feddyn", "algorithm-3")  # FedDyn's updates
+
+
+def _draw_grid() -> None:
+    """Entropy over the paper's against the step: a line a batch size, clipped, and as it is."""
+    import matplotlib.pyplot as plt
+
+    cells, tones = grid(), dict(zip(sorted(BATCHES), ("#d1782a", "#1b6ca8", "#4c8c4a"), strict=True))
+    figure, axes = plt.subplots(
+        2, 4, figsize=(11, 5.6), sharex=True, sharey=True, layout="constrained"
+    )
+    for line, dataset in zip(axes, SETS, strict=True):
+        for ax, method in zip(line, SPARSE, strict=True):
+            ax.axhspan(1 / 1.25, 1.25, color="0.92", zorder=0)
+            ax.axhline(1.0, color="0.3", linewidth=1)
+            for batch, clip in product(tones, (10.0, 0.0)):
+                found = {lr: cells.get((dataset, method, batch, lr, clip)) for lr in sorted(RATES)}
+                points = [(lr, c.entropy) for lr, c in found.items() if c is not None]
+                style = "o-" if clip else "x"
+                ax.plot(*zip(*points), style, color=tones[batch], markersize=5) if points else None
+            ax.set(xscale="log", yscale="log")
+            name = "FedDyn's updates" if method == "feddyn" else NAMES[method]
+            ax.set_title(f"{DATA[dataset]}: {name}", fontsize=10)
+            ax.set_xticks(sorted(RATES), [f"{lr:g}" for lr in sorted(RATES)])
+            ax.set_yticks([0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
+            ax.minorticks_off()
+            ax.grid(color="0.9")
+        line[0].set_ylabel("entropy, ours / paper")
+    for ax in axes[1]:
+        ax.set_xlabel("step of local SGD")
+    for batch, tone in tones.items():
+        steps = {name: round(5 * held / batch) for name, held in HELD.items()}
+        told = " and ".join(str(n) for n in steps.values())
+        axes[0][0].plot([], [], "o-", color=tone, label=f"batch {batch} ({told} steps a round)")
+    axes[0][0].plot([], [], "x", color="0.3", label="not clipped")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    figure.suptitle(title_of_grid(cells), fontsize=11, fontweight="bold")
+    figure.savefig(PICTURE_GRID, dpi=110)
+
+
+def title_of_grid(cells: dict[Setting, Cell]) -> str:
+    """Say at which batch sizes and steps how many of the eight entropies agree."""
+    counts = {
+        (batch, lr): sum(
+            1 / 1.25 <= cell.entropy <= 1.25
+            for dataset, method in product(SETS, SPARSE)
+            if (cell := cells.get((dataset, method, batch, lr, 10.0))) is not None
+        )
+        for batch, lr in product(BATCHES, RATES)
+    }
+    (batch, lr), most = max(counts.items(), key=lambda item: item[1])
+    return (
+        "Steps a round and the learning rate explain most of the entropies, and no setting all:\n"
+        f"batch {batch} with step {lr:g} has {most} of 8 within a quarter of the printed ones (grey)"
+    )
 
 
 def _panel(ax: Any, rows: list[Row], table: str, title: str, ticks: tuple[list[float], list[str]]) -> None:

@@ -11,10 +11,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedtheory.algorithms import FedAvg  # noqa: E402
-from fedtheory.errors import InvalidInput, MissingCapability, UnknownName  # noqa: E402
+from fedtheory.errors import InvalidInput, UnknownName  # noqa: E402
 from fedtheory.local import SGD  # noqa: E402
 from fedtheory.neural import NeuralProblem, data, models, trials  # noqa: E402
-from fedtheory.neural.flat import FlatModule  # noqa: E402
 from fedtheory.participation.cohorts import Uniform  # noqa: E402
 from fedtheory.simulation.simulate import simulate  # noqa: E402
 

@@ -11,10 +11,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from fedtheory.algorithms import FedAvg  # noqa: E402
-from fedtheory.errors import InvalidInput, MissingCapability, UnknownName  # noqa: E402
+from fedtheory.errors import InvalidInput, UnknownName  # noqa: E402
 from fedtheory.local import SGD  # noqa: E402
 from fedtheory.neural import NeuralProblem, data, models, trials  # noqa: E402
-from fedtheory.neural.flat import FlatModule  # noqa: E402
 from fedtheory.participation.cohorts import Uniform  # noqa: E402
 from fedtheory.simulation.simulate import simulate  # noqa: E402
 
@@ -187,16 +186,6 @@ def test_listing_models_needs_no_torch():
 
 
 # --- what is refused ------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "layer",
-    [nn.BatchNorm1d(3), nn.InstanceNorm1d(3, track_running_stats=True)],
-)
-def test_running_statistics_are_refused(layer):
-    with pytest.raises(MissingCapability, match=r"GroupNorm"):
-        FlatModule(nn.Sequential(nn.Linear(2, 3), layer))
-    FlatModule(nn.Sequential(nn.Linear(2, 3), nn.GroupNorm(1, 3)))
-
-
 def test_losses_that_are_refused():
     module, sample = nn.Linear(2, 3), (torch.ones(4, 2), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(InvalidInput, match=r"\(4, 3\): it must be a scalar"):

@@ -29,8 +29,6 @@ def test_the_document_has_every_row_and_no_other(made):
 
     text = (ROOT / "docs" / "networks_tables.md").read_text()
     assert seeds_table.filled(text) == text, "python validation/published/seeds_table.py write"
-    rows = made.rows_of_other_steps(json.loads(KEPT.read_text()))
-    assert [line for line in text.splitlines() if line.startswith(("| MNIST", "| EMNIST")) and ", step " in line.split("|")[1]] == rows
     assert len(seeds_table.lines_of_tables_2_and_3()) == 36
     import efl_search
 
@@ -129,16 +127,6 @@ def test_a_run_of_efl_that_diverged_is_named_and_not_averaged(made, monkeypatch)
     sys.modules.pop("seeds_table", None)
 
 
-def test_two_messages_are_shown_apart(made):
-    row = {"method": "scaffold", "paper_text": "291.88", "measured": 300.5, "ratio": [1.0295]}
-    row["entropies"] = {"entropy": 300.5, "entropy_1": 300.0, "entropy_2": 0.5}
-    assert made._entropy(row) == ["300.5 = 300 + 0.5", "291.88", "1.03"]
-    row |= {"measured": None, "ratio": None, "entropies": {"entropy": None, "entropy_1": 145.94, "entropy_2": None}}
-    assert made._entropy(row) == ["145.9 + ?", "291.88", "≥ 0.50"]
-    row["entropies"]["entropy_1"] = None
-    assert made._entropy(row) == ["? + ?", "291.88", "?"]
-
-
 def test_tables_without_each_messages_entropy_are_refused(made, tmp_path):
     row = {"rounds": 100, "rounds_of_paper": 100, "error": None}
     (tmp_path / "fedelasticnet-table3.json").write_text(json.dumps({"rows": [row], "runs": []}))
@@ -163,23 +151,21 @@ def test_unfinished_runs_are_left_out(made, tmp_path, monkeypatch):
     assert now["table2"][1:] == kept["table2"][1:] and now["runs"] == kept["runs"]
 
 
-def test_runs_with_other_steps_are_taken_over(made, tmp_path, monkeypatch):
-    kept = json.loads(KEPT.read_text())
-    here = tmp_path / "kept.json"
-    here.write_text(json.dumps(kept))
-    monkeypatch.setattr(made, "HERE", here)
-    preset = {"dataset": "mnist", "split": "iid", "method": "algorithm-2", "rounds": 2, "lr": 0.05, "clip": 10.0}
-    sums = {"entropy": 3.0, "entropy_1": 2.5, "entropy_2": 0.5, "entropy_pooled": 1.0, "update_entropy": 2.5}
-    m = {name: [0.0, value / 4, 3 * value / 4] for name, value in sums.items()}
-    m |= {"participants": [0, 1, 3], "nonzeros": [0.0, 20.0, 4.0], "test_accuracy": [0.1, 0.2, 0.9]}
-    run = {"preset": preset, "metrics": m, "rounds": 2, "error": None, "parameters": 10, "provenance": {"parts": [{"commit": "c"}]}}
-    for name, content in (("a", run), ("b", {**run, "rounds": 1}), ("c", {**run, "error": "diverged"})):
-        (tmp_path / "runs" / "x").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "runs" / "x" / f"{name}.json").write_text(json.dumps(content))
-    made.steps([tmp_path])
-    now = json.loads(here.read_text())["other_steps"]
-    (new,) = (row for row in now if row not in kept["other_steps"])
-    assert len(now) == len(kept["other_steps"]) + 1
-    assert new == {**preset, "share": (20 + 12) / (4 * 2 * 10), "entropies": sums, "test_accuracy": 0.9, "commit": "c"}
-    row = "| MNIST, iid, step 0.05, clipped | Algorithm 2 | 0.40 | 0.91 | 3 = 2.5 + 0.5 | 83.51 | 0.04 | 90.00 |"
-    assert row in made.rows_of_other_steps({"other_steps": now})
+def test_settings_of_the_grid_are_means_over_the_seeds_that_ended(made, monkeypatch, tmp_path):
+    import seeds_table
+
+    run = {
+        "dataset": "mnist", "method": "feddyn", "batch_size": 20, "lr": 0.1, "clip": None,
+        "seed": 0, "error": None, "nonzeros": 2.0, "nonzeros_of_paper": 4.0,
+        "entropy": [9.0, 3.0], "entropy_of_paper": [3.0, 2.0], "accuracy_last_ten": 0.9,
+    }  # fmt: skip
+    second = {**run, "seed": 1, "entropy": [9.0, 1.0], "nonzeros": 6.0, "accuracy_last_ten": 0.8}
+    runs = {"a": run, "b": second, "c": {**run, "seed": 2, "error": "diverged"}}
+    (tmp_path / "grid.json").write_text(json.dumps(runs))
+    monkeypatch.setattr(seeds_table, "HERE", tmp_path)
+    cell = seeds_table.grid()["mnist", "feddyn", 20, 0.1, 0.0]
+    assert cell == seeds_table.Cell(1.0, 1.0, pytest.approx(85.0), 2, 1)
+    assert seeds_table.lines_of_grid() == [
+        "| MNIST | FedDyn | 20 | no |  |  | 1.00 / 1.00 (85.00, 2 seeds, 1 diverged) |  |",
+    ]
+    sys.modules.pop("seeds_table", None)

@@ -1,14 +1,11 @@
 """Runs of FedElasticNet's tables with seed 0, from what `fedtheory bench` wrote; with other seeds:
 seeds_table.py.
 
-    python validation/published/bench_table.py collect FOLDER ...   # its tables into bench_fedelasticnet.json
-    python validation/published/bench_table.py steps FOLDER ...     # runs of Table 3's settings with other steps
-    python validation/published/bench_table.py show                 # the rows with other steps
+    python validation/published/bench_table.py FOLDER ...   # its tables into bench_fedelasticnet.json
 
-The rows found are written over those that the file beside this one has; `steps` reads the folders'
-runs/. A run that is not finished is left out. What is kept of a run: its settings, what it was made
-with, and its metrics to five digits. A row says whether its run is from before the penalty's
-correction.
+The rows found are written over those that the file beside this one has. A run that is not finished
+is left out. Kept of a run are its settings, the versions that made it, and its metrics to five
+digits. A row says whether its run is from before the penalty's correction.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from fedtheory.neural.benchmarks import printed_tables as papers
-from fedtheory.neural.benchmarks.run import ENTROPIES, TWO_MESSAGES, each_message
 from fedtheory.provenance import to_jsonable, write_atomic
 
 HERE = Path(__file__).parent / "bench_fedelasticnet.json"
@@ -87,70 +83,8 @@ def collect(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay
     write_atomic(HERE, json.dumps(to_jsonable(kept), separators=(",", ":"), allow_nan=False))  # in lines it would be 28,000
 
 
-@app.command()
-def steps(folders: Annotated[list[Path], typer.Argument(exists=True, file_okay=False, help="Above runs/.")]) -> None:
-    """Take the finished runs with other steps over: what `bench.run_preset(replace(preset, lr=...),
-    ...)` wrote."""
-    kept: dict[str, Any] = json.loads(HERE.read_text())
-    rows = {(*_key(row), row["lr"]): row for row in kept.get("other_steps", [])}
-    for path in (p for folder in folders for p in sorted((folder / "runs").rglob("*.json"))):
-        run = json.loads(path.read_text())
-        preset, m = run["preset"], run["metrics"]
-        if run["rounds"] != preset["rounds"] or run["error"]:
-            continue
-        sums = {name: float(sum(m[name][1:])) for name in ENTROPIES}
-        uploads = sum(m["participants"][1:])
-        sent = sum(a * b for a, b in zip(m["nonzeros"][1:], m["participants"][1:], strict=True))
-        row = {k: preset[k] for k in ("dataset", "split", "method", "rounds", "lr", "clip")}
-        row |= {"share": sent / (uploads * run["parameters"] * (2 if preset["method"] in TWO_MESSAGES else 1)), "entropies": sums}
-        row |= {"test_accuracy": m["test_accuracy"][-1], "commit": run["provenance"]["parts"][-1]["commit"]}
-        rows[(*_key(row), row["lr"])] = _rounded(row)
-    kept["other_steps"] = [rows[key] for key in sorted(rows, key=lambda key: ([ORDER.index(part) for part in key[:3]], key[3]))]
-    write_atomic(HERE, json.dumps(to_jsonable(kept), separators=(",", ":"), allow_nan=False))
-
-
 def _key(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["split"], row["dataset"], row["method"]
-
-
-def _cell(value: Any) -> str:
-    return f"{value[0]:.4g} ({value[1]:.4g})" if isinstance(value, list) else f"{value:.4g}"
-
-
-def _entropy(row: dict[str, Any]) -> list[str]:
-    """Ours, the paper's and the ratio; of two messages their sum's, and at least the first's where
-    only that was kept."""
-    text, ratio = row["paper_text"], row["ratio"]
-    printed = f"{text[0]} ({text[1]})" if isinstance(text, list) else text
-    if row["method"] not in TWO_MESSAGES:
-        return [_cell(row["measured"]), printed, f"{ratio[0]:.2f}" + (f" ({ratio[1]:.2f})" if len(ratio) > 1 else "")]
-    first = row["entropies"]["entropy_1"]
-    known = "?" if first is None else f"≥ {first / float(text):.2f}"
-    return [each_message(row["entropies"]), printed, known if ratio is None else f"{ratio[0]:.2f}"]
-
-
-def rows_of_other_steps(kept: dict[str, Any]) -> list[str]:
-    """A line of Markdown a run with another step: share of the dense nonzeros and entropy, beside
-    the printed ones."""
-    counts, paper, out = papers.table("fedelasticnet-table2"), papers.table("fedelasticnet-table3"), []
-    for row in kept["other_steps"]:
-        split, dataset, method = _key(row)
-        share = counts.value(split, dataset, method) / counts.value(split, dataset, DENSE.get(method, method))
-        sums, text = row["entropies"], paper.printed(split, dataset, method)
-        two = method == "feddyn"
-        value = [sums["entropy"], sums["update_entropy"]] if two else sums["entropy"]
-        ratio = [a / float(b) for a, b in zip(value, text, strict=True)] if two else [value / float(text)]
-        entropy = _entropy({"method": method, "measured": value, "paper_text": list(text) if two else text, "ratio": ratio, **row})
-        how = f"step {row['lr']:g}" + (", clipped" if row["clip"] else "")
-        cells = [f"{DATA[dataset]}, {SPLITS[split]}, {how}", NAMES[method], f"{row['share']:.2f}", f"{share:.2f}"]
-        out.append("| " + " | ".join([*cells, *entropy, f"{100 * row['test_accuracy']:.2f}"]) + " |")
-    return out
-
-
-@app.command()
-def show() -> None:
-    """Print the rows with other steps of docs/networks_tables.md."""
-    print("\n".join(rows_of_other_steps(json.loads(HERE.read_text()))))
 
 
 if __name__ == "__main__":

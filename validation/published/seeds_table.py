@@ -2,7 +2,7 @@
 pictures of docs/networks.md.
 
     python validation/published/seeds_table.py write   # the rows into the document
-    python validation/published/seeds_table.py draw    # docs/networks_rows.png and docs/networks_table4.png
+    python validation/published/seeds_table.py draw    # networks_rows, networks_table4, networks_grid
 
 Everything comes from bench_fedelasticnet.json (seed 0 of Tables 2 and 3) and seeds_of_*.json beside
 this file.
@@ -14,13 +14,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 from bench_table import DATA, DENSE, NAMES, ORDER, SPLITS
-from learning_rates import GRID
+from grid import BATCHES, RATES
 
 from fedtheory.neural.benchmarks import printed_tables as papers
 from fedtheory.provenance import write_atomic
@@ -31,6 +32,7 @@ COLOURS = {"dirichlet-0.3": "#1b6ca8", "dirichlet-0.6": "#d1782a", "iid": "#4c8c
 SETS = ("mnist", "emnist-l")
 MARKED = [*papers.FEDELASTICNET_METHODS, "updates"]  # what the picture has a line of
 PICTURE, PICTURE_4, DOCUMENT = DOCS / "networks_rows.png", DOCS / "networks_table4.png", DOCS / "networks_tables.md"
+PICTURE_GRID = DOCS / "networks_grid.png"
 EFL = {"fedavg": "FedAvg", "fedgate": "FedGATE", "vrl-sgd": "VRL-SGD", "apfl": "APFL", "fedamp": "FedAMP", "efl": "EFL"}
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
@@ -205,28 +207,67 @@ def lines_of_efl() -> list[str]:
     return out
 
 
-def lines_of_learning_rates() -> list[str]:
-    """A line a run: accuracy and the ratios of nonzeros and entropy; of methods whose grid is
-    whole, the chosen rate in bold."""
-    path = HERE / "learning_rates.json"
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for run in json.loads(path.read_text()).values() if path.exists() else ():
-        found.setdefault((run["dataset"], run["method"]), []).append(run)
+@dataclass
+class Cell:
+    """One setting of the grid: means over the seeds that ended, as ratios of ours to the paper's."""
+
+    entropy: float  # of FedDyn that of its updates
+    nonzeros: float
+    accuracy: float  # percent, mean of the last ten rounds
+    seeds: int
+    diverged: int
+
+
+Setting = tuple[str, str, int, float, float]  # data set, method, batch size, step, clip or 0
+
+
+def grid() -> dict[Setting, Cell]:
+    """The settings of grid.json that were run, by seed 0 at least."""
+    found: dict[Setting, list[dict[str, Any]]] = {}
+    for run in json.loads((HERE / "grid.json").read_text()).values():
+        clip = run["clip"] or 0.0
+        key = (run["dataset"], run["method"], run["batch_size"], run["lr"], clip)
+        found.setdefault(key, []).append(run)
+    return {key: _cell(runs) for key, runs in found.items()}
+
+
+def _cell(runs: list[dict[str, Any]]) -> Cell:
+    ended = [run for run in runs if not run["error"]]
+
+    def mean(values: list[float]) -> float:
+        return float(np.mean(values)) if values else math.nan
+
+    def last(value: Any) -> float:
+        return float(value[-1] if isinstance(value, list) else value)
+
+    return Cell(
+        mean([last(r["entropy"]) / last(r["entropy_of_paper"]) for r in ended]),
+        mean([r["nonzeros"] / r["nonzeros_of_paper"] for r in ended]),
+        mean([100 * r["accuracy_last_ten"] for r in ended]), len(ended), len(runs) - len(ended),
+    )  # fmt: skip
+
+
+def lines_of_grid() -> list[str]:
+    """A line a data set, method, batch size and way of clipping, a column a step."""
+    cells = grid()
     out = []
-    for (dataset, method), runs in sorted(found.items(), key=lambda item: [ORDER.index(part) for part in item[0]]):
-        whole = len(runs) == len(GRID)  # of a part of the grid no rate is chosen
-        best = max(runs, key=lambda r: r["accuracy_last_ten"] or -1.0) if whole else None
-        for run in sorted(runs, key=lambda r: r["lr"]):
-            rate = f"**{run['lr']:g}**" if run is best else f"{run['lr']:g}"
-            if run["error"]:
-                cells = ["diverged", "", ""]
-            else:
-                two = isinstance(run["entropy"], list)
-                ours, theirs = ((v[-1] if two else v) for v in (run["entropy"], run["entropy_of_paper"]))
-                count = run["nonzeros"] / run["nonzeros_of_paper"]
-                cells = [f"{100 * run['accuracy_last_ten']:.2f}", f"{count:.2f}", f"{ours / theirs:.2f}"]
-            out.append("| " + " | ".join([DATA[dataset], NAMES[method], rate, *cells]) + " |")
+    rows = {key[:3] + key[4:] for key in cells}
+    for row in sorted(rows, key=lambda r: (ORDER.index(r[0]), ORDER.index(r[1]), r[2], -r[3])):
+        dataset, method, batch, clip = row
+        told = [_told(cells.get((dataset, method, batch, lr, clip))) for lr in sorted(RATES)]
+        named = [DATA[dataset], NAMES[method], str(batch), f"{clip:g}" if clip else "no"]
+        out.append("| " + " | ".join([*named, *told]) + " |")
     return out
+
+
+def _told(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if not cell.seeds:
+        return "diverged"
+    count = f", {cell.seeds} seeds" if cell.seeds > 1 else ""
+    lost = f", {cell.diverged} diverged" if cell.diverged else ""
+    return f"{cell.entropy:.2f} / {cell.nonzeros:.2f} ({cell.accuracy:.2f}{count}{lost})"
 
 
 def tables() -> dict[str, list[str]]:
@@ -235,7 +276,7 @@ def tables() -> dict[str, list[str]]:
         "Tables 2 and 3": lines_of_tables_2_and_3(),
         "Table 4": lines_of_table_4(),
         "EFL's Table 2, MNIST": lines_of_efl(),
-        "Learning rates": lines_of_learning_rates(),
+        "Batch size, step and clipping": lines_of_grid(),
     }
 
 
@@ -293,6 +334,66 @@ def draw() -> None:
     axes[1].plot([], [], "o", color="0.3", markerfacecolor="white", label="clipped: diverged as it is")
     axes[1].legend(loc="lower right", fontsize=8)
     _finish(figure, axes[None], headline(many, "fedelasticnet-table4"), PICTURE_4)
+    _draw_grid()
+
+
+SPARSE = ("algorithm-1", "algorithm-2", "feddyn", "algorithm-3")  # FedDyn's updates
+
+
+def _draw_grid() -> None:
+    """Entropy over the paper's against step / batch size: a colour a batch size."""
+    import matplotlib.pyplot as plt
+
+    cells, tones = grid(), dict(zip(sorted(BATCHES), ("#d1782a", "#1b6ca8", "#4c8c4a"), strict=True))
+    figure, axes = plt.subplots(
+        2, 4, figsize=(11, 5.6), sharex=True, sharey=True, layout="constrained"
+    )
+    for line, dataset in zip(axes, SETS, strict=True):
+        for ax, method in zip(line, SPARSE, strict=True):
+            ax.axhspan(1 / 1.25, 1.25, color="0.92", zorder=0)
+            ax.axhline(1.0, color="0.3", linewidth=1)
+            if (fits := agreeing(cells, dataset, method)) is not None:
+                ax.axvline(fits, color="0.3", linewidth=1, linestyle=":")
+            for key, cell in cells.items():
+                if key[:2] == (dataset, method):
+                    *_, batch, lr, clip = key
+                    ax.plot(lr / batch, cell.entropy, "o" if clip else "x", color=tones[batch])
+            name = "FedDyn's updates" if method == "feddyn" else NAMES[method]
+            ax.set_title(f"{DATA[dataset]}: {name}" + (f" ({fits:.4f})" if fits else ""), fontsize=10)
+            ax.set(xscale="log", yscale="log")
+            ax.set_xticks([0.001, 0.003, 0.01], ["0.001", "0.003", "0.01"])
+            ax.set_yticks([0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
+            ax.minorticks_off()
+            ax.grid(color="0.9")
+        line[0].set_ylabel("entropy, ours / paper")
+    for ax in axes[1]:
+        ax.set_xlabel("step / batch size")
+    for batch, tone in tones.items():
+        axes[0][0].plot([], [], "o", color=tone, label=f"batch {batch}")
+    axes[0][0].plot([], [], "x", color="0.3", label="not clipped")
+    handles = axes[0][0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4, fontsize=8)
+    figure.suptitle(
+        "Entropy follows the step over the batch size, whichever of the two is changed;\n"
+        "the printed figures (line at 1) ask for another ratio from each method (dotted)",
+        fontsize=11, fontweight="bold",
+    )  # fmt: skip
+    figure.savefig(PICTURE_GRID, dpi=110)
+
+
+def agreeing(cells: dict[Setting, Cell], dataset: str, method: str) -> float | None:
+    """The step over the batch size at which the entropy, clipped, crosses the printed one: linear
+    in logarithms between the two settings next to it. None where none is above, or none below."""
+    points = sorted(
+        (lr / batch, cell.entropy)
+        for (name, of, batch, lr, clip), cell in cells.items()
+        if (name, of) == (dataset, method) and clip and cell.seeds
+    )
+    for (x, low), (right, high) in pairwise(points):
+        if low <= 1 <= high:
+            share = math.log(1 / low) / math.log(high / low) if high > low else 0.0
+            return float(x * (right / x) ** share)
+    return None
 
 
 def _panel(ax: Any, rows: list[Row], table: str, title: str, ticks: tuple[list[float], list[str]]) -> None:

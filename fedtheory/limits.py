@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fedtheory.errors import InvalidInput
 
-__all__ = ["LONGEST", "announce", "announcing", "ended_within", "free_memory", "must_end", "must_fit", "unlimited"]
+__all__ = ["LONGEST", "announce", "announcing", "ended_within", "free_memory", "in_bytes", "must_end", "must_fit", "unlimited"]
 
 LONGEST = 24 * 3600.0  # seconds
 PATIENCE = 2.0  # seconds of work that is not announced
@@ -57,7 +57,8 @@ def must_fit(what: str, numbers: float, remedy: str) -> None:
     """Raise `InvalidInput` where so many float64 numbers are more than the memory that is free; ``what``: '9 scenarios'."""
     numbers = float(min(numbers, 1e300))
     if 8 * numbers > 2**20 and 8 * numbers > (free := free_memory()):
-        raise InvalidInput(f"{what} would take at least {_bytes(8 * numbers)} of memory, and {_bytes(free)} are free here: {remedy}")
+        told = f"{what} would take at least {in_bytes(8 * numbers)} of memory, and {in_bytes(free)}"
+        raise InvalidInput(f"{told} are free here: {remedy}")
 
 
 def must_end(what: str, seconds: float, remedy: str) -> None:
@@ -126,7 +127,7 @@ def unlimited() -> Iterator[None]:
         _UNLIMITED.reset(token)
 
 
-def _bytes(size: float) -> str:
+def in_bytes(size: float) -> str:
     """'3.1 GiB'."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:

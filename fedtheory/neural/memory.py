@@ -13,6 +13,7 @@ import torch
 
 from fedtheory.algorithms.base import Algorithm
 from fedtheory.errors import FedTheoryError
+from fedtheory.limits import in_bytes
 from fedtheory.neural.device import exact_kernels
 from fedtheory.neural.flat import as_module_takes
 from fedtheory.neural.interface import NetworkOnSamples
@@ -100,11 +101,6 @@ def in_chunks(
     return out
 
 
-def gigabytes(count: float) -> str:
-    """Bytes as they are told: 32.2 GB."""
-    return f"{count / 1e9:.3g} GB"
-
-
 @contextmanager
 def explained(needed: Callable[[], str], device: torch.device) -> Iterator[None]:
     """Raise `OutOfMemory`, with what was `needed`, where an allocator fails."""
@@ -120,7 +116,7 @@ def of_samples(what: str, values: Any, dtype: torch.dtype) -> str:
     """Say how much memory samples take, for `explained`."""
     shape = tuple(getattr(values, "shape", (len(values),)))
     return (
-        f"{what} {shape} take up to {gigabytes(math.prod(shape) * dtype.itemsize)} as {str(dtype).removeprefix('torch.')}: "
+        f"{what} {shape} take up to {in_bytes(math.prod(shape) * dtype.itemsize)} as {str(dtype).removeprefix('torch.')}: "
         "use fewer samples, dtype='float32', or a device with more memory"
     )
 
@@ -132,7 +128,7 @@ def of_state(algorithm: Algorithm, problem: NetworkOnSamples) -> str:
     kept = sum(f.ndim == 3 and f.shape[2] == problem.dim for f in fields)
     width = problem.dtype.itemsize
     told = f"{kept} x {problem.num_clients:,} clients x {problem.dim:,} parameters x {width} bytes" if kept else "nothing of a client"
-    whole = gigabytes(sum(f.numel() for f in fields) * width)
+    whole = in_bytes(sum(f.numel() for f in fields) * width)
     return (
         f"{algorithm.name} keeps {told}, its whole state takes {whole}, and a round's models come on top: use fewer "
         "clients, in all and a round, a smaller network, a method that keeps nothing of a client (FedAvg, FedProx), or another device"
@@ -154,7 +150,7 @@ def computed_there(method: Callable[..., Any]) -> Callable[..., Any]:
             width = problem.dtype.itemsize
             return (
                 f"each copy of {models:,} models x {problem.dim:,} parameters x {width} bytes "
-                f"takes {gigabytes(models * problem.dim * width)}: use fewer clients a round, a "
+                f"takes {in_bytes(models * problem.dim * width)}: use fewer clients a round, a "
                 "smaller network, dtype='float32', or another device"
             )
 

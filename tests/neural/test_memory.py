@@ -99,13 +99,13 @@ def test_memory_that_no_chunk_can_save_is_told_with_what_it_takes(monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr("fedtheory.neural.problem.walk", failing)
-        with pytest.raises(memory.OutOfMemory, match=r"each copy of 3 models x 53 parameters x 4 bytes takes 6.36e-07 GB: use"):
+        with pytest.raises(memory.OutOfMemory, match=r"each copy of 3 models x 53 parameters x 4 bytes takes 636 bytes: use"):
             training.train(p, algorithms.FedDyn(0.1), 1, Uniform(3), record=(), progress=False)
         patched.setattr("fedtheory.neural.problem.walk", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):  # not a matter of memory
             training.train(p, algorithms.FedAvg(), 1, record=(), progress=False)
     monkeypatch.setattr("fedtheory.neural.problem.as_samples", failing)
-    with pytest.raises(memory.OutOfMemory, match=r"inputs \(40, 6\) take up to 1.92e-06 GB as float64: use fewer samples"):
+    with pytest.raises(memory.OutOfMemory, match=r"inputs \(40, 6\) take up to 1.88 KiB as float64: use fewer samples"):
         problem()
 
 

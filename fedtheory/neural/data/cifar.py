@@ -44,9 +44,15 @@ CIFAR100 = Release(
 
 
 class _Array:
-    """Stands for a NumPy array while a pickle is read: it takes the array's state, and only that of bytes."""
+    """Stands for a NumPy array while a pickle is read: it takes the array's state, and only that of bytes.
+
+    It stands for the function by which NumPy's pickles make one, too.
+    """
 
     value: np.ndarray | None = None
+
+    def __init__(self, *_: Any) -> None:
+        pass
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, raw = state
@@ -67,24 +73,12 @@ class _Bytes:
         pass
 
 
-class _Reconstruct:
-    """Stands for the function by which NumPy's pickles make arrays; nothing is stored on it."""
-
-    __slots__ = ()
-
-    def __call__(self, *_: Any) -> _Array:
-        return _Array()
-
-    def __setstate__(self, state: Any) -> None:
-        raise pickle.UnpicklingError("it sets the state of a function")
-
-
 class _Restricted(pickle.Unpickler):
     # Not even NumPy's own functions are given to the file: what it may name are stand-ins that can
     # do nothing else.
     allowed: ClassVar[dict[tuple[str, str], Any]] = {
-        ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
-        ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
+        ("numpy.core.multiarray", "_reconstruct"): _Array,
+        ("numpy._core.multiarray", "_reconstruct"): _Array,
         ("numpy", "ndarray"): None,
         ("numpy", "dtype"): _Bytes,
     }

@@ -112,7 +112,7 @@ class Evil:
         (lambda f: b"cnumpy\nsave\n(V" + str(f).encode() + b"\nI1\ntR.", r"numpy\.save"),
         (lambda f: b"ibuiltins\nexec\n.", r"builtins\.exec|mark|MARK"),
         (lambda f: b"(S'touch " + str(f).encode() + b"'\nios\nsystem\n.", r"os\.system"),
-        (lambda f: b"cnumpy.core.multiarray\n_reconstruct\n(N}S'x'\nI1\nstb.", "sets the state of a function"),
+        (lambda f: b"cnumpy.core.multiarray\n_reconstruct\n(N}S'x'\nI1\nstb.", "missing 1 required positional argument"),
         (lambda f: b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02ls\x85R.", r"os\.system"),
     ],
 )

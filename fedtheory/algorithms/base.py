@@ -154,7 +154,9 @@ class Algorithm:
 
     @classmethod
     def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Hyperparameters without a default, as a worst case has them where a user gives none.
+        """Hyperparameters that a worst case names, as it has them where a user gives none.
+
+        Those without a default are among them, and numbers that bounds depend on.
 
         scale : `fedtheory.worst_cases.methods.Scale`, its L, G, R and T
         given : hyperparameters that the user gives

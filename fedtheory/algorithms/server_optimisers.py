@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 from fedtheory.algorithms.base import Aggregation, Algorithm, aggregate, check_choice, check_number, require
@@ -92,6 +93,10 @@ class FedAvgM(_ServerOptimiser):
     momentum: float = 0.9
     server_lr: Rate = 1.0
     aggregation: Aggregation = "samples"
+
+    @classmethod
+    def usual_parameters(cls, scale: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"momentum": Fraction(9, 10)}
 
     def init(self, x: Array, num_clients: int) -> FedAvgMState:
         return FedAvgMState(x, namespace(x).zeros_like(x))

@@ -130,7 +130,7 @@ def _digits_rows(table: str, o: Options) -> str:
     said = (first + (f" (not {', '.join(others)})" if others else "") for first, others in shown.items())
     return (
         "On the digits, settings that are alike in split, participation and method have one name: "
-        f"the first of them is run, with its values. Run here: {'; '.join(said)}."
+        f"the first of them is run, with its values. Run here: {', for other rows '.join(said)}."
     )
 
 

@@ -88,7 +88,19 @@ class HelpfulCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = list(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except Exception as unknown:  # click's, or that of typer's own copy
+            name = str(getattr(unknown, "option_name", "")).lstrip("-").replace("-", "_")
+            if name and name in self._given(ctx):
+                unknown.message = f"No such option: {unknown.option_name}; give it as --given {name}=VALUE"  # type: ignore[attr-defined]
+            raise
+
+    def _given(self, ctx: Any) -> list[str]:
+        """The words that the first argument's topic says about --given."""
+        first = ctx.meta[_TYPED][0]
+        topic = None if self.topics is None or first.startswith("-") else self.topics.of(first)
+        return [] if topic is None else re.findall(r"\w+", topic.words.get("given", ""))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         name = ctx.info_name

@@ -159,6 +159,8 @@ def given_values(texts: Iterable[str] | None) -> dict[str, Any] | None:
             raise InvalidInput(f"--given {text}: write it as --given NAME=VALUE, for example --given G=3")
         if name in out:
             raise InvalidInput(f"--given {name}: it is given twice")
+        if re.search(r",\s*\w+=", value):
+            raise InvalidInput(f"--given {text}: write --given anew for every NAME=VALUE")
         parts = [_number_or_word(part) for part in value.split(",")]
         out[name] = parts if "," in value else parts[0]
     return out or None

@@ -207,13 +207,13 @@ def worst_case_topic(method: str) -> Topic | None:
     ]  # fmt: skip
     others = [f.name for f in fields(cls) if f.name not in (*OF_METHOD, *_NOT_GIVEN)]
     given = (
-        f"Another setting of {method}: {', '.join(others)}; or, for any compressor of its messages, "
-        "contraction=1/2 (contraction_down of the server's), feedback=false."
+        f"Another setting of {method}: {', '.join(others)}; of any compressor contraction=1/2 "
+        "(contraction_down of the server's), feedback=false."
     )
     about = (cls.__doc__ or "").partition("\n")[0].rstrip(".")
     return Topic(
         f"Bound what a method can end with at worst, with a proof in fractions. {about}.",
-        f"Options of {method}", own, tuple(n for n in first if n not in foreign),
+        f"Options of {method}", (*own, *["given"] * bool(others)), tuple(n for n in first if n not in foreign),
         frozenset(foreign), {"given": given} if others else {},
         (f"fedtheory worst-case {method} --rounds 2",),
     )  # fmt: skip

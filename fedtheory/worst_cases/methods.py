@@ -67,7 +67,8 @@ class Subject:
     made, local : method and local solver as they are run, their numbers in floats
     algorithm, solver : the same in fractions
     options : dict name -> hyperparameter that is neither the class's default nor settled by the
-        question, of anyone's class all; and ``step`` of local gradient steps
+        question, or that is one of the class's `usual_parameters`, of anyone's class all; and
+        ``step`` of local gradient steps
     source : of a class of anyone's 'NAME.py:CLASS' and the hash of its code; '' for the package's
     """
 
@@ -169,7 +170,8 @@ def subject(
     local, solver = _local_work(algorithm, None if step is None else exact(STEP, step), local_steps, scale)
     found = Subject(_sent(made, wire), local, _sent(algorithm, wire), solver, {}, source_of(cls))
     settled = {} if made is method else cls.usual_parameters(scale, given)
-    every = {n: getattr(algorithm, n) for n in has} if found.source else found.hyperparameters
+    told = has if found.source else found.hyperparameters.keys() | {n for n, v in settled.items() if isinstance(v, Fraction)}
+    every = {n: getattr(algorithm, n) for n in has if n in told}
     open_ = {n for n in every if n in given or n not in settled or isinstance(settled[n], Fraction)}
     options = {n: v for n, v in every.items() if n in open_} | wire
     options |= {STEP: solver.lr} if isinstance(solver, GradientSteps) else {}

@@ -61,7 +61,7 @@ def test_a_quick_table_says_which_settings_the_digits_stand_for(tmp_path):
     assert len(found["rows"]) == 1 and "lr 0.1," in " ".join(found["notes"])
     assert sum("first of them is run, with its values. Run here: mnist (not emnist-l)." in note for note in found["notes"]) == 1
     whole = benching._digits_rows("elastic-table", SimpleNamespace(dataset=None, split=None, method=None))
-    assert whole.endswith("Run here: mnist; cifar100; cifar10.")
+    assert whole.endswith("Run here: mnist, for other rows cifar100, for other rows cifar10.")
 
 
 ADAM = ("fedelasticnet-table2", "--quick", "--local-solver", "adam", "--lr", 0.001)

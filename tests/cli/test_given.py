@@ -24,6 +24,12 @@ def test_a_value_without_a_name_or_a_name_without_a_value_is_refused(text):
         given_values([text])
 
 
+def test_two_names_in_one_are_refused():
+    with pytest.raises(InvalidInput, match="write --given anew for every NAME=VALUE"):
+        given_values(["momentum=1/2,server_lr=1/2"])
+    assert given_values(["compressor=st:q=0.1"]) == {"compressor": "st:q=0.1"}
+
+
 def test_a_name_that_nobody_knows_is_told_with_those_there_are():
     assert "did you mean 'message'?" in refused("verify", "efl/st-lemma", "--given", "mesage=3")
     assert "nothing can be given to fedelasticnet/eq-28" in refused("verify", "eq-28", "--given", "G=3")

@@ -87,6 +87,23 @@ def test_the_settings_of_a_method_are_in_its_help():
     said = " ".join(page.replace("│", " ").split())
     assert "Another setting of scaffold: option, server_lr, send, control, initial" in said
     assert "--given initial=gradient" in call("worst-case", "scaffold", "--help").stdout
+    told = " ".join(call("worst-case", "scaffold", "--server-lr", "1/2", code=2).stderr.replace("│", " ").split())
+    assert "No such option: --server-lr; give it as --given server_lr=VALUE" in told
+    assert "--given" not in call("worst-case", "scaffold", "--momentum", "1/2", code=2).stderr
+
+
+@pytest.mark.parametrize(("given", "beta"), [((), "9/10"), (("--given", "momentum=1/2"), "1/2")])
+def test_the_momentum_that_a_bound_is_of_is_named_and_bounds_differ_by_it(given, beta, tmp_path):
+    """Two rounds of step h: x_2 - x_0 along one gradient is (2 + beta) h of it, so that the worst gap is 1/(2 + 4 h (2 + beta))."""
+    words = ["fedavgm", "--rounds", "2", "--step", "1/4", *given, "--out", tmp_path]
+    assert f"momentum = {beta}, step = 1/4" in call("worst-case", *words).stdout
+    (path,) = tmp_path.glob("fedavgm-*.json")
+    assert f"momentum{beta.replace('/', '_')}" in path.name
+    said = call("replay", path).stdout
+    assert f"momentum: {beta}" in said
+    bound = Fraction(re.search(r"bound = (\S+)", said)[1])
+    worst = 1 / (2 + 4 * Fraction(1, 4) * (2 + Fraction(beta)))
+    assert 0 <= bound - worst < Fraction(1, 10**7)
 
 
 def test_local_steps_and_growth_are_told(tmp_path):

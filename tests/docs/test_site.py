@@ -171,7 +171,7 @@ def test_the_python_of_a_page_runs(name, capsys, monkeypatch, request, tmp_path)
     if name == "your/network.md":
         made, told = list(csv.DictReader(Path("run.csv").open())), board.return_value.add_scalar.call_args_list
         first, metrics = names["run"].metrics, names["again"].metrics
-        assert made == [{"round": str(t), **{name: str(v[t, 0]) for name, v in first.items()}} for t in (1, 2, 3)]
+        assert made == [{"round": str(t), **{name: str(v[t, 0]) for name, v in first.items()}} for t in (0, 1, 2, 3)]
         assert [c.args for c in told] == [(name, metrics[name][t, 0], t) for t in (1, 2, 3) for name in metrics]
         board.assert_called_once_with("board", purge_step=1)
         start, end, size = map(float, re.search(r"\[(\S+) +(\S+) *\] \(1, (\d+)\)", printed).groups())

@@ -58,6 +58,37 @@ def padded() -> nn.Module:
     return module
 
 
+class Doubled(nn.Embedding):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class ByFunction(nn.Embedding):
+    def forward(self, x):
+        return functional.embedding(x, self.weight, padding_idx=-7)
+
+
+@pytest.mark.parametrize("kind", [Doubled, ByFunction])
+def test_a_word_without_a_gradient_has_none_in_any_embedding(kind):
+    """vmap would train its row, and the few samples that an engine is tried on need not have it."""
+    words = torch.randint(1, 7, (12, 5), generator=G)
+    words[[1, 2, 4]] = 0  # of samples that are not tried
+
+    def made(engine: str) -> NeuralProblem:
+        torch.manual_seed(0)
+        module = nn.Sequential(kind(7, 4, padding_idx=0), nn.Flatten(), nn.Linear(20, 3))
+        return NeuralProblem(module, words, torch.arange(12) % 3, [range(12)], dtype="float64", engine=engine)
+
+    with pytest.raises(MissingCapability, match="padding_idx"):
+        made("stacked")
+    with pytest.warns(UserWarning, match="padding_idx"):
+        problem = made("auto")
+    point = problem.initial()[None, None]
+    gradient = problem.client_gradient(point)
+    assert torch.equal(gradient, made("loop").client_gradient(point))
+    assert not gradient[0, 0, :4].any() and gradient[0, 0, 4:28].any()
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -506,3 +506,13 @@ def test_attention_in_eval_mode_is_stacked(kind):
         found.append(run(p, algorithms.FedDyn(0.5)))  # a key's bias has no gradient but rounding, which the sign rule would follow
         assert not any(m.training for m in p.module(p.initial()).modules())
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-13)
+
+
+def test_networks_are_sent_to_other_processes():
+    torch.manual_seed(0)
+    for module, x in (nn.Linear(12, 3), torch.randn(8, 12, generator=G)), (padded(), torch.arange(40).reshape(8, 5) % 7):
+        p = NeuralProblem(module, x, torch.arange(8) % 3, [range(3), range(3, 8)], dtype="float64", engine="stacked")
+        how = {"scenarios": 2, "local_solver": SGD(2, 0.1, epochs=1), "like": p.like_array()}
+        found = [simulate(p, algorithms.FedAvg(), 2, p.initial(), workers=w, **how).x for w in (1, 2)]
+        np.testing.assert_allclose(*found, rtol=0, atol=1e-14)
+        assert np.abs(found[0] - p.initial().numpy()).max() > 1e-3

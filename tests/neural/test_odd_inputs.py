@@ -241,7 +241,12 @@ def test_class_weights_come_to_the_modules_precision(dtypes):
 def test_a_network_that_other_processes_cannot_be_sent_is_told():
     rng = np.random.default_rng(0)
     clients = [np.arange(6), np.arange(6, 12)]
-    problem = NeuralProblem(nn.Linear(4, 3), rng.normal(size=(12, 4)), np.tile([0, 1, 2], 4), clients)
+    own = (number for number in range(3))  # a generator stays in its process
+
+    def loss(outputs, targets, _=own):
+        return nn.functional.cross_entropy(outputs, targets)
+
+    problem = NeuralProblem(nn.Linear(4, 3), rng.normal(size=(12, 4)), np.tile([0, 1, 2], 4), clients, loss)
     run = {"x0": problem.initial(), "local_solver": SGD(2, 0.1, epochs=1), "record": ("objective",), "like": problem.like_array()}
     with pytest.raises(InvalidInput, match=r"workers = 2: .* cannot be sent to other processes \(.*\): use workers=1"):
         simulate(problem, algorithms.FedAvg(), 1, scenarios=2, workers=2, **run)

@@ -58,6 +58,37 @@ def padded() -> nn.Module:
     return module
 
 
+class Doubled(nn.Embedding):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class ByFunction(nn.Embedding):
+    def forward(self, x):
+        return functional.embedding(x, self.weight, padding_idx=-7)
+
+
+@pytest.mark.parametrize("kind", [Doubled, ByFunction])
+def test_a_word_without_a_gradient_has_none_in_any_embedding(kind):
+    """vmap would train its row, and the few samples that an engine is tried on need not have it."""
+    words = torch.randint(1, 7, (12, 5), generator=G)
+    words[[1, 2, 4]] = 0  # of samples that are not tried
+
+    def made(engine: str) -> NeuralProblem:
+        torch.manual_seed(0)
+        module = nn.Sequential(kind(7, 4, padding_idx=0), nn.Flatten(), nn.Linear(20, 3))
+        return NeuralProblem(module, words, torch.arange(12) % 3, [range(12)], dtype="float64", engine=engine)
+
+    with pytest.raises(MissingCapability, match="padding_idx"):
+        made("stacked")
+    with pytest.warns(UserWarning, match="padding_idx"):
+        problem = made("auto")
+    point = problem.initial()[None, None]
+    gradient = problem.client_gradient(point)
+    assert torch.equal(gradient, made("loop").client_gradient(point))
+    assert not gradient[0, 0, :4].any() and gradient[0, 0, 4:28].any()
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -475,3 +506,13 @@ def test_attention_in_eval_mode_is_stacked(kind):
         found.append(run(p, algorithms.FedDyn(0.5)))  # a key's bias has no gradient but rounding, which the sign rule would follow
         assert not any(m.training for m in p.module(p.initial()).modules())
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-13)
+
+
+def test_networks_are_sent_to_other_processes():
+    torch.manual_seed(0)
+    for module, x in (nn.Linear(12, 3), torch.randn(8, 12, generator=G)), (padded(), torch.arange(40).reshape(8, 5) % 7):
+        p = NeuralProblem(module, x, torch.arange(8) % 3, [range(3), range(3, 8)], dtype="float64", engine="stacked")
+        how = {"scenarios": 2, "local_solver": SGD(2, 0.1, epochs=1), "like": p.like_array()}
+        found = [simulate(p, algorithms.FedAvg(), 2, p.initial(), workers=w, **how).x for w in (1, 2)]
+        np.testing.assert_allclose(*found, rtol=0, atol=1e-14)
+        assert np.abs(found[0] - p.initial().numpy()).max() > 1e-3

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import MethodType
 from typing import Any
 
 import torch
@@ -72,11 +71,11 @@ def batched_layers(module: nn.Module, names: list[str]) -> nn.Module:
             _without_fast_path(layer)
         if type(layer) is nn.Linear:
             own = known.get(id(layer.weight)), known.get(id(layer.bias))
-            layer.forward = MethodType(partial(_linear, own), layer)
+            layer.forward = partial(_linear, own, layer)
         elif type(layer) is nn.Embedding and layer.padding_idx is not None:
-            layer.forward = MethodType(_embedding, layer)
+            layer.forward = partial(_embedding, layer)
         elif type(layer) in (nn.LSTM, nn.GRU, nn.RNN) and not layer.proj_size:
-            layer.forward = MethodType(_recurrent, layer)
+            layer.forward = partial(_recurrent, layer)
     return module
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from fedtheory.errors import InvalidInput, MissingCapability, suggest
 from fedtheory.neural.engines.base import Batch, Engine, Loop
@@ -114,13 +116,30 @@ def _refusal(engine: Stacked, inputs: Any, targets: Any) -> str | None:
             except Exception:  # which `check_model` tells
                 return None
             try:
-                found = engine.gradient(two, both)
+                with _OwnPadding():
+                    found = engine.gradient(two, both)
             except Exception as error:
                 return _in_a_line(error)
             off, size = (found - wanted).norm(), wanted.norm()
             if not bool(torch.isfinite(size)) or bool(off <= 1e-3 * size + 1e-6):
                 return None
     return "its gradient is another one then"
+
+
+class _OwnPadding(TorchFunctionMode):
+    """While it is entered, embeddings with a padding_idx are refused, of which vmap trains the row
+    that is padding: a few samples may have none. `fedtheory.neural.engines.layers` has a rule for
+    `torch.nn.Embedding` itself."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        if function in (functional.embedding, torch.embedding):
+            none = None if function is functional.embedding else -1
+            if (args[2] if len(args) > 2 else given.get("padding_idx", none)) != none:
+                raise MissingCapability("it has an embedding with padding_idx that is no nn.Embedding")
+        return function(*args, **given)
 
 
 def _in_a_line(error: Exception) -> str:
